@@ -1,14 +1,14 @@
-"""Takes TCP connections on 127.0.0.1 and passes their bytes to a Unix socket and back.
+"""Forwards TCP connections on 127.0.0.1 to a Unix socket.
 
-bridge.py PORT SOCKET: prints a line once it listens. For the conformance suite, which wants a
-URL, and for clients that know nothing of Unix sockets.
+bridge.py PORT SOCKET: prints a line once it listens. For the conformance suite, which needs a URL, and
+for clients without support for Unix sockets.
 """
 
 import asyncio
 import sys
 
 
-async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while data := await reader.read(65536):
             writer.write(data)
@@ -22,7 +22,7 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def main(port: int, socket: str) -> None:
     async def serve(client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         server, to_server = await asyncio.open_unix_connection(socket)
-        await asyncio.gather(pass_on(client, to_server), pass_on(server, to_client))
+        await asyncio.gather(forward(client, to_server), forward(server, to_client))
 
     listener = await asyncio.start_server(serve, "127.0.0.1", port)
     print("listening", flush=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the official conformance suite wants a server to offer, for Pillion to pass on.
+"""The features that the official conformance suite requires of a server, for Pillion to forward.
 
-upstream.py PORT [NAME,...] serves it on 127.0.0.1 at /mcp, all but the tools of these names. Adapted from the everything-server of the MCP
+upstream.py PORT [NAME,...] serves them on 127.0.0.1 at /mcp, without the tools of these names. Adapted from the everything-server of the MCP
 Python SDK (MIT licence, Copyright (c) 2024 Anthropic, PBC).
 """
 
@@ -67,12 +67,12 @@ mcp = MCPServer(
 
 
 def is_stateless(ctx: Context) -> bool:
-    """Whether the call is of a revision in which a server cannot send requests."""
+    """Returns whether the call is of a revision in which servers cannot send requests."""
     return ctx.session.protocol_version >= "2026-07-28"
 
 
 def form(ctx: Context, message: str, schema: type[BaseModel], says: str) -> str | InputRequiredResult:
-    """What the user filled in, or the result that asks them to."""
+    """Returns the user's input, or the input-required result."""
     if answer := (ctx.input_responses or {}).get("form"):
         content = json.dumps(answer.content) if answer.action == "accept" else "{}"
         return f"{says}: action={answer.action}, content={content}"

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * What of the official conformance suite's wishes a worker can offer, as PHP tools of the
- * sidecar's own: php worker.php SOCKET. With --names it prints their names and ends.
+ * Tools of the official conformance suite that a worker can offer, as PHP tools of the sidecar:
+ * php worker.php SOCKET. With --names, prints their names and exits.
  */
 
 use Pillion\ToolDefinition;
@@ -17,7 +17,7 @@ const IMAGE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwH
 const AUDIO = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 const NO_ARGUMENTS = ['type' => 'object', 'properties' => []];
 
-/** Blocks of content, as MCP has them. */
+/** Returns MCP content blocks. */
 $content = static fn (array ...$blocks): array => ['content' => $blocks];
 $text = static fn (string $text): array => ['type' => 'text', 'text' => $text];
 $image = ['type' => 'image', 'data' => IMAGE, 'mimeType' => 'image/png'];

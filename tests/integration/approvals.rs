@@ -1,7 +1,7 @@
-//! Calls that somebody has to approve (G1 to G3), through every door.
+//! Calls that need approval (G1 to G3), in every interface.
 
-#[path = "approvals/asking.rs"]
-mod asking;
+#[path = "approvals/elicitation.rs"]
+mod elicitation;
 #[path = "approvals/policies.rs"]
 mod policies;
 
@@ -15,7 +15,7 @@ use crate::program::{Daemon, eventually, run, stderr, stdout};
 
 pub const ALWAYS: &str = "[approvals]\npolicy = \"always-ask\"\n";
 
-/// Calls the calculator as a user; what the tool's result is.
+/// Calls the calculator as a user. Returns the tool's result.
 pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Value {
     let body = json!({"expression": expression}).to_string();
     let target = format!("/api/v1/tools/execute/calculator{query}");
@@ -27,7 +27,7 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     answer["result"].clone()
 }
 
-/// The id of the approval that a result asks for.
+/// Returns the approval id of a result.
 pub fn asked(result: &Value) -> String {
     assert_eq!(result["success"], false, "{result}");
     assert_eq!(result["error_code"], "approval_required", "{result}");
@@ -46,7 +46,7 @@ fn show(socket: &Path, id: &str) -> Value {
     reply.json()["approval"].clone()
 }
 
-/// The statuses of the recorded calls, the newest first.
+/// Returns the statuses of the recorded calls, newest first.
 fn logged(socket: &Path) -> Vec<String> {
     let answer = http::get(socket, "/api/v1/tool-calls/").json();
     let calls = answer["calls"].as_array().unwrap().iter();
@@ -55,14 +55,14 @@ fn logged(socket: &Path) -> Vec<String> {
 }
 
 #[test]
-fn g3_a_call_waits_through_crashes_and_runs_once_when_it_is_approved() {
+fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
     let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     assert_eq!(logged(&daemon.socket), ["pending"]);
     daemon.kill();
     let mut daemon = daemon.again();
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
-    // The same call again is the same question.
+    // A repeated call shares the pending approval.
     let again = calculate(&daemon.socket, "alice", "6 * 7", "");
     assert_eq!(asked(&again), id);
     assert_eq!(logged(&daemon.socket), ["pending"]);
@@ -74,12 +74,12 @@ fn g3_a_call_waits_through_crashes_and_runs_once_when_it_is_approved() {
     assert_eq!(decided["arguments"], json!({"expression": "6 * 7"}));
     daemon.kill();
     let daemon = daemon.again();
-    // Other arguments, and another user, are another call.
+    // Other arguments or another user need another approval.
     assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 8", "")), id);
     assert_ne!(asked(&calculate(&daemon.socket, "bob", "6 * 7", "")), id);
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
     assert_eq!(result["text"], "42", "{result}");
-    // It is one call in the log, from its question to its end.
+    // The log has one call from the request for approval to the end.
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=success").json();
     assert_eq!(calls["calls"][0]["id"], result["metadata"]["record_id"]);
     assert_eq!(
@@ -95,7 +95,7 @@ fn g3_a_call_waits_through_crashes_and_runs_once_when_it_is_approved() {
 }
 
 #[test]
-fn g3_one_users_questions_leave_room_for_those_of_others() {
+fn g3_pending_approvals_are_limited_for_each_user() {
     let config = format!("{ALWAYS}max_pending = 4\n");
     let daemon = Daemon::with_config(&config, &[]);
     let ask = |user: &str, number: u32| {
@@ -103,7 +103,7 @@ fn g3_one_users_questions_leave_room_for_those_of_others() {
         let result = calculate(&daemon.socket, user, &expression, "");
         result["error_code"].as_str().unwrap().to_owned()
     };
-    // Half of the room is alice's, half of what is left bob's.
+    // Alice may use half of the limit, and Bob half of the rest.
     let codes = (1..=3).map(|number| ask("alice", number));
     let codes: Vec<_> = codes.collect();
     let waits = "approval_required";
@@ -112,12 +112,12 @@ fn g3_one_users_questions_leave_room_for_those_of_others() {
     assert_eq!(ask("bob", 2), "unavailable");
     assert_eq!(ask("carol", 1), waits);
     assert_eq!(ask("dave", 1), "unavailable");
-    // What waits already is no new question.
+    // A call that is already pending needs no new approval.
     assert_eq!(ask("alice", 2), waits);
 }
 
 #[test]
-fn g3_a_denial_is_told_with_its_reason_and_holds() {
+fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let id = asked(&calculate(socket, "alice", "1 + 1", ""));
@@ -147,7 +147,7 @@ fn g3_a_denial_is_told_with_its_reason_and_holds() {
 }
 
 #[test]
-fn g3_what_expired_is_asked_again_and_can_be_decided_no_more() {
+fn g3_an_expired_approval_cannot_be_decided_and_is_requested_again() {
     let config = format!("{ALWAYS}expires_after_ms = 300\n");
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
@@ -159,7 +159,7 @@ fn g3_what_expired_is_asked_again_and_can_be_decided_no_more() {
     assert_eq!(late.status, 409);
     assert!(late.json()["error"].as_str().unwrap().contains("expired"));
     assert_ne!(asked(&calculate(socket, "alice", "1 + 1", "")), first);
-    // An approval that nobody used in time is none.
+    // An approval that was not used before it expires is invalid.
     let second = asked(&calculate(socket, "bob", "1 + 1", ""));
     assert_eq!(decide(socket, &second, "approve").status, 200);
     eventually("it has expired", || {
@@ -176,7 +176,7 @@ fn g3_what_expired_is_asked_again_and_can_be_decided_no_more() {
 }
 
 #[test]
-fn g3_of_two_who_decide_exactly_one_wins_and_of_two_who_call_one_runs() {
+fn g3_one_of_two_concurrent_decisions_wins_and_one_of_two_calls_runs() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     for round in 0..5 {
@@ -211,7 +211,7 @@ fn g3_of_two_who_decide_exactly_one_wins_and_of_two_who_call_one_runs() {
 }
 
 #[test]
-fn g3_two_calls_at_the_same_time_are_one_question() {
+fn g3_two_concurrent_calls_share_one_approval() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let ids = std::thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn g3_two_calls_at_the_same_time_are_one_question() {
 }
 
 #[test]
-fn g3_a_caller_may_wait_in_place() {
+fn g3_a_caller_may_wait_for_the_decision() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let waiting = |verdict: &str| {
@@ -241,11 +241,11 @@ fn g3_a_caller_may_wait_in_place() {
             caller.join().unwrap()
         })
     };
-    // The tool runs, and knows no such variable.
+    // The tool runs, and the variable is unknown to it.
     assert_eq!(waiting("approve")["error_code"], "invalid_input");
     assert_eq!(waiting("deny")["error_code"], "denied");
     assert_eq!(logged(socket), ["denied", "error"]);
-    // Nobody decides: it is as if it had not waited.
+    // Without a decision, the result is the same as without waiting.
     let headers = "x-pillion-approval-wait-ms: 50\r\n";
     let target = "/api/v1/tools/execute/calculator";
     let body = b"{\"expression\": \"3\"}";
@@ -260,7 +260,7 @@ fn g3_a_caller_may_wait_in_place() {
 }
 
 #[test]
-fn g3_a_sidecar_that_stops_lets_go_of_those_who_wait() {
+fn g3_a_stopping_sidecar_releases_waiting_callers() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.clone();
     let result = std::thread::scope(|scope| {
@@ -280,7 +280,7 @@ fn g3_a_sidecar_that_stops_lets_go_of_those_who_wait() {
 }
 
 #[test]
-fn g3_the_command_line_lists_shows_and_decides() {
+fn g3_the_command_line_lists_shows_and_decides_approvals() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();
     let approvals = |arguments: &[&str]| {
@@ -329,7 +329,7 @@ fn g3_the_command_line_lists_shows_and_decides() {
 }
 
 #[test]
-fn g3_the_command_line_shows_what_a_model_has_hidden() {
+fn g3_the_command_line_shows_hidden_characters() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();
     let hidden = "2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}";
@@ -348,7 +348,7 @@ fn g3_the_command_line_shows_what_a_model_has_hidden() {
         list.contains(r"2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}"),
         "{list}"
     );
-    // As JSON it says what there is.
+    // The JSON output is complete.
     for arguments in [
         &["approvals", "show", &id][..],
         &["approvals", "list", "--json"],
@@ -367,7 +367,7 @@ fn g3_the_command_line_shows_what_a_model_has_hidden() {
 }
 
 #[test]
-fn g3_lists_come_in_pages_and_nonsense_is_refused() {
+fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     for number in 0..5 {
@@ -402,7 +402,7 @@ fn g3_lists_come_in_pages_and_nonsense_is_refused() {
 }
 
 #[test]
-fn g3_only_so_many_wait() {
+fn g3_the_number_of_pending_approvals_is_limited() {
     let config = format!("{ALWAYS}max_pending = 2\n");
     let daemon = Daemon::with_config(&config, &[]);
     let first = asked(&calculate(&daemon.socket, "alice", "1", ""));
@@ -414,7 +414,7 @@ fn g3_only_so_many_wait() {
 }
 
 #[test]
-fn g3_a_limit_that_stops_an_approved_call_does_not_use_the_approval_up() {
+fn g3_a_rate_limited_call_does_not_use_its_approval() {
     let config = format!("{ALWAYS}[tools.calculator]\nrate_limit = {{ per_minute = 1 }}\n");
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
@@ -431,7 +431,7 @@ fn g3_a_limit_that_stops_an_approved_call_does_not_use_the_approval_up() {
 }
 
 #[test]
-fn l1_who_decides_sees_no_credentials() {
+fn l1_approvers_see_no_credentials() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let body = json!({"expression": "1", "api_key": "hunter2"}).to_string();
     let reply = http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
@@ -446,12 +446,12 @@ fn l1_who_decides_sees_no_credentials() {
 }
 
 #[test]
-fn f4_no_record_waits_on_when_another_call_had_its_approval() {
+fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
     let daemon = Daemon::with_config(&config, &[]);
     let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
-    // Its caller counts on a record of its own.
+    // The caller relies on a separate record.
     let body = json!({"expression": "6 * 7"}).to_string();
     let target = "/api/v1/tools/execute/calculator";
     let headers = "x-pillion-user: alice\r\nidempotency-key: one\r\n";
@@ -461,7 +461,7 @@ fn f4_no_record_waits_on_when_another_call_had_its_approval() {
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=cancelled").json();
     let error = calls["calls"][0]["error"].as_str().unwrap();
     assert!(error.contains(&format!("used approval {id}")), "{error}");
-    // One that is answered by a kept result goes on under the record of the one that asked.
+    // A call answered from the cache continues the record of the call that needed approval.
     let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
     let kept = calculate(&daemon.socket, "alice", "6 * 7", "");
@@ -470,7 +470,7 @@ fn f4_no_record_waits_on_when_another_call_had_its_approval() {
 }
 
 #[test]
-fn f4_no_record_waits_beside_the_one_that_asked() {
+fn f4_only_the_record_of_the_first_call_is_pending() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     let body = json!({"expression": "6 * 7"}).to_string();

@@ -1,4 +1,4 @@
-//! The built-in tools that ask services over the network, as the sidecar offers them.
+//! The built-in tools that use network services, as the sidecar offers them.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ fn names(daemon: &Daemon) -> Vec<String> {
     let list = get(&daemon.socket, "/api/v1/tools/").json();
     let tools = list["tools"].as_array().unwrap().iter();
     let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
-    // Those of the memory are there in any case.
+    // The memory tools are always offered.
     let memory = ["search_memory", "remember", "forget"];
     names
         .filter(|name| !memory.contains(&name.as_str()))
@@ -30,7 +30,7 @@ fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
     post(&daemon.socket, &path, arguments.to_string()).json()
 }
 
-/// A service that answers every request with this body.
+/// Starts a service that answers every request with this body.
 async fn service(body: Value) -> FaultServer {
     let body = body.to_string();
     FaultServer::start(move |_| vec![Fault::answer("200 OK", "application/json", &body)]).await
@@ -41,7 +41,7 @@ fn base(server: &FaultServer) -> String {
 }
 
 #[test]
-fn what_leaves_the_machine_is_not_offered_without_a_provider_and_says_what_to_set() {
+fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     let daemon = Daemon::start();
     assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
     let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
@@ -71,7 +71,7 @@ fn what_leaves_the_machine_is_not_offered_without_a_provider_and_says_what_to_se
 }
 
 #[test]
-fn h3_the_mocks_answer_under_their_other_names_too() {
+fn h3_mocks_can_be_called_by_their_aliases() {
     let toml = "[tools.get_weather]\nprovider = \"mock\"\nunits = \"fahrenheit\"\n\
                 [tools.web_search]\nprovider = \"mock\"\n";
     let daemon = Daemon::with_config(toml, &[]);
@@ -97,7 +97,7 @@ fn h3_the_mocks_answer_under_their_other_names_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n1_results_are_kept_for_everybody_and_the_key_is_seen_by_the_service_alone() {
+async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_key() {
     let found = json!({"web": {"results": [
         {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
     let server = service(found).await;
@@ -142,7 +142,7 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     let at = json!({"location": "52.52,13.41"});
     let answer = call(&daemon, "get_weather", &at);
     assert_eq!(answer["result"]["metadata"]["source"], "mock");
-    // Nothing that the mock has said is given for the real one.
+    // Cached results of the mock are not returned for the real provider.
     let real = format!(
         "[tools.get_weather]\nprovider = \"open-meteo\"\nbase_url = \"{}\"\n",
         base(&server)
@@ -166,7 +166,7 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
 }
 
 #[test]
-fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
+fn d7_a_provider_without_its_key_is_an_error_at_start() {
     let directory = std::env::temp_dir();
     let output = run(
         &[
@@ -185,7 +185,7 @@ fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
 }
 
 #[test]
-fn l1_a_tool_whose_provider_wants_no_key_says_which_do() {
+fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
     let daemon = Daemon::start();
     for (tool, expected) in [
         (
@@ -205,7 +205,7 @@ fn l1_a_tool_whose_provider_wants_no_key_says_which_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
+async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     let found = json!({"web": {"results": [
         {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
     let server = service(found).await;
@@ -248,7 +248,7 @@ async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
     assert!(keys().contains("web_search  brave    vault"), "{}", keys());
 
-    // One that wants no key is told apart from a tool that is not there.
+    // A provider without keys has another error than an unknown tool.
     let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
     assert!(set_key("nope").contains("no built-in tool with this name"));
     let said = set_key("get_weather");
@@ -256,7 +256,7 @@ async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
         said.contains("set tools.get_weather.provider (openweathermap)"),
         "{said}"
     );
-    // Another service does not get it.
+    // Other services do not receive the key.
     reload(&daemon, &config("google"));
     without(&daemon);
     assert_eq!(server.requests.all().len(), 1);

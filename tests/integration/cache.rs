@@ -1,4 +1,4 @@
-//! Results that are kept: by configuration, and because a server says so.
+//! Cached results, by configuration and by the TTL of a server.
 
 use pillion_client::{Caller, Client};
 use pillion_wire::Answer;
@@ -25,7 +25,7 @@ fn start(server: &McpServer, more: &str) -> Daemon {
     daemon
 }
 
-/// The metadata of a call that has to work.
+/// Makes a call that has to succeed. Returns its metadata.
 fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
     let caller = Caller::default().user(user);
     let answer = Client::new(&daemon.socket).execute(tool, arguments, &caller);
@@ -37,7 +37,7 @@ fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
 }
 
 #[test]
-fn f4_a_result_is_kept_for_its_user_through_every_door_and_the_call_log_says_so() {
+fn f4_a_result_is_cached_for_its_user_in_every_interface_and_marked_in_the_call_log() {
     let server = server();
     let daemon = start(&server, "[tools.far_echo]\ncache_ttl_ms = 60000\n");
     let arguments = json!({"a": 1});
@@ -67,7 +67,7 @@ fn f4_a_result_is_kept_for_its_user_through_every_door_and_the_call_log_says_so(
 }
 
 #[test]
-fn i3_a_kept_result_of_a_server_is_whole_for_mcp_clients() {
+fn i3_a_cached_result_of_a_server_is_complete_for_mcp_clients() {
     let server = server();
     let rule = "[tools.far_echo]\ncache_ttl_ms = 60000\ncache_scope = \"public\"\n";
     let daemon = start(&server, rule);
@@ -83,7 +83,7 @@ fn i3_a_kept_result_of_a_server_is_whole_for_mcp_clients() {
 }
 
 #[test]
-fn a_server_says_how_long_its_result_is_good_unless_nobody_heeds_it() {
+fn the_ttl_of_a_server_is_honored_unless_disabled() {
     let server = server();
     let daemon = start(&server, "");
     call(&daemon, "far_fresh", "alice", &json!({}));

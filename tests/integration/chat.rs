@@ -1,15 +1,15 @@
-//! Chats with language models (H4 to H7), through every door that has them.
+//! Chats with language models (H4 to H7), in every interface that has chats.
 
 #[path = "chat/clients.rs"]
 mod clients;
 #[path = "chat/completions.rs"]
 mod completions;
+#[path = "chat/disconnects.rs"]
+mod disconnects;
 #[path = "chat/faults.rs"]
 mod faults;
 #[path = "chat/keys.rs"]
 mod keys;
-#[path = "chat/leaving.rs"]
-mod leaving;
 #[path = "chat/limits.rs"]
 mod limits;
 #[path = "chat/messages.rs"]
@@ -18,10 +18,10 @@ mod messages;
 mod native;
 #[path = "chat/scripts.rs"]
 mod scripts;
+#[path = "chat/shared_store.rs"]
+mod shared_store;
 #[path = "chat/terminal.rs"]
 mod terminal;
-#[path = "chat/together.rs"]
-mod together;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -36,7 +36,7 @@ use crate::approvals::decide;
 use crate::http;
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 
-/// A sidecar whose model `demo` is this one; `bare` is the same without tools.
+/// Returns a configuration with this model as `demo`, and as `bare` without tools.
 pub fn config(llm: &FakeLlm, more: &str) -> String {
     format!(
         "{more}\n[[providers]]\nname = \"fake\"\nbase_url = \"{}\"\nmax_retries = 0\n\
@@ -46,7 +46,7 @@ pub fn config(llm: &FakeLlm, more: &str) -> String {
     )
 }
 
-/// What a chat says to this.
+/// Sends a chat request. Returns the response.
 fn chat(socket: &Path, id: &str, body: &Value) -> Value {
     let reply = http::post(socket, &format!("/api/v1/chat/{id}"), body.to_string());
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -57,13 +57,13 @@ fn calculator() -> LlmAnswer {
     LlmAnswer::call("calculator", &json!({"expression": "6 * 7"}))
 }
 
-/// The header that goes on with the chat of an answer, which waits for an approval.
+/// Returns the header that continues a chat that waits for an approval.
 fn going_on(answer: &http::Reply) -> String {
     let id = answer.head.split_once("x-pillion-chat: ").unwrap().1;
     format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap())
 }
 
-/// Approves of each call that waits.
+/// Approves every pending call.
 fn approve_all(socket: &Path) {
     let waiting = http::get(socket, "/api/v1/approvals/").json();
     for approval in waiting["approvals"].as_array().unwrap() {
@@ -72,7 +72,7 @@ fn approve_all(socket: &Path) {
     }
 }
 
-/// The names and data of a stream's events.
+/// Returns the names and data of the events of a stream.
 fn events(body: &[u8]) -> Vec<(String, Value)> {
     let text = String::from_utf8(body.to_vec()).unwrap();
     let blocks = text.split("\n\n").filter_map(|block| {
@@ -83,7 +83,7 @@ fn events(body: &[u8]) -> Vec<(String, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_message_is_answered_with_tools_and_the_chat_goes_on() {
+async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     let llm = FakeLlm::start([
         calculator().costing(10, 5),
         LlmAnswer::text("It is 42.").costing(20, 3),
@@ -104,11 +104,11 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_goes_on() {
     assert_eq!(answer["tool_calls"], json!([call]));
     let cost = json!({"requests": 2, "input_tokens": 30, "output_tokens": 8, "cached_tokens": 0});
     assert_eq!(answer["usage"], cost);
-    // The call is in the log, on behalf of whom the body names.
+    // The call is logged on behalf of the user in the body.
     let log = http::get(socket, "/api/v1/tool-calls/?user=ada").json();
     assert_eq!(log["calls"][0]["toolName"], "calculator", "{log}");
 
-    // It is ada's chat, and nobody else's.
+    // The chat belongs to ada, and no other user can read it.
     let id = answer["id"].as_str().unwrap();
     let target = format!("/api/v1/chat/{id}");
     assert_eq!(http::get(socket, &target).status, 404);
@@ -138,7 +138,7 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_stream_says_what_happens_and_ends_with_the_answer() {
+async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
     let llm = FakeLlm::start([
         LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmAnswer::text("It is 42."),
@@ -184,7 +184,7 @@ async fn h6_a_stream_says_what_happens_and_ends_with_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_call_that_did_not_run_has_what_the_model_sent() {
+async fn h7_a_call_that_did_not_run_has_the_arguments_of_the_model() {
     let calls = LlmAnswer::call("nonesuch", &json!({"why": "not"}))
         .and_call("calculator", r#"{"expression": "6 *"#);
     let llm = FakeLlm::start([calls, LlmAnswer::text("Sorry.")]).await;
@@ -196,7 +196,7 @@ async fn h7_a_call_that_did_not_run_has_what_the_model_sent() {
     assert_eq!(arguments(calls.next()), r#"{"expression": "6 *"#);
 }
 
-/// The body without the sizes of its chunks.
+/// Returns the body without chunk sizes.
 pub fn unchunked(body: &[u8]) -> Vec<u8> {
     let mut rest = body;
     let mut whole = Vec::new();
@@ -216,7 +216,7 @@ pub fn unchunked(body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_chat_waits_for_an_approval_through_a_crash_and_goes_on() {
+async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let llm = FakeLlm::start([
         calculator().and_call("get_time", "{}"),
         LlmAnswer::text("Done."),
@@ -230,7 +230,7 @@ async fn g3_a_chat_waits_for_an_approval_through_a_crash_and_goes_on() {
     let approval = &answer["approvals"][0];
     assert_eq!(approval["tool"], "calculator");
     assert_eq!(approval["arguments"], json!({"expression": "6 * 7"}));
-    // What needs none has run.
+    // The call that needs no approval has run.
     assert_eq!(answer["tool_calls"][0]["name"], "get_time");
     let id = answer["id"].as_str().unwrap();
     daemon.kill();
@@ -244,7 +244,7 @@ async fn g3_a_chat_waits_for_an_approval_through_a_crash_and_goes_on() {
     let answer = chat(socket, id, &json!({}));
     assert_eq!(answer["content"], "Done.", "{answer}");
     assert_eq!(answer["tool_calls"][0]["content"], "42");
-    // No tool ran twice, and the model has heard the results in the order of its calls.
+    // No tool ran twice, and the model received the results in the order of its calls.
     let log = http::get(socket, "/api/v1/tool-calls/?status=success").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 2, "{log}");
     let messages = llm.bodies()[1]["messages"].clone();
@@ -254,7 +254,7 @@ async fn g3_a_chat_waits_for_an_approval_through_a_crash_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
+async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -265,12 +265,12 @@ async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
     let answer = chat(socket, answer["id"].as_str().unwrap(), &json!({}));
     assert_eq!(answer["content"], "As you wish.", "{answer}");
     assert_eq!(answer["tool_calls"][0]["error_code"], "denied");
-    let told = llm.bodies()[1]["messages"][2]["content"].clone();
-    assert!(told.as_str().unwrap().contains("denied"), "{told}");
+    let reported = llm.bodies()[1]["messages"][2]["content"].clone();
+    assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_of_the_provider_loses_nothing_and_runs_no_tool_twice() {
+async fn after_a_failure_of_the_provider_the_chat_continues_and_no_tool_runs_twice() {
     let broken = LlmAnswer::text("It is").with(LlmFault::Truncated);
     let outage = LlmAnswer::refusal("503 Service Unavailable", "overloaded", "busy");
     let outage = outage.with_header("Retry-After", "7");
@@ -295,7 +295,7 @@ async fn a_failure_of_the_provider_loses_nothing_and_runs_no_tool_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h2_a_model_has_the_tools_that_it_may_see() {
+async fn h2_a_model_has_only_its_visible_tools() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = &daemon.socket;
@@ -343,7 +343,7 @@ async fn h2_a_model_has_the_tools_that_it_may_see() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h2_the_command_says_why_a_model_does_not_have_a_tool() {
+async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
     let far = FakeMcp::start(Dialect::StreamableJson);
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let more = format!(
@@ -378,7 +378,7 @@ async fn h2_the_command_says_why_a_model_does_not_have_a_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_requests_cannot_go_on_with_one_chat_at_once() {
+async fn two_requests_cannot_continue_one_chat_at_once() {
     let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
     let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -387,14 +387,14 @@ async fn two_requests_cannot_go_on_with_one_chat_at_once() {
     let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
     let (first, path) = (target.clone(), socket.clone());
     let first = thread::spawn(move || http::post(&path, &first, r#"{"message": "One"}"#));
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
     let second = http::post(&socket, &target, r#"{"message": "Two"}"#);
     assert_eq!(second.status, 409, "{second:?}");
     assert_eq!(first.join().unwrap().json()["content"], "Late.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_said_is_kept_though_nobody_waits_for_the_answer() {
+async fn a_chat_is_stored_after_its_client_disconnects() {
     let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(60));
     let llm = FakeLlm::start([LlmAnswer::text("One."), slow, LlmAnswer::text("Two.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -408,7 +408,7 @@ async fn what_was_said_is_kept_though_nobody_waits_for_the_answer() {
     );
     let mut connection = UnixStream::connect(socket).unwrap();
     connection.write_all(request.as_bytes()).unwrap();
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
     drop(connection);
     let target = format!("/api/v1/chat/{id}");
     let mut answer = Value::Null;
@@ -423,7 +423,7 @@ async fn what_was_said_is_kept_though_nobody_waits_for_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_chat_waits_in_place_for_a_decision_and_is_kept_meanwhile() {
+async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -433,7 +433,7 @@ async fn g3_a_chat_waits_in_place_for_a_decision_and_is_kept_meanwhile() {
     });
     let socket = &daemon.socket;
     let mut approval = String::new();
-    eventually("the call waits, and the chat is kept so", || {
+    eventually("the call is pending, and the chat is stored", || {
         let approvals = http::get(socket, "/api/v1/approvals/").json();
         let chats = http::get(socket, "/api/v1/chat").json();
         let id = approvals["approvals"][0]["id"].as_str();
@@ -446,7 +446,7 @@ async fn g3_a_chat_waits_in_place_for_a_decision_and_is_kept_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_makes_no_sense_is_refused_in_words() {
+async fn invalid_requests_are_rejected_with_a_message() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let long = "x".repeat(300);
@@ -503,8 +503,8 @@ async fn pillion_chat_shows_calls_as_they_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_pillion_chat_says_how_to_go_on_after_an_approval_whatever_is_to_run() {
-    // Too long for a line.
+async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
+    // This line is too long.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
     let call = LlmAnswer::call("calculator", &json!({"expression": expression}));
     let llm = FakeLlm::start([call, LlmAnswer::text("It is 42.")]).await;

@@ -1,6 +1,6 @@
-//! What holds when the system's clock is set back or forward by hours, while the sidecar runs
-//! and between two lives of it. libfaketime sets the clock of the process alone; the clock that
-//! only goes forward stays as it is.
+//! Behavior when the system clock is set back or forward by hours, while the sidecar runs and
+//! between restarts. libfaketime sets only the system clock of the process; the monotonic clock
+//! is unchanged.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ impl Clock {
         clock
     }
 
-    /// So much before or after the time of the machine: `-5h`, `+3d`.
+    /// Sets an offset to the machine's time, such as `-5h` or `+3d`.
     fn set(&self, offset: &str) {
         let new = self.file.with_extension("new");
         std::fs::write(&new, format!("{offset}\n")).unwrap();
@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// Where Debian and Ubuntu have it.
+/// The path of the library in Debian and Ubuntu.
 fn library() -> PathBuf {
     let directories = std::fs::read_dir("/usr/lib").unwrap();
     let found = directories
@@ -82,7 +82,7 @@ fn record(socket: &Path, reply: &http::Reply) -> Value {
     http::get(socket, &target).json()["call"].clone()
 }
 
-/// What stands there in a record.
+/// Returns this text member of a record.
 fn text<'a>(record: &'a Value, key: &str) -> &'a str {
     record[key]
         .as_str()
@@ -90,7 +90,7 @@ fn text<'a>(record: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn f4_calls_are_recorded_at_the_time_of_the_clock_and_listed_once_each() {
+fn f4_calls_have_the_time_of_the_clock_and_are_listed_once() {
     let clock = Clock::new();
     let daemon = clock.daemon("");
     let mut started = Vec::new();
@@ -107,7 +107,7 @@ fn f4_calls_are_recorded_at_the_time_of_the_clock_and_listed_once_each() {
         }
     }
     assert!(started[2] < started[0] && started[4] > started[0] && started[6] < started[2]);
-    // Page by page each call is there once, by the clock's time.
+    // The pages contain each call once, ordered by the clock's time.
     let (mut listed, mut after) = (Vec::new(), String::new());
     loop {
         let target = format!("/api/v1/tool-calls?limit=3{after}");
@@ -126,7 +126,7 @@ fn f4_calls_are_recorded_at_the_time_of_the_clock_and_listed_once_each() {
 }
 
 #[test]
-fn c2_c7_deadlines_and_limits_go_by_the_time_that_passes() {
+fn c2_c7_deadlines_and_limits_use_the_monotonic_clock() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let clock = Clock::new();
     let daemon = clock.daemon(&format!(
@@ -161,7 +161,7 @@ fn c2_c7_deadlines_and_limits_go_by_the_time_that_passes() {
 }
 
 #[test]
-fn g3_approvals_and_keys_end_by_the_clock() {
+fn g3_approvals_and_idempotency_keys_expire_by_the_system_clock() {
     let clock = Clock::new();
     let config = "[tools.get_time]\nrequire_approval = \"always\"\n";
     let daemon = clock.daemon(config);
@@ -175,12 +175,12 @@ fn g3_approvals_and_keys_end_by_the_clock() {
     };
     let key = "idempotency-key: k\r\n";
     let answer = run(&daemon.socket, key);
-    // Back: both are there.
+    // Set back: both are listed.
     clock.set("-5h");
     assert_eq!(status(&id), "pending");
     assert_eq!(outcome(&ask()).metadata["approval_id"], json!(id));
     assert_eq!(run(&daemon.socket, key).json(), answer.json());
-    // Ahead: nobody can approve of it any more, and whoever comes again asks anew.
+    // Set forward: the approval has expired, and a repeated call requests a new one.
     clock.set("+5h");
     assert_eq!(status(&id), "expired");
     let late = http::post(
@@ -191,14 +191,14 @@ fn g3_approvals_and_keys_end_by_the_clock() {
     assert_eq!(late.status, 409);
     let second = outcome(&ask()).metadata["approval_id"].clone();
     assert_ne!(second, json!(id));
-    // A key lasts for a day.
+    // A key is valid for a day.
     assert_eq!(run(&daemon.socket, key).json(), answer.json());
     clock.set("+25h");
     assert_ne!(run(&daemon.socket, key).json(), answer.json());
 }
 
 #[test]
-fn c7_a_limit_is_not_full_of_calls_that_are_to_come_after_a_restart() {
+fn c7_after_a_restart_calls_with_future_times_do_not_fill_a_limit() {
     let clock = Clock::new();
     clock.set("+5h");
     let mut daemon = clock.daemon("[tools.calculator]\nrate_limit = { per_hour = 1 }\n");

@@ -1,4 +1,4 @@
-//! Tools that the configuration makes of other tools (P): through every door, in the call log,
+//! Tools that the configuration composes of other tools (P): in every interface, in the call log,
 //! and across approvals, restarts and reloads.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::reload::reload;
 use crate::routes::mcp::ask;
 
-/// Squares two numbers side by side and adds them up.
+/// Squares two numbers in parallel and adds the squares.
 const PYTHAGORAS: &str = r#"
 [[composed_tools]]
 name = "sum_of_squares"
@@ -51,7 +51,7 @@ fn names(socket: &Path) -> Vec<String> {
 }
 
 #[test]
-fn p_the_whole_run_is_one_tree_in_the_call_log() {
+fn p_a_run_is_one_tree_in_the_call_log() {
     let daemon = Daemon::with_config(PYTHAGORAS, &[]);
     let socket = &daemon.socket;
     let headers = "x-pillion-user: alice\r\n";
@@ -100,7 +100,7 @@ fn p_the_whole_run_is_one_tree_in_the_call_log() {
 }
 
 #[test]
-fn p_after_an_approval_it_goes_on_although_the_sidecar_was_killed() {
+fn p_after_an_approval_the_call_continues_although_the_sidecar_was_killed() {
     let config = r#"
 [tools.roll_dice]
 require_approval = "always"
@@ -120,7 +120,7 @@ name = "dice"
 tool = "roll_dice"
 arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
 "#;
-    // A die of one side is none; the notation with two sides is a game.
+    // A die with one side is invalid; the notation with two sides is valid.
     let config = config.replace("d1\"", "d2\"");
     let mut daemon = Daemon::with_config(&config, &[]);
     let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
@@ -139,7 +139,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
     daemon.kill();
     let daemon = daemon.again();
     let socket = &daemon.socket;
-    // The outer call has ended; the one that waits still does.
+    // The outer call has ended; the step that needs approval is still pending.
     let status = |query: &str| calls(socket, query)[0]["status"].clone();
     assert_eq!(status("?tool=gamble"), "error");
     assert_eq!(status("?tool=roll_dice"), "pending");
@@ -149,19 +149,19 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
     let resumed = &done["result"]["metadata"]["resumed"];
     assert_eq!(*resumed, json!({"call": first, "steps": ["count"]}));
     assert_eq!(calls(socket, "?tool=calculator").len(), 1);
-    // The second run has the roll in its own tree, and nothing waits any more.
+    // The second run has the roll in its own tree, and no call is pending.
     let outer = done["result"]["metadata"]["record_id"].as_str().unwrap();
     let below = calls(socket, &format!("?parent={outer}"));
     assert_eq!(below.len(), 1);
     assert_eq!(below[0]["toolName"], "roll_dice");
     assert!(calls(socket, "?status=pending").is_empty());
-    // Under its name the request has run now.
+    // The tool of the approved step has run.
     let replayed = execute(socket, "gamble", &json!({"n": 3}), headers);
     assert_eq!(replayed, done);
 }
 
 #[test]
-fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
+fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
@@ -170,7 +170,7 @@ fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
          output = {{ said = {{ \"$from\" = \"/steps/b/text\" }}, twice = true }}\n",
         server.url
     );
-    // Nobody has listed the server's tools, through neither door.
+    // No interface has listed the server's tools yet.
     let daemon = Daemon::with_config(&toml, &[]);
     let params = json!({"name": "twice", "arguments": {}});
     let answer = ask(&daemon.socket, "tools/call", params);
@@ -186,7 +186,7 @@ fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
 }
 
 #[test]
-fn p_a_step_of_a_server_that_is_down_says_so() {
+fn p_a_step_of_a_server_that_is_down_fails_clearly() {
     let toml = "[[composed_tools]]\nname = \"once\"\ndescription = \"Asks a server\"\n\
          steps = [{ name = \"a\", tool = \"nowhere_echo\" }]\n\
          [[mcp_servers]]\nlabel = \"nowhere\"\nurl = \"http://127.0.0.1:9/mcp\"\n\
@@ -208,7 +208,7 @@ fn p_a_step_of_a_server_that_is_down_says_so() {
 }
 
 #[test]
-fn p_what_ran_inside_is_recorded_as_cancelled_when_the_whole_has_no_time_left() {
+fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[tools.chain]\ntimeout_ms = 500\n\
@@ -230,7 +230,7 @@ fn p_what_ran_inside_is_recorded_as_cancelled_when_the_whole_has_no_time_left() 
 }
 
 #[test]
-fn p_a_reload_takes_composed_tools_along_and_refuses_circles() {
+fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
     let tool = |name: &str, steps: &str| {
         format!(
             "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\nsteps = [{steps}]\n"
@@ -269,7 +269,7 @@ fn p_a_reload_takes_composed_tools_along_and_refuses_circles() {
 }
 
 #[test]
-fn p_what_is_wrong_with_a_declaration_is_told_with_its_line() {
+fn p_errors_in_a_declaration_name_the_line() {
     let refused = |toml: &str| {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
@@ -318,7 +318,7 @@ fn p_what_is_wrong_with_a_declaration_is_told_with_its_line() {
 }
 
 #[test]
-fn p_an_unknown_tool_of_a_step_may_arrive_later() {
+fn p_the_tool_of_a_step_may_be_registered_later() {
     let daemon = Daemon::with_config(
         "[[composed_tools]]\nname = \"x\"\ndescription = \"A test\"\nsteps = [{ name = \"a\", tool = \"not_yet\" }]",
         &[],

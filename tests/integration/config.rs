@@ -11,9 +11,9 @@ fn the_example_loads() {
     Config::parse(&example(), "pillion.example.toml").unwrap();
 }
 
-/// Every setting stands in the example as a comment.
+/// Returns the example with every setting uncommented.
 #[test]
-fn the_example_loads_with_every_setting_taken_out_of_its_comment() {
+fn the_example_loads_with_every_setting_uncommented() {
     let text = example();
     let settings = text
         .lines()

@@ -9,14 +9,14 @@ use crate::program::{Daemon, eventually};
 const IDLE: usize = 1_000;
 const BUSY: usize = 200;
 
-/// Lets this process, and those that it starts, have as many descriptors as it may.
+/// Raises the descriptor limit of this process and its children to the maximum.
 fn raise_limit() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
 }
 
 #[test]
-fn a_thousand_idle_connections_take_nothing_from_two_hundred_busy_ones() {
+fn a_thousand_idle_connections_do_not_affect_two_hundred_busy_ones() {
     raise_limit();
     let daemon = Daemon::with_config("[http]\nmax_connections = 1500\n", &[]);
     let idle: Vec<_> = (0..IDLE)
@@ -45,7 +45,7 @@ fn a_thousand_idle_connections_take_nothing_from_two_hundred_busy_ones() {
     assert_eq!(status["calls"]["total"], BUSY * 5);
     assert_eq!(status["calls"]["failed"], 0);
     drop(idle);
-    eventually("all of them are gone", || open() < 50);
+    eventually("all connections are closed", || open() < 50);
     let status = http::get(&daemon.socket, "/api/v1/status").json();
     let descriptors = status["process"]["open_descriptors"].as_u64().unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! What happens, as server-sent events (F3 to F5).
+//! Server-sent events of the sidecar (F3 to F5).
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually, pillion};
 
-/// One that listens.
+/// A listener.
 struct Listener {
     lines: BufReader<UnixStream>,
 }
@@ -29,7 +29,7 @@ impl Listener {
         let mut stream = UnixStream::connect(socket).unwrap();
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).unwrap();
-        // Without chunks, which this version does not know.
+        // HTTP/1.0, so the body has no chunks.
         let request = format!("GET /api/v1/events{query} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut lines = BufReader::new(stream);
@@ -39,7 +39,7 @@ impl Listener {
         Self { lines }
     }
 
-    /// From now on; the id of that place.
+    /// Listens from now on. Returns the id of the first event.
     fn now(socket: &Path, query: &str) -> (Self, String) {
         let mut listener = Self::open(socket, query, "");
         let hello = listener.next().unwrap();
@@ -51,7 +51,7 @@ impl Listener {
         Self::open(socket, "", &format!("last-event-id: {id}\r\n"))
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event, or `None` at the end.
     fn next(&mut self) -> Option<Heard> {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
@@ -72,9 +72,9 @@ impl Listener {
     }
 
     fn expect(&mut self, kind: &str) -> Heard {
-        let heard = self.next().unwrap();
-        assert_eq!(heard.kind, kind, "{heard:?}");
-        heard
+        let received = self.next().unwrap();
+        assert_eq!(received.kind, kind, "{received:?}");
+        received
     }
 }
 
@@ -87,7 +87,7 @@ fn calculate(socket: &Path) {
 }
 
 #[test]
-fn f4_calls_are_told_as_they_begin_and_end() {
+fn f4_start_and_end_of_calls_are_events() {
     let daemon = Daemon::start();
     let (mut listener, _) = Listener::now(&daemon.socket, "");
     calculate(&daemon.socket);
@@ -99,12 +99,12 @@ fn f4_calls_are_told_as_they_begin_and_end() {
     assert_eq!(ended["success"], true);
     assert!(ended["record_id"].is_string(), "{ended}");
     assert!(ended["at"].as_str().unwrap() >= begun["at"].as_str().unwrap());
-    // Neither arguments nor results are told.
+    // Events contain neither arguments nor results.
     assert!(!format!("{begun}{ended}").contains("expression"));
 }
 
 #[test]
-fn f4_a_call_that_is_given_up_says_which_it_was() {
+fn f4_the_event_of_a_cancelled_call_has_its_id() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let config = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
@@ -132,7 +132,7 @@ fn f4_a_call_that_is_given_up_says_which_it_was() {
 }
 
 #[test]
-fn f3_servers_and_their_tools_are_told_as_they_change() {
+fn f3_changes_of_servers_and_their_tools_are_events() {
     let echo = json!({"name": "echo", "inputSchema": {"type": "object"}});
     let server = McpServer::start(json!([echo]));
     let config = format!(
@@ -144,9 +144,9 @@ fn f3_servers_and_their_tools_are_told_as_they_change() {
     let (mut listener, _) = Listener::now(&daemon.socket, "?types=server,tools");
     client.list_tools(None).unwrap();
     for status in ["connecting", "connected"] {
-        let heard = listener.expect("server.status").data;
+        let received = listener.expect("server.status").data;
         assert_eq!(
-            (&heard["server"], &heard["status"]),
+            (&received["server"], &received["status"]),
             (&json!("far"), &json!(status))
         );
     }
@@ -158,26 +158,29 @@ fn f3_servers_and_their_tools_are_told_as_they_change() {
     changed["description"] = json!("Another");
     server.set_tools(json!([changed, {"name": "new", "inputSchema": {"type": "object"}}]));
     let asked = server.count("tools/list");
-    eventually("it is asked again", || {
+    eventually("the server is listed again", || {
         client.list_tools(None).unwrap();
         server.count("tools/list") > asked
     });
-    let heard = listener.expect("tools.changed").data;
-    assert_eq!(heard["added"], json!(["far_new"]));
-    assert_eq!(heard["changed"], json!(["far_echo"]));
+    let received = listener.expect("tools.changed").data;
+    assert_eq!(received["added"], json!(["far_new"]));
+    assert_eq!(received["changed"], json!(["far_echo"]));
     server.set_mood(Mood::Ill);
     let asked = server.count("tools/list");
-    eventually("it is asked again", || {
+    eventually("the server is listed again", || {
         client.list_tools(None).unwrap();
         server.count("tools/list") > asked
     });
-    let heard = listener.expect("server.status").data;
-    assert_eq!(heard["status"], "error");
-    assert!(heard["error"].as_str().unwrap().contains("500"), "{heard}");
+    let received = listener.expect("server.status").data;
+    assert_eq!(received["status"], "error");
+    assert!(
+        received["error"].as_str().unwrap().contains("500"),
+        "{received}"
+    );
 }
 
 #[test]
-fn g3_approvals_and_reloads_are_told() {
+fn g3_approvals_and_reloads_are_events() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let (mut listener, _) = Listener::now(&daemon.socket, "?types=approval,configuration.reloaded");
     calculate(&daemon.socket);
@@ -200,12 +203,12 @@ fn g3_approvals_and_reloads_are_told() {
         .with_file_name("pillion.toml");
     std::fs::write(&file, "nonsense").unwrap();
     daemon.signal(nix::sys::signal::Signal::SIGHUP);
-    let heard = listener.expect("configuration.reloaded").data;
-    assert_eq!(heard["success"], false);
+    let received = listener.expect("configuration.reloaded").data;
+    assert_eq!(received["success"], false);
 }
 
 #[test]
-fn a_listener_goes_on_after_the_last_event_that_it_saw() {
+fn a_listener_resumes_after_its_last_event_id() {
     let daemon = Daemon::start();
     let (mut listener, start) = Listener::now(&daemon.socket, "");
     calculate(&daemon.socket);
@@ -219,13 +222,13 @@ fn a_listener_goes_on_after_the_last_event_that_it_saw() {
         listener.expect("call.started").data["call_id"],
         first.data["call_id"]
     );
-    // Even one that had seen nothing.
+    // Also for a listener that had received no event.
     let mut listener = Listener::after(&daemon.socket, &start);
     assert_eq!(listener.expect("call.started").id, first.id);
 }
 
 #[test]
-fn what_is_gone_is_told_as_gone() {
+fn lost_events_are_reported() {
     let mut daemon = Daemon::start();
     let (_listener, start) = Listener::now(&daemon.socket, "");
     daemon.kill();
@@ -237,7 +240,7 @@ fn what_is_gone_is_told_as_gone() {
 }
 
 #[test]
-fn f5_a_listener_that_never_reads_is_cut_off_and_holds_nobody_up() {
+fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
     let daemon = Daemon::with_config("[http]\nwrite_timeout_ms = 300\n", &[]);
     let mut silent = UnixStream::connect(&daemon.socket).unwrap();
     let request = "GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -263,7 +266,7 @@ fn f5_a_listener_that_never_reads_is_cut_off_and_holds_nobody_up() {
 }
 
 #[test]
-fn types_that_are_none_are_refused_and_the_end_is_an_end() {
+fn unknown_types_are_rejected_and_streams_end_with_the_sidecar() {
     let mut daemon = Daemon::start();
     for query in ["?types=call,nonsense", "?types=call.begun"] {
         assert_eq!(
@@ -278,7 +281,7 @@ fn types_that_are_none_are_refused_and_the_end_is_an_end() {
 }
 
 #[test]
-fn the_command_line_shows_what_happens() {
+fn the_command_line_prints_events() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
     let child = pillion(&[

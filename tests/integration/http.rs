@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// An answer as it came.
+/// A raw response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
-    /// In lower case, a header a line.
+    /// In lower case, one header per line.
     pub head: String,
     pub body: Vec<u8>,
 }
@@ -21,8 +21,8 @@ impl Reply {
     }
 }
 
-/// One request on a connection of its own. The client crate is not used, so that requests
-/// can be as odd as they need to be.
+/// Sends one request on a separate connection. The client crate is not used, so that requests can
+/// be malformed.
 pub fn send(socket: &Path, method: &str, target: &str, headers: &str, body: &[u8]) -> Reply {
     let length = body.len();
     let head = format!(
@@ -41,13 +41,13 @@ pub fn post(socket: &Path, target: &str, body: impl AsRef<[u8]>) -> Reply {
     send(socket, "POST", target, "", body.as_ref())
 }
 
-/// Sends bytes and reads until the peer closes.
+/// Sends bytes and reads until the peer closes the connection.
 pub fn exchange(socket: &Path, request: &[u8]) -> Reply {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    // The peer may answer and close before it has read everything.
+    // The peer may respond and close before it has read everything.
     drop(stream.write_all(request));
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {

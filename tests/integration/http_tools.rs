@@ -1,5 +1,5 @@
-//! HTTP endpoints and OpenAPI operations as tools (F-304 of seed S1): against the API of another
-//! sidecar, whose document is the real one.
+//! HTTP endpoints and OpenAPI operations as tools, with the API and the OpenAPI document of another
+//! sidecar.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -12,7 +12,7 @@ use crate::routes::mcp::ask;
 
 const TOKEN: &str = "operator-operator-operator-1";
 
-/// A sidecar whose API is spoken to over TCP.
+/// Starts a sidecar with a REST API over TCP.
 struct Api {
     daemon: Daemon,
     address: SocketAddr,
@@ -29,7 +29,7 @@ impl Api {
         Self { daemon, address }
     }
 
-    /// The path of a file with its document.
+    /// Returns the path of a file with the sidecar's document.
     fn document(&self) -> String {
         let document = http::get(&self.daemon.socket, "/openapi.json");
         let path = self.daemon.directory().join("openapi.json");
@@ -46,7 +46,7 @@ fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
 }
 
 #[test]
-fn operations_of_our_own_document_call_a_real_sidecar() {
+fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
     let api = Api::start();
     let toml = format!(
         "[[openapi]]\nname = \"far\"\ndocument = \"{}\"\nbase_url = \"http://{}\"\noperations = [\"*\"]\n\
@@ -75,14 +75,14 @@ fn operations_of_our_own_document_call_a_real_sidecar() {
     let arguments = json!({"tool_name": "calculator", "body": {"expression": "6 * 7"}, "x-pillion-user": "alice"});
     let result = execute(&daemon, "far_tools_execute", &arguments);
     assert_eq!(result["data"]["result"]["text"], "42", "{result}");
-    // It is there in the other's call log, under the user that was named.
+    // The call is in the other sidecar's call log, with the given user.
     let query = json!({"user": "alice", "tool": "calculator", "limit": 5});
     let result = execute(&daemon, "far_tool_calls_list", &query);
     let call = &result["data"]["calls"][0];
     assert_eq!(call["arguments"]["expression"], "6 * 7", "{result}");
     let shown = execute(&daemon, "far_tool_calls_show", &json!({"id": call["id"]}));
     assert_eq!(shown["data"]["call"]["id"], call["id"], "{shown}");
-    // Nothing leaves its place in the path.
+    // An argument changes only its placeholder in the path.
     let lost = execute(
         &daemon,
         "far_tool_calls_show",
@@ -93,7 +93,7 @@ fn operations_of_our_own_document_call_a_real_sidecar() {
         let up = execute(&daemon, "far_tool_calls_show", &json!({"id": up}));
         assert_eq!(up["error_code"], "invalid_input", "{up}");
     }
-    // What the token may not do is refused there.
+    // The other sidecar refuses what the token does not allow.
     let denied = execute(
         &daemon,
         "far_servers_add",
@@ -106,7 +106,7 @@ fn operations_of_our_own_document_call_a_real_sidecar() {
 }
 
 #[test]
-fn a_declared_endpoint_is_a_tool_of_every_door() {
+fn a_declared_endpoint_is_a_tool_in_every_interface() {
     let api = Api::start();
     let declared = |rest: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a request that is sent twice runs once, whatever happens meanwhile.
+//! `Idempotency-Key`: a repeated request runs once, whatever happens in between.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -36,13 +36,13 @@ fn config(server: &McpServer, timeout_ms: u32) -> String {
     )
 }
 
-/// Has the sidecar know the server's tools.
+/// Makes the sidecar list the server's tools.
 fn discover(daemon: &Daemon) {
     Client::new(&daemon.socket).list_tools(None).unwrap();
 }
 
 #[test]
-fn a_request_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
+fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
@@ -55,7 +55,8 @@ fn a_request_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
     );
     assert_eq!(first.status, 200);
     assert!(!is_replayed(&first), "{}", first.head);
-    // Without quotes, and with the arguments in another order, it is the same.
+    // A request without quotes around the key and with arguments in another order is the same
+    // request.
     let key = "idempotency-key: k-1\r\n";
     let second = send(&daemon.socket, "POST", ECHO, key, b"{\"b\": 2, \"a\": 1}");
     assert!(is_replayed(&second), "{}", second.head);
@@ -84,7 +85,7 @@ fn a_request_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
 }
 
 #[test]
-fn what_has_not_run_may_be_sent_again_under_its_key() {
+fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
     let daemon = Daemon::with_config("[tools.get_time]\nrate_limit = { per_minute = 1 }\n", &[]);
     let key = "idempotency-key: k\r\n";
     let wrong = json!({"expression": 7});
@@ -109,7 +110,7 @@ fn what_has_not_run_may_be_sent_again_under_its_key() {
         assert_eq!(refused.json()["result"]["error_code"], "rate_limited");
         assert!(!is_replayed(&refused));
     }
-    // What is not there has not run, either.
+    // A call of an unknown tool has not run, either.
     for _ in 0..2 {
         let unknown = post(
             &daemon.socket,
@@ -122,7 +123,7 @@ fn what_has_not_run_may_be_sent_again_under_its_key() {
 }
 
 #[test]
-fn a_request_that_runs_is_a_conflict_and_its_failure_is_its_answer() {
+fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
     let server = server();
     let daemon = Daemon::with_config(&config(&server, 3_000), &[]);
     discover(&daemon);
@@ -145,7 +146,7 @@ fn a_request_that_runs_is_a_conflict_and_its_failure_is_its_answer() {
 }
 
 #[test]
-fn a_key_whose_time_is_over_does_not_run_twice_at_once() {
+fn an_expired_key_does_not_run_twice_concurrently() {
     let server = server();
     let toml = format!(
         "[http]\nidempotency_ttl_ms = 50\n{}",
@@ -163,7 +164,7 @@ fn a_key_whose_time_is_over_does_not_run_twice_at_once() {
     assert_eq!(second.status, 409, "{}", second.head);
     assert_eq!(server.count("tools/call"), 1);
     assert_eq!(first.join().unwrap().status, 200);
-    // When it has ended the key is free.
+    // After the end of the call, the key is free.
     server.set_mood(Mood::Well);
     let third = post(&daemon.socket, ECHO, key, &json!({}));
     assert!(!is_replayed(&third), "{}", third.head);
@@ -171,7 +172,7 @@ fn a_key_whose_time_is_over_does_not_run_twice_at_once() {
 }
 
 #[test]
-fn f4_a_key_of_a_sidecar_that_was_taken_over_from_is_cut_off_when_that_one_ends() {
+fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 60_000), &[]);
     discover(&daemon);
@@ -186,7 +187,7 @@ fn f4_a_key_of_a_sidecar_that_was_taken_over_from_is_cut_off_when_that_one_ends(
     assert_eq!(during.status, 409, "it may still end well");
     daemon.kill();
     let mut after = None;
-    eventually("the key is told to be cut off", || {
+    eventually("the key is reported as interrupted", || {
         let reply = post(&next.socket, ECHO, key, &json!({}));
         let is_told = reply.status == 200;
         after = Some(reply);
@@ -206,7 +207,7 @@ fn f4_a_key_of_a_sidecar_that_was_taken_over_from_is_cut_off_when_that_one_ends(
 }
 
 #[test]
-fn a_call_with_a_key_goes_on_when_its_caller_has_gone() {
+fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let server = server();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
     let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
@@ -215,7 +216,7 @@ fn a_call_with_a_key_goes_on_when_its_caller_has_gone() {
     let socket = daemon.socket.clone();
     let before = std::thread::spawn(move || post(&socket, ECHO, "", &json!({})));
     eventually("the place is taken", || server.count("tools/call") == 1);
-    // The next one waits, and its caller hangs up.
+    // The next call waits, and its caller disconnects.
     let mut caller = UnixStream::connect(&daemon.socket).unwrap();
     let body = json!({"expression": "6 * 7"}).to_string();
     let request = format!(
@@ -255,7 +256,7 @@ fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut(
 }
 
 #[test]
-fn requests_whose_callers_have_gone_are_limited() {
+fn requests_that_continue_after_a_disconnect_are_limited() {
     let server = server();
     let toml = format!(
         "[http]\nidempotency_max_detached = 1\n{}",
@@ -299,7 +300,7 @@ fn requests_whose_callers_have_gone_are_limited() {
 }
 
 #[test]
-fn stored_answers_have_a_quota_and_a_request_beyond_it_runs_once_all_the_same() {
+fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
     let toml = "[http]\nidempotency_max_bytes = 500\n";
     let mut daemon = Daemon::with_config(toml, &[]);
     let send = |daemon: &Daemon, key: &str| {
@@ -333,7 +334,7 @@ fn stored_answers_have_a_quota_and_a_request_beyond_it_runs_once_all_the_same() 
 }
 
 #[test]
-fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_is() {
+fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
     let server = server();
     let mut daemon = Daemon::with_config(
         &config(&server, 30_000),
@@ -376,7 +377,7 @@ fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_
         assert_eq!(result["success"], false);
         assert_eq!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["interrupted"], true);
-        // Its record says the same.
+        // The record has the same outcome.
         let record = result["metadata"]["record_id"].as_str().unwrap();
         let record = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(record.json()["call"]["status"], "interrupted");
@@ -385,7 +386,7 @@ fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_
 }
 
 #[test]
-fn c1_a_batch_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
+fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
@@ -396,7 +397,7 @@ fn c1_a_batch_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
         wrong,
         {"id": "3", "name": "nope"},
     ]});
-    // Where nothing has run, the key is free.
+    // The call has not run, so the key is free.
     let none_runs = json!({"calls": [wrong]});
     let refused = post(&daemon.socket, BATCH, key, &none_runs).json();
     assert_eq!(
@@ -424,7 +425,7 @@ fn c1_a_batch_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
     assert!(is_replayed(&reply), "{}", reply.head);
     assert_eq!(reply.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);
-    // Each call has a record of its own.
+    // Each call has a separate record.
     let id = results[0]["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
     let call = crate::http::get(&daemon.socket, &target).json();
@@ -433,7 +434,7 @@ fn c1_a_batch_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
 }
 
 #[test]
-fn f4_of_a_batch_that_a_crash_cut_off_no_call_runs_again() {
+fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 30_000), &[]);
     discover(&daemon);
@@ -481,7 +482,7 @@ fn f4_of_a_batch_that_a_crash_cut_off_no_call_runs_again() {
 }
 
 #[test]
-fn a_key_that_is_none_and_a_sidecar_that_keeps_nothing() {
+fn invalid_keys_and_keys_without_a_store_are_rejected() {
     let sidecar = Sidecar::start();
     let arguments = json!({"expression": "1"});
     for wrong in [
@@ -499,10 +500,10 @@ fn a_key_that_is_none_and_a_sidecar_that_keeps_nothing() {
     assert_eq!(reply.status, 503);
 }
 
-/// At most once, however often the sidecar dies: many callers send calls with keys, again and
-/// again until each has its answer, while it is killed at any moment.
+/// Calls with keys run at most once: many callers repeat their calls until each has a response,
+/// while the sidecar is killed at random times.
 #[test]
-fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_again_and_again() {
+fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
     const CALLERS: usize = 4;
     const KEYS: usize = 30;
     let server = server();
@@ -534,15 +535,15 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_again_and_again(
         let answered = callers.into_iter().map(|caller| caller.join().unwrap());
         answered.sum::<usize>()
     });
-    // What was cut off may have come to the server, or not.
+    // An interrupted call may have reached the server or not.
     let ran = server.count("tools/call");
     assert!(answered <= ran && ran <= CALLERS * KEYS, "{answered} {ran}");
     assert!(answered > CALLERS * KEYS / 2, "{answered}");
     drop(daemon);
 }
 
-/// Whether the call has worked; none while nobody can say. A tool that nobody has asked its
-/// server for is not there yet.
+/// Returns whether the call succeeded, or `None` if that is unknown. A tool is missing until the
+/// sidecar has listed its server.
 fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
     let name = format!("{caller}-{key}");
     let identity = Caller::default().idempotency_key(name);

@@ -1,6 +1,6 @@
-//! A sidecar that is killed again and again under load: what it has acknowledged is there
-//! afterwards, and nothing of it twice. `PILLION_KILL_ROUNDS` says how often, 12 times without it.
-//! The moments are those of a random seed, which is printed; `PILLION_KILL_SEED` sets it.
+//! A sidecar that is killed repeatedly under load: afterwards, everything that it acknowledged is
+//! present, and nothing twice. `PILLION_KILL_ROUNDS` sets the number of kills, 12 by default. The
+//! times of the kills depend on a random seed, which the test prints; `PILLION_KILL_SEED` sets it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::program::{Daemon, run, stderr, stdout};
 
-/// What was acknowledged, by its kind.
+/// Acknowledged changes by kind.
 #[derive(Default)]
 struct Acknowledged {
     /// Calls, with their arguments.
@@ -35,7 +35,8 @@ impl Acknowledged {
     }
 }
 
-/// A POST whose answer came to its end: its status and its body. None when the sidecar is gone.
+/// Sends a POST request. Returns status and body of a complete response, or `None` if the sidecar
+/// is gone.
 fn post(socket: &Path, path: &str, body: &Value) -> Option<(u16, Value)> {
     let body = body.to_string();
     let mut stream = UnixStream::connect(socket).ok()?;
@@ -52,8 +53,8 @@ fn post(socket: &Path, path: &str, body: &Value) -> Option<(u16, Value)> {
     Some((status, serde_json::from_str(body).ok()?))
 }
 
-/// Calls until the sidecar is gone, never twice with the same arguments: the numbers from `first`
-/// on are its own.
+/// Makes calls until the sidecar is gone, each with different arguments: the numbers from `first`
+/// on are used only here.
 fn call(socket: &Path, has_ended: &AtomicBool, first: usize) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
     for number in first.. {
@@ -73,7 +74,7 @@ fn call(socket: &Path, has_ended: &AtomicBool, first: usize) -> Acknowledged {
     acknowledged
 }
 
-/// Asks for approvals and decides on them until the sidecar is gone.
+/// Requests approvals and decides them until the sidecar is gone.
 fn decide(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
     for number in 0.. {
@@ -98,7 +99,7 @@ fn decide(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowledged {
         let path = format!("/api/v1/approvals/{id}/{verdict}");
         match post(socket, &path, &json!({})) {
             Some((200, _)) => acknowledged.approvals.insert(id, status),
-            // Whether it was decided nobody knows.
+            // Whether the decision was stored is unknown.
             _ => acknowledged.approvals.remove(&id),
         };
     }
@@ -121,7 +122,7 @@ fn add_servers(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowled
     acknowledged
 }
 
-/// Every entry of a list with pages.
+/// Returns all entries of a paginated list.
 fn all(socket: &Path, path: &str, field: &str) -> Vec<Value> {
     let mut entries = Vec::new();
     let mut after = String::new();
@@ -135,7 +136,7 @@ fn all(socket: &Path, path: &str, field: &str) -> Vec<Value> {
     }
 }
 
-/// That no two of these have the same arguments.
+/// Asserts that no two of these have equal arguments.
 fn assert_distinct<'a>(entries: impl Iterator<Item = &'a Value>) {
     let mut seen = HashSet::new();
     for entry in entries {
@@ -144,7 +145,7 @@ fn assert_distinct<'a>(entries: impl Iterator<Item = &'a Value>) {
     }
 }
 
-/// The entries by their ids, none of which is there twice.
+/// Returns the entries by id, and asserts that ids are unique.
 fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
     let count = entries.len();
     let entries: HashMap<_, _> = entries
@@ -156,7 +157,7 @@ fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
 }
 
 #[test]
-fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
+fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
     let rounds = std::env::var("PILLION_KILL_ROUNDS");
     let rounds: usize = rounds.map_or(12, |rounds| rounds.parse().unwrap());
     let seed = std::env::var("PILLION_KILL_SEED");

@@ -1,4 +1,4 @@
-//! A result of 8 MiB from a server below passes through every door byte for byte.
+//! A result of 8 MiB of an MCP server passes through every interface byte for byte.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -12,13 +12,17 @@ use crate::routes::mcp::{Session, ask};
 
 const MIB: usize = 1024 * 1024;
 
-/// Not `assert_eq`, which would print both.
-fn assert_has(answer: &str, expected: &str, door: &str) {
+/// Not `assert_eq`, which would print both values.
+fn assert_has(answer: &str, expected: &str, interface: &str) {
     let is_there = answer.contains(expected);
-    assert!(is_there, "{door}: another answer, {} bytes", answer.len());
+    assert!(
+        is_there,
+        "{interface}: different response, {} bytes",
+        answer.len()
+    );
 }
 
-/// The lines that a client of `mcp-stdio` gets for these of its own.
+/// Returns the lines that a client of `mcp-stdio` receives for these lines.
 fn over_stdio(daemon: &Daemon, lines: &[Value]) -> String {
     let mut command = pillion(&["mcp-stdio"]);
     command.arg("--socket").arg(&daemon.socket);
@@ -35,8 +39,9 @@ fn over_stdio(daemon: &Daemon, lines: &[Value]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e10_eight_mebibytes_pass_byte_for_byte_over_every_door() {
-    // What a re-encoding would change is in it: an escape, a number's form, the order of members.
+async fn e10_eight_mebibytes_pass_byte_for_byte_in_every_interface() {
+    // Contains what a re-encoding would change: an escape, a number's notation, the order of
+    // members.
     let text = r"0123456789abcd\u00e9".repeat(MIB / 2);
     let result = format!(
         r#"{{"z":1.50,"content":[{{"type":"text","text":"{text}"}}],"a":{{"y":1e2,"b":null}}}}"#
@@ -46,7 +51,7 @@ async fn e10_eight_mebibytes_pass_byte_for_byte_over_every_door() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", move |_| Reply::raw_result(&answer))
         .start();
-    // No result is put into a file unless the configuration says so.
+    // Results are offloaded to files only if configured.
     let daemon = Daemon::with_config(
         &format!(
             "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
@@ -54,7 +59,7 @@ async fn e10_eight_mebibytes_pass_byte_for_byte_over_every_door() {
         ),
         &[],
     );
-    // REST gives it as a member of its own answer: the same values in the same order.
+    // REST embeds the result in its own response, with the same values in the same order.
     let rest = http::post(&daemon.socket, "/api/v1/tools/execute/far_roll", "{}");
     assert_eq!(rest.status, 200);
     let expected: Value = serde_json::from_str(&result).unwrap();

@@ -1,4 +1,4 @@
-//! Limits: what they count outlives the process, and nobody's calls keep another's waiting.
+//! Limits: counts survive the process, and calls of one source do not delay calls of others.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn code(outcome: &Outcome) -> Option<&str> {
 const LIMITED: &str = "[tools.calculator]\nrate_limit = { per_minute = 3, per_hour = 4 }\n";
 
 #[test]
-fn c7_limits_count_on_after_a_crash_and_after_a_stop() {
+fn c7_limit_counts_survive_a_crash_and_a_stop() {
     let mut daemon = Daemon::with_config(LIMITED, &[]);
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "alice").success);
@@ -36,7 +36,7 @@ fn c7_limits_count_on_after_a_crash_and_after_a_stop() {
     daemon.kill();
     let mut daemon = daemon.again();
     assert!(call(&daemon.socket, "calculator", "alice").success);
-    // What was refused does not count.
+    // Rejected calls do not count.
     for _ in 0..5 {
         let refused = call(&daemon.socket, "calculator", "alice");
         assert_eq!(code(&refused), Some("rate_limited"));
@@ -57,10 +57,10 @@ fn c7_limits_count_on_after_a_crash_and_after_a_stop() {
 }
 
 #[test]
-fn c7_limits_count_on_when_another_sidecar_takes_over() {
+fn c7_limit_counts_survive_a_takeover() {
     let mut daemon = Daemon::with_config(LIMITED, &[]);
     let socket = daemon.socket.clone();
-    // This connection is kept, so that its next call may still come to the old one.
+    // The connection stays open, so that its next call may still reach the old sidecar.
     let caller = Caller::default().user("alice");
     let client = Client::new(&socket);
     let arguments = json!({"expression": "1"});
@@ -95,7 +95,7 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
 }
 
 #[test]
-fn c1_a_server_that_hangs_holds_up_neither_another_server_nor_local_tools() {
+fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
     let tools = json!([{"name": "echo", "inputSchema": {"type": "object"}}]);
     let (far, near) = (McpServer::start(tools.clone()), McpServer::start(tools));
     let server = |label: &str, server: &McpServer| {
@@ -145,7 +145,7 @@ fn endless() -> Value {
 }
 
 #[test]
-fn c3_checks_of_arguments_without_end_hold_up_nobody_else() {
+fn c3_endless_argument_checks_delay_no_other_call() {
     let server = McpServer::start(json!([{"name": "hard", "inputSchema": endless()}]));
     let toml = format!(
         "[executor]\ntimeout_ms = 8000\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
@@ -181,7 +181,7 @@ fn c3_checks_of_arguments_without_end_hold_up_nobody_else() {
 }
 
 #[test]
-fn c1_a_full_queue_refuses_and_the_status_shows_it() {
+fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[executor]\nmax_concurrent_total = 1\nmax_queued = 2\ntimeout_ms = 3000\n\
@@ -216,18 +216,18 @@ fn c1_a_full_queue_refuses_and_the_status_shows_it() {
             metrics.contains("pillion_tool_calls_queued 2\n"),
             "{metrics}"
         );
-        // Somebody else has room, at the expense of whoever has the most.
+        // Another user has room, at the expense of the user with the most queued calls.
         let other = begin("calculator", "alice");
         assert_eq!(code(&running.join().unwrap()), Some("timeout"));
         let ends = waiting.map(|waiting| waiting.join().unwrap());
         let codes: Vec<_> = ends.iter().map(code).collect();
         assert!(codes.contains(&Some("rate_limited")), "{codes:?}");
-        // It came later and has time left.
+        // The call arrived later and has time left.
         assert_ne!(code(&other.join().unwrap()), Some("rate_limited"));
     });
 }
 
-/// A server whose `echo` gives its arguments back, and a sidecar with these settings before it.
+/// Starts a server whose `echo` returns its arguments, and a sidecar with these settings.
 fn echoing(settings: &str) -> (McpServer, Daemon) {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
@@ -241,7 +241,7 @@ fn echoing(settings: &str) -> (McpServer, Daemon) {
 }
 
 #[test]
-fn c4_a_large_result_is_fetched_after_its_beginning_even_after_a_crash() {
+fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let (_server, mut daemon) = echoing("[tools.far_echo]\nmax_result_bytes = 1000\n");
     let caller = Caller::default().user("alice");
     let client = Client::builder(&daemon.socket).build();
@@ -282,7 +282,7 @@ fn c4_a_large_result_is_fetched_after_its_beginning_even_after_a_crash() {
         (unknown.status, unknown.json()["error_code"].as_str()),
         (404, Some("not_found"))
     );
-    // A result within the bound is as it is.
+    // A result within the limit is unchanged.
     let client = Client::builder(&daemon.socket).build();
     client.list_tools(None).unwrap();
     assert!(
@@ -294,7 +294,7 @@ fn c4_a_large_result_is_fetched_after_its_beginning_even_after_a_crash() {
 }
 
 #[test]
-fn i3_an_mcp_client_gets_a_link_to_a_large_result_and_reads_it() {
+fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
     let (_server, daemon) = echoing("[executor]\nmax_result_bytes = 1000\n");
     let ask = crate::routes::mcp::ask;
     let params = json!({"name": "echo", "arguments": {"long": "x".repeat(5_000)}});
@@ -318,7 +318,7 @@ fn i3_an_mcp_client_gets_a_link_to_a_large_result_and_reads_it() {
 }
 
 #[test]
-fn l3_over_tcp_a_large_result_is_for_whoever_made_the_call() {
+fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     let tokens = "one execute 0123456789abcdefghij;two execute abcdefghij0123456789;boss admin zyxwvutsrqponmlkjihg";
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();

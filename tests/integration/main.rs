@@ -1,5 +1,5 @@
-//! Integration tests of the doors: each module mirrors a route, a command or a part of the
-//! sidecar. `sidecar` runs one inside the test's process, `program` runs the real binary.
+//! Integration tests of all interfaces. Each module covers a route, a command or a part of the
+//! sidecar. `sidecar` runs a sidecar inside the test process, `program` runs the real binary.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,15 +1,15 @@
-//! The MCP client against servers of every dialect, servers that misbehave in every way we
-//! could think of, and the real ones of `tests/peers`.
+//! The MCP client against servers of every dialect, misbehaving servers, and the real servers of
+//! `tests/peers`.
 
 mod authentication;
 mod bad_bodies;
 mod bad_connections;
 mod bad_streams;
 mod concurrency;
+mod detection;
 mod egress;
 mod errors;
 mod faults;
-mod finding_out;
 mod handshake;
 mod handshake_era;
 mod lifecycle;
@@ -37,13 +37,13 @@ use pillion_testkit::{Dialect, Endpoint, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// What the servers answer to a good call.
+/// The servers' response to a good call.
 const ROLLED: &str = r#"{"total":15,"rolls":[15]}"#;
 
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
-/// Every dialect, with the transport that a configuration pins it by.
+/// Returns every dialect with the transport that pins it.
 fn dialects() -> [(Dialect, TransportKind); 6] {
     [
         (Dialect::PostSse, TransportKind::PostSse),
@@ -58,7 +58,7 @@ fn dialects() -> [(Dialect, TransportKind); 6] {
     ]
 }
 
-/// A configuration whose deadline is only there to end a test that hangs.
+/// Returns a configuration whose deadline only ends a test that hangs.
 fn config(url: &str, transport: TransportKind) -> ServerConfig {
     let mut config = ServerConfig::new("test", url).unwrap();
     config.transport = transport;
@@ -74,14 +74,14 @@ async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
     client.call_tool("roll", &json!({"dice": "1d20"})).await
 }
 
-/// A good answer to a request, as an event stream.
+/// Returns a good response to a request as an event stream.
 fn good_answer(request: &Recorded) -> Vec<Fault> {
     let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
     let event = format!("data: {response}\n\n");
     vec![Fault::answer("200 OK", EVENT_STREAM, event)]
 }
 
-/// A server that answers the first request with these faults and all others well.
+/// Starts a server that answers the first request with these faults and all others correctly.
 async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
     let first = std::sync::Mutex::new(Some(faults));
     FaultServer::start(move |request| {
@@ -91,7 +91,7 @@ async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
     .await
 }
 
-/// How a call must fail.
+/// The expected failure of a call.
 struct Failure {
     class: ErrorClass,
     text: &'static str,
@@ -106,8 +106,8 @@ impl Failure {
     }
 }
 
-/// One call that meets these faults fails as told; the next one, to the same server through
-/// the same client, works. Each is sent once.
+/// Makes a call that meets these faults and fails as expected; the next call with the same client
+/// succeeds. Each call is sent once.
 async fn fails_then_works(case: &str, faults: Vec<Fault>, failure: &Failure) {
     fails_then_works_with(case, faults, failure, |_| {}).await;
 }
@@ -129,7 +129,7 @@ async fn fails_then_works_with(
     assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
 }
 
-/// Waits for something that happens soon.
+/// Waits until a condition holds.
 async fn eventually(what: &str, condition: impl Fn() -> bool) {
     for _ in 0..500 {
         if condition() {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A small MCP server over HTTP, whose tools and moods a test can change. It answers JSON
-/// to each POST; the dialects are the business of the tests of the client.
+/// A small MCP server over HTTP, whose tools and behavior a test can change. Answers each POST with
+/// JSON; the tests of the client cover other dialects.
 pub struct McpServer {
     pub url: String,
     state: Arc<Mutex<State>>,
@@ -17,26 +17,26 @@ pub struct McpServer {
 struct State {
     tools: Value,
     mood: Mood,
-    /// The JSON-RPC methods that came, in order.
+    /// The JSON-RPC methods of the requests, in order.
     methods: Vec<String>,
-    /// The `Authorization` headers that came with them.
+    /// The `Authorization` headers of the requests.
     credentials: Vec<String>,
-    /// The `_meta` of the last call of a tool.
+    /// The `_meta` of the last tool call.
     last_meta: Value,
-    /// Whose each token is, where not everybody may come in.
+    /// The account of each token, if tokens are required.
     accounts: Option<HashMap<String, String>>,
-    /// The token that each session was opened with.
+    /// The token that opened each session.
     sessions: HashMap<String, String>,
-    /// Requests with the session of another token.
+    /// The number of requests with the session of another token.
     strays: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Well,
-    /// Status 500 to everything.
+    /// Answers every request with status 500.
     Ill,
-    /// Takes a request and says nothing for a minute.
+    /// Reads a request and answers nothing for a minute.
     Asleep,
 }
 
@@ -64,8 +64,8 @@ impl McpServer {
         Self { url, state }
     }
 
-    /// One that lets these tokens in alone, each for its account. It lists a tool for each account
-    /// besides, says in each result whose call it was, and has sessions.
+    /// Starts a server that requires one of these tokens, each with an account. Lists one more tool
+    /// for each account, returns the account of each call, and has sessions.
     pub fn guarded(tools: Value, accounts: &[(&str, &str)]) -> Self {
         let server = Self::start(tools);
         server.set_accounts(accounts);
@@ -78,7 +78,7 @@ impl McpServer {
         self.state.lock().unwrap().accounts = Some(accounts.collect());
     }
 
-    /// How many requests came with the session of another token.
+    /// Returns the number of requests with the session of another token.
     pub fn strays(&self) -> usize {
         self.state.lock().unwrap().strays
     }
@@ -91,7 +91,7 @@ impl McpServer {
         self.state.lock().unwrap().tools = tools;
     }
 
-    /// How often a method was called.
+    /// Returns how often a method was called.
     pub fn count(&self, method: &str) -> usize {
         let state = self.state.lock().unwrap();
         state
@@ -101,7 +101,7 @@ impl McpServer {
             .count()
     }
 
-    /// The `_meta` of the last call of a tool.
+    /// Returns the `_meta` of the last tool call.
     pub fn last_meta(&self) -> Value {
         self.state.lock().unwrap().last_meta.clone()
     }
@@ -234,7 +234,7 @@ fn answer(method: &str, params: &Value, tools: &Value) -> Value {
     }
 }
 
-/// The verb, the headers in lower case, and the body.
+/// Returns the method, the headers in lower case, and the body.
 pub fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<String>, Vec<u8>)> {
     let mut lines = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! The pack for game masters through every door: tools, resources and their updates, event
-//! streams, counters (requirements D8 to D11, K1, K2, M1, N2).
+//! The tabletop pack in every interface: tools, resources and their updates, event streams,
+//! counters (requirements D8 to D11, K1, K2, M1, N2).
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -25,7 +25,7 @@ fn enabled() -> Daemon {
     Daemon::with_config(ENABLED, &[])
 }
 
-/// The data of a call over REST that has to work.
+/// Makes a call over REST that has to succeed. Returns its data.
 fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
     let path = format!("/api/v1/tools/execute/{tool}");
     let answer = post(&daemon.socket, &path, arguments.to_string()).json();
@@ -38,7 +38,7 @@ fn say(daemon: &Daemon, scene: &str, message: &str) -> Value {
     execute(daemon, "append_transcript", message)
 }
 
-/// What a resource holds, read without a session.
+/// Returns the content of a resource, read without a session.
 fn read(daemon: &Daemon, uri: &str) -> Value {
     let answer = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
     let contents = &answer["result"]["contents"][0];
@@ -47,7 +47,7 @@ fn read(daemon: &Daemon, uri: &str) -> Value {
     serde_json::from_str(contents["text"].as_str().unwrap()).unwrap()
 }
 
-/// A stream of a pack that is read as it comes.
+/// A stream of a pack.
 struct Events(BufReader<UnixStream>);
 
 impl Events {
@@ -55,7 +55,7 @@ impl Events {
         let mut stream = UnixStream::connect(&daemon.socket).unwrap();
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).unwrap();
-        // Without chunks, which this version does not know.
+        // HTTP/1.0, so the body has no chunks.
         let head = format!("GET /api/v1/streams/{name} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut lines = BufReader::new(stream);
@@ -65,7 +65,7 @@ impl Events {
         Self(lines)
     }
 
-    /// The next event: its id, its kind and its data; none at the end.
+    /// Returns the id, kind and data of the next event, or `None` at the end.
     fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
@@ -86,7 +86,7 @@ impl Events {
 }
 
 #[test]
-fn n2_without_being_asked_for_there_is_no_pack() {
+fn n2_the_pack_is_off_by_default() {
     let daemon = Daemon::start();
     let missing = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
     assert_eq!(missing.status, 404);
@@ -136,7 +136,7 @@ fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
 }
 
 #[test]
-fn k1_resources_are_listed_and_read_in_both_eras_and_outlive_the_sidecar() {
+fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts() {
     let mut daemon = enabled();
     for number in 1..=20 {
         say(&daemon, "cave", &format!("line {number}"));
@@ -195,7 +195,7 @@ fn k1_resources_are_listed_and_read_in_both_eras_and_outlive_the_sidecar() {
 }
 
 #[test]
-fn k1_updates_come_in_both_eras() {
+fn k1_updates_are_sent_in_both_protocol_eras() {
     let daemon = enabled();
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
@@ -208,8 +208,8 @@ fn k1_updates_come_in_both_eras() {
         "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
     }});
     let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
-    let mut heard = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
-    let first = heard.next().unwrap();
+    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     say(&daemon, "hall", "Nobody watches this scene");
     say(&daemon, "cave", "Hello");
@@ -217,34 +217,34 @@ fn k1_updates_come_in_both_eras() {
         let method = format!("notifications/resources/{method}");
         loop {
             let notice = stream.next().unwrap();
-            let told = notice["params"]["uri"].as_str();
-            assert_ne!(told, Some("transcript://scene/hall"), "{notice}");
-            if notice["method"] == method && told == uri {
+            let reported = notice["params"]["uri"].as_str();
+            assert_ne!(reported, Some("transcript://scene/hall"), "{notice}");
+            if notice["method"] == method && reported == uri {
                 return notice;
             }
         }
     };
-    // The list has two scenes more; which of both comes first is not said.
-    wait_for(&mut heard, "list_changed", None);
+    // The list has two more scenes, in any order.
+    wait_for(&mut received, "list_changed", None);
     let mut other = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
     assert!(other.next().is_some());
     say(&daemon, "cave", "Again");
     let notice = wait_for(&mut other, "updated", Some(cave));
     let id = &notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
     assert_eq!(*id, 7);
-    wait_for(&mut heard, "updated", Some(cave));
+    wait_for(&mut received, "updated", Some(cave));
     let notice = wait_for(&mut pushed, "updated", Some(cave));
     assert_eq!(notice["params"], json!({"uri": cave}));
     let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
     execute(&daemon, "orchestrate_action", action);
     wait_for(&mut pushed, "updated", Some(counters));
-    wait_for(&mut heard, "updated", Some("events://orchestrator"));
+    wait_for(&mut received, "updated", Some("events://orchestrator"));
     let unsubscribed = session.ask("resources/unsubscribe", json!({"uri": cave}));
     assert_eq!(unsubscribed["result"], json!({}));
 }
 
 #[test]
-fn k2_streams_go_on_where_they_were_and_end_with_the_sidecar() {
+fn k2_streams_resume_and_end_with_the_sidecar() {
     let mut daemon = enabled();
     let streams = get(&daemon.socket, "/api/v1/streams").json();
     let named = |place: usize| {
@@ -300,7 +300,7 @@ fn k2_streams_go_on_where_they_were_and_end_with_the_sidecar() {
 }
 
 #[test]
-fn m1_what_the_pack_counts_is_in_the_metrics() {
+fn m1_the_counters_of_the_pack_are_in_the_metrics() {
     let daemon = enabled();
     let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
     execute(&daemon, "orchestrate_action", action);
@@ -343,7 +343,7 @@ fn m1_what_the_pack_counts_is_in_the_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d9_an_action_is_narrated_by_the_model_that_the_configuration_names() {
+async fn d9_an_action_is_narrated_by_the_configured_model() {
     let answer = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
@@ -355,13 +355,13 @@ async fn d9_an_action_is_narrated_by_the_model_that_the_configuration_names() {
     let data = execute(&daemon, "orchestrate_action", action());
     assert_eq!(data["gates"]["accepted"], true, "{data}");
     assert_eq!(data["narration"], "You leap over the gap.", "{data}");
-    // The same again within half a minute is not asked again.
+    // A repeated action within 30 seconds makes no request.
     execute(&daemon, "orchestrate_action", action());
     assert_eq!(llm.bodies().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n2_the_pack_comes_and_goes_with_reloads_and_its_model_with_it() {
+async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     let answer = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
@@ -377,16 +377,16 @@ async fn n2_the_pack_comes_and_goes_with_reloads_and_its_model_with_it() {
     reload(&daemon, &format!("{ENABLED}{models}"));
     let rejected = execute(&daemon, "orchestrate_action", action("I leap"));
     assert_eq!(rejected["gates"]["reasons"], json!(["llm_unconfigured"]));
-    let mut told: Vec<Value> = Vec::new();
-    while told.len() < 2 {
+    let mut reported: Vec<Value> = Vec::new();
+    while reported.len() < 2 {
         let method = pushed.next().unwrap()["method"].clone();
-        if !told.contains(&method) {
-            told.push(method);
+        if !reported.contains(&method) {
+            reported.push(method);
         }
     }
-    assert!(told.contains(&json!("notifications/resources/list_changed")));
+    assert!(reported.contains(&json!("notifications/resources/list_changed")));
     say(&daemon, "cave", "Hello");
-    // A session that is older than the pack hears of what it has.
+    // A session that is older than the pack sees the pack's resources.
     while pushed.next().unwrap()["method"] != "notifications/resources/list_changed" {}
 
     let with_model = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n{models}");
@@ -410,14 +410,14 @@ async fn n2_the_pack_comes_and_goes_with_reloads_and_its_model_with_it() {
     assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
 }
 
-/// What `pillion packs` says.
+/// Returns the output of `pillion packs`.
 fn packs(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
     let socket = daemon.socket.to_str().unwrap();
     run(&[&["packs", "--socket", socket], arguments].concat(), &[])
 }
 
 #[test]
-fn d10_d11_an_operator_sees_and_removes_what_is_kept_over_rest() {
+fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     let mut daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 3\n"), &[]);
     execute(&daemon, "save_character", json!({"name": "Aria"}));
     let odd = "H\u{f6}hle 7/b?%41";
@@ -442,8 +442,8 @@ fn d10_d11_an_operator_sees_and_removes_what_is_kept_over_rest() {
     assert_eq!(page["kept"][1]["name"], "cave");
     assert_eq!(page["kept"][1]["facts"]["messages"], 2);
     let state = read(&daemon, "scene://cave");
-    let told = &page["kept"][1]["facts"]["last_message_at"];
-    assert_eq!(*told, state["last_message_at"]);
+    let reported = &page["kept"][1]["facts"]["last_message_at"];
+    assert_eq!(*reported, state["last_message_at"]);
     assert_eq!(page["next"], "cave");
     let last = get(&daemon.socket, &format!("{scenes}?limit=2&after=cave")).json();
     assert_eq!(last["kept"][0]["name"], "hall", "{last}");
@@ -480,7 +480,7 @@ fn d10_d11_an_operator_sees_and_removes_what_is_kept_over_rest() {
         json!({"uri": format!("transcript://scene/{uri}")}),
     );
     assert_eq!(unread["error"]["code"], -32602, "{unread}");
-    // There is room again; and what is gone is gone for good.
+    // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
     daemon.kill();
     let daemon = daemon.again();
@@ -495,7 +495,7 @@ fn d10_d11_an_operator_sees_and_removes_what_is_kept_over_rest() {
 }
 
 #[test]
-fn d10_d11_an_operator_sees_and_removes_what_is_kept_on_the_command_line() {
+fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 2\n"), &[]);
     let character = json!({"name": "Aria Stone", "description": "A thief"});
     execute(&daemon, "save_character", character);
@@ -560,7 +560,7 @@ fn d10_d11_an_operator_sees_and_removes_what_is_kept_on_the_command_line() {
 }
 
 #[test]
-fn k1_subscribers_hear_of_a_removed_scene_in_both_eras() {
+fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
     let daemon = enabled();
     let cave = "transcript://scene/cave";
     say(&daemon, "cave", "Hello");
@@ -571,11 +571,11 @@ fn k1_subscribers_hear_of_a_removed_scene_in_both_eras() {
         "resourceSubscriptions": [cave], "resourcesListChanged": true,
     }});
     let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
-    let mut heard = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
-    assert!(heard.next().is_some());
+    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    assert!(received.next().is_some());
     let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
     assert!(removed.status.success(), "{removed:?}");
-    for stream in [&mut heard, &mut pushed] {
+    for stream in [&mut received, &mut pushed] {
         let (mut is_updated, mut is_listed_anew) = (false, false);
         while !(is_updated && is_listed_anew) {
             let notice = stream.next().unwrap();
@@ -589,7 +589,7 @@ fn k1_subscribers_hear_of_a_removed_scene_in_both_eras() {
 }
 
 #[test]
-fn n2_without_a_pack_there_is_nothing_that_one_keeps() {
+fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     let daemon = Daemon::start();
     let listed = get(&daemon.socket, "/api/v1/packs/").json();
     assert_eq!(listed, json!({"success": true, "packs": []}));

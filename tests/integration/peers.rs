@@ -6,17 +6,23 @@ use std::process::{Command, Output, Stdio};
 use crate::program::Daemon;
 use crate::{http, program};
 
-/// A user that nobody is.
-const STRANGER: &str = "54321";
+/// The id of a user that does not exist.
+const OTHER_USER: &str = "54321";
 
-/// Runs `curl` on the socket as a stranger; none where this test may not, or has no such
-/// program.
-fn as_stranger(socket: &Path, target: &str) -> Option<Output> {
+/// Runs `curl` on the socket as another user. Returns `None` if the test lacks the permission or
+/// the program.
+fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
     if !nix::unistd::geteuid().is_root() {
         return None;
     }
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"]);
+    command.args([
+        "--reuid",
+        OTHER_USER,
+        "--regid",
+        OTHER_USER,
+        "--clear-groups",
+    ]);
     command.args([
         "curl",
         "--silent",
@@ -29,7 +35,7 @@ fn as_stranger(socket: &Path, target: &str) -> Option<Output> {
     command.output().ok()
 }
 
-/// A daemon whose socket's directory everybody may enter.
+/// Starts a daemon whose socket directory every user may enter.
 fn daemon(rules: &str) -> Daemon {
     let toml = format!("[socket]\nmode = \"0666\"\n{rules}\n");
     let daemon = Daemon::with_config(&toml, &[]);
@@ -41,10 +47,10 @@ fn daemon(rules: &str) -> Daemon {
 }
 
 #[test]
-fn l3_a_process_of_a_user_whom_no_rule_names_is_refused() {
+fn l3_a_process_of_a_user_without_a_rule_is_refused() {
     let daemon = daemon("allow_uids = [4711]");
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
-    let Some(output) = as_stranger(&daemon.socket, "/healthz") else {
+    let Some(output) = as_other_user(&daemon.socket, "/healthz") else {
         eprintln!("skipped: not root, or no setpriv and curl");
         return;
     };
@@ -55,8 +61,8 @@ fn l3_a_process_of_a_user_whom_no_rule_names_is_refused() {
     assert!(daemon.log().contains("\"uid\":54321"), "{}", daemon.log());
 }
 
-/// Opens 60 connections to the socket, sends nothing, says how many it has, and at a line of its
-/// input how many of them are closed.
+/// Opens 60 connections to the socket, sends nothing, prints the number of connections, and after a
+/// line of input the number of closed connections.
 const SILENT: &str = r#"
 use IO::Socket::UNIX;
 alarm 30;
@@ -69,44 +75,54 @@ print "$closed\n";
 "#;
 
 #[test]
-fn l3_a_process_that_is_refused_takes_nobodys_place() {
+fn l3_refused_processes_do_not_use_up_connections() {
     let daemon = daemon("allow_uids = [4711]\n[http]\nmax_connections = 4");
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: not root");
         return;
     }
-    let stranger = Command::new("setpriv")
-        .args(["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"])
+    let client = Command::new("setpriv")
+        .args([
+            "--reuid",
+            OTHER_USER,
+            "--regid",
+            OTHER_USER,
+            "--clear-groups",
+        ])
         .args(["perl", "-e", SILENT])
         .arg(&daemon.socket)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    let Ok(mut stranger) = stranger else {
+    let Ok(mut client) = client else {
         eprintln!("skipped: no setpriv");
         return;
     };
-    let mut says = BufReader::new(stranger.stdout.take().unwrap()).lines();
-    let mut said = || says.next().unwrap().unwrap();
-    assert_eq!(said(), "60");
+    let mut output = BufReader::new(client.stdout.take().unwrap()).lines();
+    let mut next_line = || output.next().unwrap().unwrap();
+    assert_eq!(next_line(), "60");
     for _ in 0..8 {
         assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     }
-    writeln!(stranger.stdin.take().unwrap()).unwrap();
-    assert_eq!(said(), "60", "long before a header is due, all are closed");
-    assert!(stranger.wait().unwrap().success());
+    writeln!(client.stdin.take().unwrap()).unwrap();
+    assert_eq!(
+        next_line(),
+        "60",
+        "long before a header is due, all are closed"
+    );
+    assert!(client.wait().unwrap().success());
 }
 
 #[test]
-fn l3_a_process_of_a_user_whom_a_rule_names_is_let_in() {
-    let daemon = daemon(&format!("allow_gids = [{STRANGER}]"));
-    let Some(output) = as_stranger(&daemon.socket, "/api/v1/tools/") else {
+fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
+    let daemon = daemon(&format!("allow_gids = [{OTHER_USER}]"));
+    let Some(output) = as_other_user(&daemon.socket, "/api/v1/tools/") else {
         eprintln!("skipped: not root, or no setpriv and curl");
         return;
     };
     let text = program::stdout(&output);
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
-    // The line of the request says who it was.
+    // The log line of the request contains the user.
     let log = daemon.log();
     let line = log.lines().find(|line| line.contains("Request finished"));
     let line: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
@@ -116,7 +132,7 @@ fn l3_a_process_of_a_user_whom_a_rule_names_is_let_in() {
 }
 
 #[test]
-fn l3_a_socket_for_everybody_wants_rules() {
+fn l3_a_world_accessible_socket_requires_rules() {
     let output = program::run(&["serve"], &[("PILLION__SOCKET__MODE", "0666")]);
     assert_eq!(output.status.code(), Some(2));
     let error = program::stderr(&output);

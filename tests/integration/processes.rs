@@ -1,4 +1,4 @@
-//! The processes of the machine, as the tests count them.
+//! The processes of the machine.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,11 +17,11 @@ fn all() -> Vec<Process> {
         .collect()
 }
 
-/// None where it is no process, or has gone meanwhile.
+/// Returns `None` if the directory is not a process, or the process has ended.
 fn read(path: &Path) -> Option<Process> {
     let id = path.file_name()?.to_str()?.parse().ok()?;
     let stat = std::fs::read_to_string(path.join("stat")).ok()?;
-    // After the name, which may hold anything: the state, then the parent.
+    // After the name, which may contain anything, come the state and the parent.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     Some(Process {
@@ -31,8 +31,8 @@ fn read(path: &Path) -> Option<Process> {
     })
 }
 
-/// The processes that a process has started, and those that these have, down to the last. Whoever
-/// has ended and was not waited for is among them.
+/// Returns all descendants of a process. Ended processes that were not waited for are
+/// included.
 pub fn descendants(id: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for process in all() {
@@ -47,13 +47,13 @@ pub fn descendants(id: u32) -> Vec<u32> {
     found
 }
 
-/// How a process was started; nothing when it has ended.
+/// Returns the command line of a process; empty if the process has ended.
 pub fn command_line(id: u32) -> String {
     let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
-/// The processes whose command line has all of this in it.
+/// Returns the processes whose command line contains all of these.
 pub fn started_with(words: &[&str]) -> Vec<u32> {
     let ids = all().into_iter().map(|process| process.id);
     ids.filter(|&id| {
@@ -63,8 +63,8 @@ pub fn started_with(words: &[&str]) -> Vec<u32> {
     .collect()
 }
 
-/// Whether there is such a process. One that has ended counts if it is ours to wait for; others
-/// wait for the system's first process, which takes its time in some containers.
+/// Returns whether the process exists. An ended process counts if this process has to wait for it;
+/// init waits for others, which is slow in some containers.
 pub fn exists(id: u64) -> bool {
     read(Path::new(&format!("/proc/{id}")))
         .is_some_and(|process| process.state != 'Z' || process.parent == std::process::id())

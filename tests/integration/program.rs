@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use pillion_testkit::checkout;
 use tempfile::TempDir;
 
-/// The real binary. Cargo builds it for tests of its own package only, so this does.
+/// Builds the real binary. Cargo builds a binary only for tests of its own package.
 static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
@@ -19,7 +19,7 @@ static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
-    // What cargo told this test of its package would make build scripts run again.
+    // Variables that cargo set for this test's package would make build scripts run again.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -27,24 +27,24 @@ static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
         }
     }
     assert!(build.status().unwrap().success(), "cannot build pillion");
-    // This test runs from the directory `deps` beside the binary.
+    // The test binary is in the directory `deps` beside the binary.
     let test = std::env::current_exe().unwrap();
     test.parent().unwrap().parent().unwrap().join("pillion")
 });
 
-/// Where the binary is.
+/// Returns the path of the binary.
 pub fn pillion_path() -> &'static Path {
     &BINARY
 }
 
-/// A command of the binary, with an environment of its own.
+/// Returns a command of the binary with an empty environment.
 pub fn pillion(arguments: &[&str]) -> Command {
     let mut command = Command::new(&*BINARY);
     command.args(arguments).env_clear();
     command
 }
 
-/// Runs a command to its end.
+/// Runs a command until it exits.
 pub fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     pillion(arguments)
         .envs(variables.iter().copied())
@@ -60,16 +60,16 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Waits until something is so, at most half a minute.
+/// Waits until a condition holds, at most 30 seconds.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A running `pillion serve`, killed at the end of the test if it has not ended by then.
+/// A running `pillion serve`, killed at the end of the test if it still runs.
 pub struct Daemon {
     child: Child,
     directory: Arc<TempDir>,
@@ -82,14 +82,14 @@ impl Daemon {
         Self::with_config("", &[])
     }
 
-    /// With a configuration file of this text and these variables.
+    /// Starts a daemon with this configuration file and these variables.
     pub fn with_config(toml: &str, variables: &[(&str, &str)]) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
         std::fs::write(directory.path().join("pillion.toml"), toml).unwrap();
         Self::start_in(directory, "log", variables)
     }
 
-    /// Another one with the same configuration and socket.
+    /// Starts another daemon with the same configuration and socket.
     pub fn again(&self) -> Self {
         self.again_with(&[])
     }
@@ -99,7 +99,7 @@ impl Daemon {
         Self::start_in(Arc::clone(&self.directory), "log-again", variables)
     }
 
-    /// Another one with the same configuration and socket that takes over from this one.
+    /// Starts another daemon with the same configuration and socket that takes over from this one.
     pub fn successor(&self) -> Self {
         let log = format!("{}-next", self.log.display());
         Self::spawn_in(Arc::clone(&self.directory), &log, &[], &["--take-over"])
@@ -151,7 +151,7 @@ impl Daemon {
         daemon
     }
 
-    /// Where its configuration is, and `pillion.db`.
+    /// Returns the directory of the configuration and of `pillion.db`.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -165,7 +165,7 @@ impl Daemon {
         kill(Pid::from_raw(id), signal).unwrap();
     }
 
-    /// Waits for the end.
+    /// Waits for the exit.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         eventually("the sidecar has ended", || {
@@ -175,7 +175,7 @@ impl Daemon {
         status.unwrap()
     }
 
-    /// Kills it, so that it can tidy up nothing.
+    /// Kills the daemon, without a shutdown.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -189,7 +189,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A process that a test starts by itself, and that ends with the test, also where that fails.
+/// A process of a test that ends with the test, also if the test fails.
 pub struct Guarded(Child);
 
 impl Guarded {

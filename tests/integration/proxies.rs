@@ -1,4 +1,4 @@
-//! Proxies of the environment.
+//! Proxies from environment variables.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn proxy() -> (String, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn l2_requests_to_this_machine_go_through_no_proxy() {
+fn l2_requests_to_this_machine_bypass_proxies() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let by_name = server.url.replace("127.0.0.1", "localhost");
     assert_ne!(by_name, server.url);

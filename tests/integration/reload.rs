@@ -39,7 +39,7 @@ fn reloads(daemon: &Daemon) -> usize {
         + log.matches("Rejected the new configuration").count()
 }
 
-/// Writes the file, sends SIGHUP, and waits until the daemon has looked at it.
+/// Writes the file, sends SIGHUP, and waits until the daemon has read the file.
 pub fn reload(daemon: &Daemon, toml: &str) {
     let before = reloads(daemon);
     std::fs::write(file(daemon), toml).unwrap();
@@ -52,7 +52,7 @@ fn echo() -> Value {
 }
 
 #[test]
-fn servers_and_limits_change_and_what_is_the_same_keeps_its_session() {
+fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
     let (kept, gone, new) = (
         McpServer::start(echo()),
         McpServer::start(echo()),
@@ -88,7 +88,7 @@ fn servers_and_limits_change_and_what_is_the_same_keeps_its_session() {
     };
     assert!(call());
     assert!(!call(), "the new limit holds");
-    // What was counted counts on.
+    // Counts are kept.
     reload(
         &daemon,
         &(limit.to_owned() + "[executor]\ntimeout_ms = 20000"),
@@ -97,7 +97,7 @@ fn servers_and_limits_change_and_what_is_the_same_keeps_its_session() {
 }
 
 #[test]
-fn a_bad_file_is_refused_with_its_line_and_what_held_stays() {
+fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
     let server = McpServer::start(echo());
     let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
     let client = Client::new(&daemon.socket);
@@ -119,27 +119,27 @@ fn a_bad_file_is_refused_with_its_line_and_what_held_stays() {
 }
 
 #[test]
-fn d2_the_zone_of_a_call_that_names_none_can_be_set_and_changed() {
+fn d2_the_default_time_zone_can_be_set_and_changed() {
     let zone = |zone: &str| format!("[tools.get_time]\ntimezone = \"{zone}\"\n");
     let daemon = Daemon::with_config(&zone("Asia/Tokyo"), &[]);
-    let told = |body: &str| {
+    let reported = |body: &str| {
         let answer = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", body).json();
         answer["result"]["metadata"]["timezone"].clone()
     };
-    assert_eq!(told("{}"), "Asia/Tokyo");
-    assert_eq!(told(r#"{"timezone": "UTC"}"#), "UTC");
+    assert_eq!(reported("{}"), "Asia/Tokyo");
+    assert_eq!(reported(r#"{"timezone": "UTC"}"#), "UTC");
     reload(&daemon, &zone("Europe/Berlin"));
-    assert_eq!(told("{}"), "Europe/Berlin");
+    assert_eq!(reported("{}"), "Europe/Berlin");
     reload(&daemon, &zone("Mars/Olympus"));
-    assert_eq!(told("{}"), "Europe/Berlin");
+    assert_eq!(reported("{}"), "Europe/Berlin");
     reload(&daemon, "");
-    assert_eq!(told("{}"), "UTC");
+    assert_eq!(reported("{}"), "UTC");
     let other = daemon.log();
     assert!(other.contains("Unknown timezone: Mars/Olympus"), "{other}");
 }
 
 #[test]
-fn what_holds_until_the_next_start_is_said() {
+fn settings_that_need_a_restart_are_reported() {
     let daemon = Daemon::start();
     reload(&daemon, "[log]\nfilter = \"debug\"\n");
     assert!(!daemon.log().contains("restart the sidecar to apply"));
@@ -154,7 +154,7 @@ fn what_holds_until_the_next_start_is_said() {
 }
 
 #[test]
-fn a_changed_file_is_taken_up_without_a_signal() {
+fn a_changed_file_is_loaded_without_a_signal() {
     let server = McpServer::start(echo());
     let daemon = Daemon::with_config("", &[]);
     let client = Client::new(&daemon.socket);
@@ -166,7 +166,7 @@ fn a_changed_file_is_taken_up_without_a_signal() {
 }
 
 #[test]
-fn b1_a_name_goes_from_one_kind_of_tool_to_another_while_it_is_called() {
+fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
     const NAME: &str = "get_weather";
     let daemon = Daemon::with_config("", &[]);
     let document = daemon.directory().join("weather.yaml");
@@ -221,7 +221,7 @@ fn b1_a_name_goes_from_one_kind_of_tool_to_another_while_it_is_called() {
 }
 
 #[test]
-fn b1_a_tool_of_the_configuration_waits_until_a_worker_leaves_its_name() {
+fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
     let daemon = Daemon::with_config("[workers]\ngrace_ms = 1\n", &[]);
     let client = Client::new(&daemon.socket);
     let tools = json!([{"name": "pick", "description": "a worker's", "inputSchema": {}}]);
@@ -243,7 +243,7 @@ fn b1_a_tool_of_the_configuration_waits_until_a_worker_leaves_its_name() {
 }
 
 #[test]
-fn a_document_that_was_refused_is_tried_again_when_it_changes() {
+fn a_rejected_document_is_tried_again_when_it_changes() {
     let good = "openapi: 3.1.0\nservers: [{url: 'http://127.0.0.1:1'}]\n\
         paths: {/a: {get: {operationId: a}}}\n";
     let daemon = Daemon::with_config("", &[]);
@@ -259,7 +259,7 @@ fn a_document_that_was_refused_is_tried_again_when_it_changes() {
     assert!(!is_there());
     std::fs::write(&document, good).unwrap();
     eventually("the document is read again", is_there);
-    // One that was good, and is bad, and is another good one.
+    // A file that was valid, becomes invalid, and is valid again.
     let before = reloads(&daemon);
     std::fs::write(&document, "openapi: [").unwrap();
     eventually("the document is refused", || reloads(&daemon) > before);
@@ -271,7 +271,7 @@ fn a_document_that_was_refused_is_tried_again_when_it_changes() {
 }
 
 #[test]
-fn calls_that_run_end_as_they_began() {
+fn running_calls_finish_with_their_original_configuration() {
     let server = McpServer::start(echo());
     let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
     let socket = daemon.socket.clone();
@@ -299,7 +299,7 @@ fn calls_that_run_end_as_they_began() {
 }
 
 #[test]
-fn h2_models_in_a_file_of_their_own_are_read_again_when_that_changes() {
+fn h2_a_changed_models_file_is_read_again() {
     let provider = "[[providers]]\nname = \"p\"\nbase_url = \"http://127.0.0.1:9\"\n";
     let model = |id: &str| format!("[[models]]\nid = \"{id}\"\nprovider = \"p\"\n");
     let daemon = Daemon::with_config(provider, &[]);

@@ -32,7 +32,7 @@ fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Reply {
     http::send(&daemon.socket, method, &path, "", body.as_bytes())
 }
 
-/// Adds a server, which must work; what it is then.
+/// Adds a server, which has to succeed. Returns the server.
 fn add(daemon: &Daemon, server: &Value) -> Value {
     let reply = ask(daemon, "POST", "", server);
     assert_eq!(reply.status, 201, "{}", reply.json());
@@ -46,14 +46,14 @@ fn add(daemon: &Daemon, server: &Value) -> Value {
     shown
 }
 
-/// A change that must work; what the server is then.
+/// Changes a server, which has to succeed. Returns the server.
 fn change(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
     let reply = ask(daemon, method, path, body);
     assert_eq!(reply.status, 200, "{}", reply.json());
     reply.json()["server"].clone()
 }
 
-/// A request that must be refused; why.
+/// Sends a request that has to be rejected. Returns status, code and message.
 fn refusal(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, String, String) {
     let reply = ask(daemon, method, path, body);
     let failure = reply.json();

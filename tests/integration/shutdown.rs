@@ -8,7 +8,7 @@ use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
 #[test]
-fn calls_in_flight_end_before_the_sidecar_does() {
+fn the_sidecar_exits_after_calls_in_flight() {
     let mut sidecar = Sidecar::start();
     let client = sidecar.client();
     let call = std::thread::spawn(move || {
@@ -16,7 +16,7 @@ fn calls_in_flight_end_before_the_sidecar_does() {
     });
     sidecar.wait_for_sleeps(1);
     sidecar.stop();
-    // No new connection is served while the call goes on.
+    // No new connection is served while the call runs.
     let late = sidecar.client();
     eventually("new connections are refused", || {
         matches!(late.health(), Err(ClientError::NotRunning { .. }))
@@ -27,7 +27,7 @@ fn calls_in_flight_end_before_the_sidecar_does() {
 }
 
 #[test]
-fn idle_connections_do_not_hold_the_sidecar() {
+fn idle_connections_do_not_delay_the_shutdown() {
     let sidecar = Sidecar::start();
     let _silent = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
     let kept = sidecar.client();
@@ -38,7 +38,7 @@ fn idle_connections_do_not_hold_the_sidecar() {
 }
 
 #[test]
-fn after_the_grace_time_calls_are_cut_off() {
+fn after_the_grace_period_calls_are_aborted() {
     let sidecar = Sidecar::with_config("[shutdown]\ngrace_ms = 200");
     let client = sidecar.client();
     let call = std::thread::spawn(move || {
@@ -56,7 +56,7 @@ fn after_the_grace_time_calls_are_cut_off() {
 }
 
 #[test]
-fn sigterm_and_sigint_end_the_program_with_0() {
+fn sigterm_and_sigint_exit_with_0() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut daemon = Daemon::start();
         daemon.signal(signal);
@@ -71,10 +71,10 @@ fn sigterm_and_sigint_end_the_program_with_0() {
 }
 
 #[test]
-fn sigterm_lets_a_request_in_flight_end() {
+fn sigterm_lets_a_request_in_flight_finish() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
-    // The request is in flight from its head on: here its body comes after the signal.
+    // The request is in flight once its head was sent: here, the body follows after the signal.
     let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -96,7 +96,7 @@ fn sigterm_lets_a_request_in_flight_end() {
 }
 
 #[test]
-fn a_killed_sidecar_leaves_a_socket_that_the_next_one_replaces() {
+fn the_socket_of_a_killed_sidecar_is_replaced() {
     let mut daemon = Daemon::start();
     daemon.kill();
     assert!(daemon.socket.exists());

@@ -16,26 +16,26 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-/// A sidecar in this process, on a socket of its own, with the built-in tools and those of
+/// A sidecar in this process, with a separate socket, the built-in tools, and those of
 /// [`test_tools`].
 pub struct Sidecar {
     _directory: TempDir,
     pub socket: PathBuf,
-    /// How many calls of `sleep` have begun.
+    /// The number of started calls of `sleep`.
     pub sleeps_begun: Arc<AtomicUsize>,
-    /// How many of them are over, whatever came of them.
+    /// The number of finished calls of `sleep`, whatever their outcome.
     pub sleeps_ended: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
 }
 
 impl Sidecar {
-    /// With the default configuration.
+    /// Starts a sidecar with the default configuration.
     pub fn start() -> Self {
         Self::with_config("")
     }
 
-    /// With the configuration of a TOML text.
+    /// Starts a sidecar with this configuration.
     pub fn with_config(toml: &str) -> Self {
         let config = Config::parse(toml, "test.toml").unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -76,17 +76,17 @@ impl Sidecar {
             .build()
     }
 
-    /// Waits until so many calls of `sleep` have begun.
+    /// Waits until this many calls of `sleep` have started.
     pub fn wait_for_sleeps(&self, count: usize) {
         crate::program::eventually("the calls have begun", || {
             self.sleeps_begun.load(Ordering::SeqCst) >= count
         });
     }
 
-    /// Tells the sidecar to stop; [`end`](Self::end) waits until it has.
+    /// Stops the sidecar; [`end`](Self::end) waits for the end.
     pub fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // Its thread may have ended already.
+            // The thread may have ended already.
             let _ = stop.send(());
         }
     }

@@ -1,4 +1,4 @@
-mod gone;
+mod removed_files;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// A group of this process that is not its first, or its first.
+/// Returns a group of this process, if possible not the first.
 fn some_group() -> u32 {
     let groups = nix::unistd::getgroups().unwrap();
     let own = nix::unistd::getegid();
@@ -31,14 +31,14 @@ fn some_group() -> u32 {
 }
 
 #[test]
-fn l3_the_socket_is_its_users_alone() {
+fn l3_only_its_user_can_access_the_socket() {
     let daemon = Daemon::start();
     assert_eq!(mode(&daemon.socket), 0o600);
     assert_eq!(mode(daemon.socket.parent().unwrap()), 0o700);
 }
 
 #[test]
-fn l3_a_group_may_connect_if_the_configuration_says_so() {
+fn l3_a_configured_group_may_connect() {
     let group = some_group();
     let daemon = Daemon::with_config(&format!("[socket]\ngroup = {group}"), &[]);
     let directory = daemon.socket.parent().unwrap();
@@ -50,7 +50,7 @@ fn l3_a_group_may_connect_if_the_configuration_says_so() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_there_is_checked_and_left_as_it_is() {
+async fn an_existing_directory_is_checked_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     for (wide, is_fine) in [(0o755, true), (0o777, false), (0o1777, true)] {
@@ -96,13 +96,13 @@ async fn a_stale_socket_is_replaced() {
 async fn a_live_socket_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
-    // One of ours, which holds the lock.
+    // A sidecar's file, which holds the lock.
     let first = Socket::bind(&path, None).await.unwrap();
     let error = Socket::bind(&path, None).await.unwrap_err();
     assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
     drop(first);
 
-    // One of somebody else, who knows of no lock.
+    // A file of another program, without a lock.
     let other = directory.path().join("other");
     let _listener = UnixListener::bind(&other).unwrap();
     let error = Socket::bind(&other, None).await.unwrap_err();
@@ -110,7 +110,7 @@ async fn a_live_socket_is_refused() {
 }
 
 #[test]
-fn of_those_that_start_at_once_one_wins() {
+fn one_of_several_concurrent_starts_wins() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -119,8 +119,8 @@ fn of_those_that_start_at_once_one_wins() {
         .build()
         .unwrap();
     for _ in 0..200 {
-        // Each finds a stale socket, and without a lock would take what another has just
-        // bound for the stale one.
+        // Each start finds a stale socket, and without a lock would remove the socket that another
+        // start has just bound.
         drop(UnixListener::bind(&path).unwrap());
         let barrier = Arc::new(Barrier::new(4));
         let starts: Vec<_> = (0..4)
@@ -144,7 +144,7 @@ fn of_those_that_start_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn a_path_that_another_is_just_taking_is_left_to_it() {
+async fn a_path_locked_by_another_start_is_not_taken() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     drop(UnixListener::bind(&path).unwrap());
@@ -158,7 +158,7 @@ async fn a_path_that_another_is_just_taking_is_left_to_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_socket_is_left_alone() {
+async fn a_file_that_is_not_a_socket_is_not_removed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     std::fs::write(&path, "precious").unwrap();
@@ -171,7 +171,7 @@ async fn what_is_no_socket_is_left_alone() {
     let error = Socket::bind(&link, None).await.unwrap_err();
     assert!(matches!(error, SocketError::NotASocket(_)), "{error:?}");
 
-    // A link where the lock should be is not followed.
+    // A symbolic link at the path of the lock is not followed.
     symlink(&path, directory.path().join("t.lock")).unwrap();
     let error = Socket::bind(&directory.path().join("t"), None)
         .await
@@ -180,7 +180,7 @@ async fn what_is_no_socket_is_left_alone() {
 }
 
 #[tokio::test]
-async fn paths_that_cannot_be() {
+async fn invalid_paths_are_rejected() {
     let long = format!("/tmp/{}", "x".repeat(103));
     let error = Socket::bind(Path::new(&long), None).await.unwrap_err();
     assert!(
@@ -202,7 +202,7 @@ async fn a_socket_that_took_its_place_is_not_removed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
-    // Kept under another name, so that its inode cannot be used again.
+    // Stored under another name, so that its inode is not reused.
     std::fs::rename(&path, directory.path().join("moved")).unwrap();
     let _other = UnixListener::bind(&path).unwrap();
     drop(listener);

@@ -14,7 +14,7 @@ fn calculate(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn f4_no_call_is_acknowledged_that_would_be_lost_with_the_file() {
+fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon)["success"], true);
     assert_eq!(http::get(&daemon.socket, "/readyz").status, 200);

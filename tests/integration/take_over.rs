@@ -12,8 +12,8 @@ use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{self, Daemon, Guarded, eventually, pillion};
 
-/// Calls in a loop, on a kept connection and on new ones, until told to stop. Every call has
-/// to succeed.
+/// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to
+/// succeed.
 fn calls(socket: &std::path::Path, stop: &AtomicBool, keep: bool) -> usize {
     let kept = Client::new(socket);
     let mut calls = 0;
@@ -49,7 +49,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(300));
             let next = daemon.successor();
-            // The one before ends by itself, and well.
+            // The predecessor exits by itself, successfully.
             assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
             let log = daemon.log();
             assert!(log.contains("Another sidecar has taken over"), "{log}");
@@ -61,7 +61,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
             assert!(caller.join().unwrap() > 10);
         }
     });
-    // The last one owns the socket, as if it had bound it.
+    // The last sidecar owns the socket, as if it had bound the socket.
     let output = program::run(&["serve", "--socket", socket.to_str().unwrap()], &[]);
     assert!(program::stderr(&output).contains("already serves"));
     daemon.signal(Signal::SIGTERM);
@@ -70,7 +70,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
 }
 
 #[test]
-fn a_call_in_flight_ends_at_the_sidecar_that_it_began_with() {
+fn a_call_in_flight_finishes_in_its_original_sidecar() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
     let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
@@ -97,7 +97,7 @@ fn a_call_in_flight_ends_at_the_sidecar_that_it_began_with() {
 }
 
 #[test]
-fn f4_the_call_log_knows_that_the_old_sidecar_still_ends_its_calls() {
+fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntimeout_ms = 3000\n",
@@ -139,14 +139,14 @@ fn a_successor_with_a_bad_configuration_changes_nothing() {
 }
 
 #[test]
-fn where_nobody_serves_taking_over_is_starting() {
+fn a_takeover_without_a_running_sidecar_is_a_start() {
     let mut daemon = Daemon::start();
     daemon.kill();
     let next = daemon.successor();
     assert_eq!(http::get(&next.socket, "/healthz").status, 200);
 }
 
-/// A service manager in miniature: it holds the socket, and hears what the service says.
+/// A minimal service manager that holds the socket and receives notifications.
 struct Manager {
     directory: tempfile::TempDir,
     listener: UnixListener,
@@ -173,7 +173,7 @@ impl Manager {
     }
 
     fn start(&self) -> Guarded {
-        // Descriptor 3 is what the shell makes of its standard input.
+        // The shell duplicates its standard input to descriptor 3.
         let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --config pillion.toml --socket \"$1\" 3<&0 </dev/null";
         std::fs::write(self.directory.path().join("pillion.toml"), "").unwrap();
         let program = pillion(&[]).get_program().to_owned();
@@ -194,7 +194,7 @@ impl Manager {
         Guarded::spawn(&mut command)
     }
 
-    /// The next notice.
+    /// Returns the next notification.
     fn hear(&self) -> String {
         let mut buffer = [0; 4096];
         let length = self.notices.recv(&mut buffer).unwrap();
@@ -231,7 +231,7 @@ fn under_a_service_manager_that_holds_the_socket_no_call_fails_while_it_restarts
 }
 
 #[test]
-fn the_service_manager_hears_of_a_reload_and_how_it_went() {
+fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     let manager = Manager::new();
     let child = manager.start();
     assert!(manager.hear().contains("READY=1"));
@@ -242,7 +242,7 @@ fn the_service_manager_hears_of_a_reload_and_how_it_went() {
     assert!(manager.hear().contains("READY=1"));
     std::fs::write(manager.directory.path().join("pillion.toml"), "nonsense").unwrap();
     signal(&child, Signal::SIGHUP);
-    eventually("the refusal is told", || {
+    eventually("the failed reload is reported", || {
         manager
             .hear()
             .contains("rejected the new configuration: pillion.toml:1: ")

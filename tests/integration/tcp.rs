@@ -24,9 +24,9 @@ const FEW: &str = "few-few-few-few-few-1";
 const ADMIN: &str = "admin-admin-admin-ad-1";
 const OTHER_ADMIN: &str = "other-other-other-ot-1";
 
-/// A daemon that listens on a free port of this machine, with a token to read and one to run, one
-/// that is alice's, one of an application that has any user, one that has a few tools, and two that
-/// may change everything, of which one has a single tool.
+/// Starts a daemon on a free TCP port of this machine, with tokens of scopes `read` and `run`, a
+/// token of alice, a token of an application that may act for any user, a token with a list of
+/// tools, and two `admin` tokens, one of them with a single tool.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,
@@ -40,7 +40,7 @@ impl Server {
         Self { daemon, address }
     }
 
-    /// Kills the sidecar, and starts another one in its place.
+    /// Kills the sidecar, and starts another one with the same configuration.
     fn restart(&mut self) {
         self.daemon.kill();
         self.daemon = self.daemon.again_with(&[("TOKENS", &tokens())]);
@@ -55,7 +55,7 @@ impl Server {
         stream
     }
 
-    /// One request with these header lines; the answer's status, head and body.
+    /// Sends one request with these header lines. Returns status, head and body.
     fn send(&self, request: &str, headers: &str, body: &str) -> (u16, String, String) {
         let mut stream = self.connect();
         let length = body.len();
@@ -71,7 +71,7 @@ impl Server {
         (status, head.to_lowercase(), body.to_owned())
     }
 
-    /// As [`send`](Self::send), as a client of this machine with that token.
+    /// Like [`send`](Self::send), with this token and the host of this machine.
     fn authorized(&self, token: &str, request: &str, body: &str) -> (u16, String, String) {
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n");
         self.send(request, &headers, body)
@@ -93,7 +93,7 @@ fn free_address() -> SocketAddr {
 }
 
 #[test]
-fn l3_tcp_takes_requests_with_a_token_and_within_its_scope() {
+fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     let server = Server::start("");
     let (status, head, body) = server.send("GET /api/v1/tools/", "host: localhost\r\n", "");
     assert_eq!(status, 401, "{head}");
@@ -119,10 +119,10 @@ fn l3_tcp_takes_requests_with_a_token_and_within_its_scope() {
             .0,
         401
     );
-    // The socket needs none.
+    // The socket needs no token.
     let reply = crate::http::get(&server.daemon.socket, "/api/v1/tools/");
     assert_eq!(reply.status, 200);
-    // Neither the tokens nor their hashes are in the log; whose they are is.
+    // The log contains neither tokens nor their hashes, but the names of the tokens.
     let log = server.daemon.log();
     assert!(
         !log.contains(RUNNER) && !log.contains("wrong-wrong"),
@@ -131,13 +131,13 @@ fn l3_tcp_takes_requests_with_a_token_and_within_its_scope() {
     assert!(log.contains("\"client\":\"ci\""), "{log}");
 }
 
-/// The lines of a request of that token to `/mcp` that names alice.
+/// Returns the header lines of a request with that token to `/mcp` that names alice.
 fn as_alice(token: &str, more: &str) -> String {
     format!("host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n{more}")
 }
 
 #[test]
-fn l1_an_mcp_session_is_not_anothers_who_claims_its_user() {
+fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     let server = Server::start("");
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25",
@@ -164,7 +164,7 @@ fn l1_an_mcp_session_is_not_anothers_who_claims_its_user() {
             assert_eq!(say(other, request, &id), unknown, "{request}");
         }
     }
-    // Whoever comes over the socket may name any user, and has not opened it either.
+    // A caller over the socket may name any user, but cannot use a session that it did not open.
     let headers = format!("{ACCEPT}mcp-session-id: {id}\r\nx-pillion-user: alice\r\n");
     let socket = &server.daemon.socket;
     let reply = crate::http::send(socket, "POST", "/mcp", &headers, ping.as_bytes());
@@ -173,7 +173,7 @@ fn l1_an_mcp_session_is_not_anothers_who_claims_its_user() {
 }
 
 #[test]
-fn l1_a_question_that_waits_is_not_anothers_who_claims_its_user() {
+fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
     let server = Server::start("[approvals]\npolicy = \"always-ask\"\nask_clients = \"all\"");
     let ask = |token: &str, more: Value| {
         let mut params = json!({"name": "calculator", "arguments": {"expression": "6 * 7"}});
@@ -210,7 +210,7 @@ fn l1_a_question_that_waits_is_not_anothers_who_claims_its_user() {
 }
 
 #[test]
-fn l3_a_page_that_pretends_to_be_us_is_refused() {
+fn l3_pages_of_other_origins_and_hosts_are_refused() {
     let server = Server::start("");
     let token = format!("authorization: Bearer {RUNNER}\r\n");
     let (status, head, body) = server.send(
@@ -228,7 +228,7 @@ fn l3_a_page_that_pretends_to_be_us_is_refused() {
 }
 
 #[test]
-fn l3_a_page_that_the_configuration_names_may_use_mcp_too() {
+fn l3_a_configured_origin_may_use_mcp() {
     let server = Server::start("allowed_origins = [\"https://page.example\"]");
     let (headers, body) = stateless("tools/list", json!({}), json!({}));
     let from = |origin: &str| {
@@ -243,7 +243,7 @@ fn l3_a_page_that_the_configuration_names_may_use_mcp_too() {
 }
 
 #[test]
-fn l3_whether_it_is_up_needs_no_token_and_says_nothing_more() {
+fn l3_the_health_check_needs_no_token_and_has_no_details() {
     let server = Server::start("");
     let here = "host: localhost\r\n";
     assert_eq!(server.send("GET /healthz", here, "").0, 200);
@@ -252,7 +252,7 @@ fn l3_whether_it_is_up_needs_no_token_and_says_nothing_more() {
 }
 
 #[test]
-fn l3_tcp_that_others_reach_or_without_tokens_is_refused_at_start() {
+fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
     for (toml, expected) in [
         (
             "[tcp]\nlisten = \"0.0.0.0:7420\"\ntokens_env = \"T\"",
@@ -295,13 +295,13 @@ fn heads_that_are_too_long_or_have_too_many_headers_are_refused() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_cut_off() {
+fn a_client_that_never_reads_is_disconnected() {
     let server = Server::start("[http]\nwrite_timeout_ms = 300");
     let mut stream = server.connect();
     let request = format!(
         "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {READER}\r\n\r\n"
     );
-    // Answers pile up until no buffer takes more of them.
+    // Responses accumulate until all buffers are full.
     stream
         .set_write_timeout(Some(Duration::from_secs(1)))
         .unwrap();
@@ -315,7 +315,7 @@ fn a_client_that_never_reads_is_cut_off() {
 }
 
 #[test]
-fn a_slow_client_on_tcp_takes_no_place_from_the_socket() {
+fn slow_tcp_clients_do_not_use_up_connections_of_the_socket() {
     let server = Server::start("max_connections = 1");
     let _idle = server.connect();
     std::thread::sleep(Duration::from_millis(200));

@@ -1,4 +1,4 @@
-//! Traces (M): what a collector gets of a call that comes in, runs, and goes on to a server.
+//! Traces (M): the spans that a collector receives for a request, its call, and the server.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
@@ -23,7 +23,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 const EXECUTE: &str = "/api/v1/tools/execute/";
 
-/// A collector that takes OTLP over HTTP.
+/// A collector that accepts OTLP over HTTP.
 struct Collector {
     url: String,
     got: Arc<Mutex<Got>>,
@@ -36,7 +36,7 @@ struct Got {
     headers: Vec<String>,
 }
 
-/// A span, as far as the tests look.
+/// The parts of a span that the tests check.
 #[derive(Debug, Clone)]
 struct Span {
     name: String,
@@ -68,7 +68,7 @@ impl Collector {
         self.got.lock().unwrap().spans.clone()
     }
 
-    /// The span of that name, once it has come.
+    /// Waits for the span of that name.
     fn span(&self, name: &str) -> Span {
         let mut found = None;
         eventually(&format!("there is a span `{name}`"), || {
@@ -138,7 +138,7 @@ fn server() -> McpServer {
     ]))
 }
 
-/// A sidecar with that server, whose spans go to `collector` without waiting for more.
+/// Starts a sidecar with that server, which sends spans to `collector` at once.
 fn traced(server: &McpServer, collector: &str, more: &[(&str, &str)]) -> Daemon {
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n[telemetry]\nendpoint = \"{collector}\"\n",
@@ -199,14 +199,14 @@ fn m1_one_trace_goes_from_the_request_through_the_call_to_the_server() {
     let got = collector.got.lock().unwrap();
     assert!(got.services.iter().all(|name| name == "shop"));
     assert!(got.headers.contains(&"x-key: open sesame".to_owned()));
-    let told = format!("{:?}", got.spans);
+    let reported = format!("{:?}", got.spans);
     for secret in ["40404", "alice"] {
-        assert!(!told.contains(secret), "{told}");
+        assert!(!reported.contains(secret), "{reported}");
     }
 }
 
 #[test]
-fn m1_the_steps_of_a_composed_tool_stand_below_it() {
+fn m1_the_spans_of_steps_are_children_of_the_composed_tool() {
     let (server, collector) = (server(), Collector::start());
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n[telemetry]\nendpoint = \"{}\"\n\
@@ -224,7 +224,7 @@ fn m1_the_steps_of_a_composed_tool_stand_below_it() {
 }
 
 #[test]
-fn m1_what_its_caller_does_not_record_is_not_recorded() {
+fn m1_an_unsampled_request_is_not_recorded() {
     let (server, collector) = (server(), Collector::start());
     let mut daemon = traced(&server, &collector.url, &[]);
     assert_eq!(call(&daemon, "far_echo", "00").status, 200);
@@ -240,7 +240,7 @@ fn m1_what_its_caller_does_not_record_is_not_recorded() {
 }
 
 #[test]
-fn m1_a_call_that_fails_says_how_and_not_why() {
+fn m1_the_span_of_a_failed_call_has_the_code_and_no_message() {
     let (server, collector) = (server(), Collector::start());
     let daemon = traced(&server, &collector.url, &[]);
     call(&daemon, "far_broken", "01");
@@ -249,12 +249,12 @@ fn m1_a_call_that_fails_says_how_and_not_why() {
         assert!(span.failed);
         assert_eq!(span.attributes["error.type"], "internal_error");
     }
-    let told = format!("{:?}", collector.spans());
-    assert!(!told.contains("out of paper"), "{told}");
+    let reported = format!("{:?}", collector.spans());
+    assert!(!reported.contains("out of paper"), "{reported}");
 }
 
 #[test]
-fn m1_an_mcp_request_stands_where_its_meta_says() {
+fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let (server, collector) = (server(), Collector::start());
     let daemon = traced(&server, &collector.url, &[]);
     let meta = json!({"traceparent": format!("00-{TRACE}-{CALLER}-01"), "of": "the client"});
@@ -283,7 +283,7 @@ fn m1_an_mcp_request_stands_where_its_meta_says() {
 }
 
 #[test]
-fn m1_a_dead_collector_is_said_once_and_holds_nothing_up() {
+fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
@@ -303,9 +303,9 @@ fn m1_a_dead_collector_is_said_once_and_holds_nothing_up() {
 }
 
 #[test]
-fn m1_the_last_spans_go_out_when_the_sidecar_stops() {
+fn m1_the_last_spans_are_sent_when_the_sidecar_stops() {
     let collector = Collector::start();
-    // Nothing goes out before of its own.
+    // No span is sent before.
     let late = [("OTEL_BSP_SCHEDULE_DELAY", "600000")];
     let mut daemon = traced(&server(), &collector.url, &late);
     assert_eq!(call(&daemon, "get_time", "01").status, 200);
@@ -316,7 +316,7 @@ fn m1_the_last_spans_go_out_when_the_sidecar_stops() {
 }
 
 #[test]
-fn m1_variables_decide_where_traces_go_and_whether() {
+fn m1_environment_variables_configure_the_export() {
     let collector = Collector::start();
     let nowhere = "http://127.0.0.1:9";
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.url)];

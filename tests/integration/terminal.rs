@@ -1,4 +1,4 @@
-//! A terminal with `pillion` on it, which `script` of util-linux brings.
+//! A terminal for `pillion`, made with `script` of util-linux.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use crate::program::{eventually, pillion_path};
 
-/// `pillion` at a terminal of its own.
+/// `pillion` at a terminal.
 pub struct Terminal {
     script: Child,
     keys: ChildStdin,
@@ -16,7 +16,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs it with arguments as a shell reads them.
+    /// Runs it with arguments in shell syntax.
     pub fn run(arguments: &str) -> Self {
         let line = format!("stty -echo; {} {arguments}", pillion_path().display());
         let mut script = Command::new("script")
@@ -47,7 +47,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
     }
 
-    /// Waits until it has shown that.
+    /// Waits until the terminal has shown this text.
     pub fn shows(&self, what: &str) {
         eventually(what, || self.text().contains(what));
     }
@@ -56,7 +56,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Whether it has ended well, and all that it has shown.
+    /// Returns whether the program succeeded, and everything that the terminal showed.
     pub fn end(mut self) -> (bool, String) {
         let ended = self.script.wait().unwrap();
         self.reader.join().unwrap();

@@ -25,7 +25,7 @@ fn answer(mut stream: UnixStream, request: &[u8]) -> String {
 }
 
 #[test]
-fn l1_a_client_that_sends_all_of_a_body_that_is_too_large_gets_the_refusal() {
+fn l1_a_client_that_sends_an_oversized_body_gets_the_error() {
     let daemon = Daemon::start();
     let body = vec![b'x'; 8 * MIB];
     let head = |length: &str| {
@@ -54,7 +54,7 @@ fn l1_a_client_that_sends_all_of_a_body_that_is_too_large_gets_the_refusal() {
 }
 
 #[test]
-fn l1_a_head_that_is_too_large_is_refused_however_it_comes() {
+fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
     let daemon = Daemon::with_config("[http]\nmax_header_bytes = 8192\n", &[]);
     for length in [8_300, 12_000, 20_000, 200_000] {
         let head = format!(
@@ -82,7 +82,7 @@ fn l1_a_head_that_is_too_large_is_refused_however_it_comes() {
 }
 
 #[test]
-fn l1_a_uri_that_is_too_long_is_refused() {
+fn l1_a_uri_that_is_too_long_is_rejected() {
     let daemon = Daemon::with_config("[http]\nmax_header_bytes = 200000\n", &[]);
     let ask = |length: usize| {
         let path = "x".repeat(length);

@@ -1,4 +1,4 @@
-//! The call log (F4): what was called is there afterwards, whatever happens to the sidecar.
+//! The call log (F4): recorded calls survive every fault of the sidecar.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -32,7 +32,7 @@ fn calculate(daemon: &Daemon, user: &str, arguments: &Value) {
 }
 
 #[test]
-fn f4_calls_are_recorded_and_found_again_after_a_restart() {
+fn f4_recorded_calls_survive_a_restart() {
     let mut daemon = Daemon::start();
     calculate(
         &daemon,
@@ -73,7 +73,7 @@ fn f4_calls_are_recorded_and_found_again_after_a_restart() {
 }
 
 #[test]
-fn f4_a_call_that_a_crash_cut_off_is_interrupted() {
+fn f4_a_running_call_is_interrupted_after_a_crash() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let config = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"",
@@ -98,9 +98,9 @@ fn f4_a_call_that_a_crash_cut_off_is_interrupted() {
     assert_eq!(found[0]["serverName"], json!("far"));
 }
 
-/// A sidecar whose files cannot grow beyond 2 MiB, as on a disk that is full.
+/// Starts a sidecar whose files cannot grow beyond 2 MiB, like on a full disk.
 fn on_a_small_disk(directory: &Path) -> Guarded {
-    // Without the trap the limit would end the process with a signal.
+    // Without the trap, the limit would end the process with a signal.
     let script = "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command
@@ -116,7 +116,7 @@ fn on_a_small_disk(directory: &Path) -> Guarded {
 }
 
 #[test]
-fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
+fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let sidecar = on_a_small_disk(directory.path());
     let client = Client::builder(directory.path().join("s.sock")).build();
@@ -132,7 +132,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
         if !result.success {
             break result;
         }
-        // The one whose tool has run when the disk is full says so.
+        // A call whose tool ran when the disk was full reports that.
         if result.metadata.get("recorded") != Some(&json!(false)) {
             recorded.push(result.metadata["record_id"].as_str().unwrap().to_owned());
         }
@@ -145,10 +145,10 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
     assert!(client.status().unwrap().store_error.is_some());
     let ready = http::get(&directory.path().join("s.sock"), "/readyz").json();
     assert!(ready["store_error"].is_string(), "{ready}");
-    // What was recorded can be read meanwhile.
+    // Recorded calls can be read meanwhile.
     let shown = client.raw().tool_call(&recorded[0]).unwrap();
     assert!(String::from_utf8(shown).unwrap().contains("\"success\""));
-    // There is room again.
+    // There is space again.
     let roomy = Command::new("prlimit")
         .args(["--fsize=unlimited:unlimited", "--pid"])
         .arg(sidecar.id().to_string())
@@ -169,7 +169,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
 }
 
 #[test]
-fn f4_an_error_of_the_server_is_the_end_of_the_record() {
+fn f4_an_error_of_the_server_finishes_the_record() {
     let server = McpServer::start(json!([{"name": "refused", "inputSchema": {"type": "object"}}]));
     let config = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"",
@@ -210,7 +210,7 @@ fn f4_an_error_of_the_server_is_the_end_of_the_record() {
 }
 
 #[test]
-fn f4_while_postgres_says_nothing_calls_end_and_so_does_the_sidecar() {
+fn f4_while_postgres_is_silent_calls_finish_and_the_sidecar_stops() {
     let Some(postgres) = Postgres::start() else {
         return;
     };
@@ -245,7 +245,7 @@ fn f4_while_postgres_says_nothing_calls_end_and_so_does_the_sidecar() {
 }
 
 #[test]
-fn f4_old_calls_go_when_there_are_too_many() {
+fn f4_old_calls_are_removed_when_there_are_too_many() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("pillion.db");
     let store = [("PILLION__STORE__LOCATION", store.to_str().unwrap())];
@@ -267,7 +267,7 @@ fn f4_old_calls_go_when_there_are_too_many() {
 }
 
 #[test]
-fn i2_what_makes_no_sense_is_refused_with_a_code() {
+fn i2_invalid_requests_are_rejected_with_a_code() {
     let daemon = Daemon::start();
     for (arguments, why) in [
         (&["show", "nothing"][..], "not_found"),

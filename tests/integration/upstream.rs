@@ -23,7 +23,7 @@ fn tools(names: &[&str]) -> Value {
     tools.collect()
 }
 
-/// The configuration of a server, and settings that make waiting short.
+/// Returns the configuration of a server, with settings that shorten the waiting.
 fn config(label: &str, server: &McpServer, more: &str) -> String {
     format!(
         "[mcp]\ndiscovery_timeout_ms = 500\nretry_after_ms = 100\nrefresh_after_ms = 0\n{}",
@@ -57,7 +57,7 @@ fn call(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Outcome {
 }
 
 #[test]
-fn e9_no_server_is_asked_before_somebody_needs_it() {
+fn e9_no_server_is_contacted_before_it_is_needed() {
     let server = McpServer::start(tools(&["echo"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     sidecar.client().health().unwrap();
@@ -82,7 +82,7 @@ fn e9_no_server_is_asked_before_somebody_needs_it() {
 }
 
 #[test]
-fn e9_naming_a_tool_finds_it_without_a_list() {
+fn e9_a_tool_is_found_by_name_without_a_list() {
     let server = McpServer::start(tools(&["echo"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let outcome = call(&sidecar, "far_echo", &json!({"text": "hi"}));
@@ -91,7 +91,7 @@ fn e9_naming_a_tool_finds_it_without_a_list() {
 }
 
 #[test]
-fn e10_the_result_of_the_server_is_not_changed() {
+fn e10_the_result_of_the_server_is_unchanged() {
     let server = McpServer::start(tools(&["echo"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let outcome = call(&sidecar, "far_echo", &json!({"text": "hi"}));
@@ -108,7 +108,7 @@ fn e10_the_result_of_the_server_is_not_changed() {
 }
 
 #[test]
-fn e10_what_is_not_text_alone_and_what_failed_keep_their_content() {
+fn e10_failures_and_results_with_other_content_keep_their_content() {
     let server = McpServer::start(tools(&["picture", "broken"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let outcome = call(&sidecar, "far_picture", &json!({}));
@@ -121,7 +121,7 @@ fn e10_what_is_not_text_alone_and_what_failed_keep_their_content() {
 }
 
 #[test]
-fn the_prefix_can_be_chosen_and_keeps_two_servers_apart() {
+fn the_prefix_is_configurable_and_separates_two_servers() {
     let one = McpServer::start(tools(&["search"]));
     let two = McpServer::start(tools(&["search", "calculator"]));
     let toml = config("one", &one, "") + &entry("two", &two, "tool_prefix = \"\"");
@@ -148,7 +148,7 @@ fn the_prefix_can_be_chosen_and_keeps_two_servers_apart() {
 }
 
 #[test]
-fn f6_a_tool_with_an_illegal_name_is_left_out_alone() {
+fn f6_only_a_tool_with_an_illegal_name_is_skipped() {
     let server = McpServer::start(tools(&["a b", "fine"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let list = list(&sidecar);
@@ -157,7 +157,7 @@ fn f6_a_tool_with_an_illegal_name_is_left_out_alone() {
 }
 
 #[test]
-fn a_failed_server_is_named_and_takes_nothing_from_the_others() {
+fn a_failed_server_is_named_and_affects_no_other_server() {
     let ill = McpServer::start(tools(&["echo"]));
     ill.set_mood(Mood::Ill);
     let asleep = McpServer::start(tools(&["echo"]));
@@ -182,7 +182,7 @@ fn a_failed_server_is_named_and_takes_nothing_from_the_others() {
         .collect();
     assert!(errors[0].contains("500"), "{errors:?}");
 
-    // Whoever calls a tool of theirs learns why it is not there.
+    // A call of one of its tools returns the reason.
     let client = sidecar.client();
     let answer = client.execute("ill_echo", &json!({}), &Caller::default());
     let Answer::Refused(failure) = answer.unwrap() else {
@@ -197,7 +197,7 @@ fn a_failed_server_is_named_and_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn a_server_that_recovers_is_found_after_the_pause() {
+fn a_recovered_server_is_used_after_the_backoff() {
     let server = McpServer::start(tools(&["echo"]));
     server.set_mood(Mood::Ill);
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
@@ -209,7 +209,7 @@ fn a_server_that_recovers_is_found_after_the_pause() {
 }
 
 #[test]
-fn a_failed_server_is_left_alone_for_a_while() {
+fn a_failed_server_is_backed_off_for_a_while() {
     let server = McpServer::start(tools(&["echo"]));
     server.set_mood(Mood::Ill);
     let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
@@ -222,7 +222,7 @@ fn a_failed_server_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn a_call_by_name_asks_a_failed_server_whatever_the_pause_of_lists_says() {
+fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
     let server = McpServer::start(tools(&["echo"]));
     server.set_mood(Mood::Ill);
     let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
@@ -281,7 +281,7 @@ fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
     std::thread::scope(|scope| {
         // One client lists the tools, and waits for both servers.
         let lists = scope.spawn(|| list(&sidecar));
-        eventually("the server that hangs is asked", || {
+        eventually("the hanging server receives a request", || {
             asleep.count("initialize") + asleep.count("server/discover") > 0
         });
         assert!(call(&sidecar, "well_echo", &json!({})).success);
@@ -295,7 +295,7 @@ fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
 }
 
 #[test]
-fn lists_keep_the_order_of_the_configuration_whichever_server_was_asked_first() {
+fn lists_have_the_order_of_the_configuration() {
     let (one, two) = (
         McpServer::start(tools(&["a", "b"])),
         McpServer::start(tools(&["a"])),
@@ -310,7 +310,7 @@ fn lists_keep_the_order_of_the_configuration_whichever_server_was_asked_first() 
 }
 
 #[test]
-fn many_at_once_ask_the_server_once() {
+fn concurrent_requests_share_one_listing() {
     let server = McpServer::start(tools(&["echo"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     std::thread::scope(|scope| {
@@ -322,7 +322,7 @@ fn many_at_once_ask_the_server_once() {
 }
 
 #[test]
-fn an_old_list_is_asked_for_again() {
+fn an_old_list_is_refreshed() {
     let server = McpServer::start(tools(&["echo", "old"]));
     let toml = config("far", &server, "").replace("refresh_after_ms = 0", "refresh_after_ms = 50");
     let sidecar = Sidecar::with_config(&toml);
@@ -333,9 +333,9 @@ fn an_old_list_is_asked_for_again() {
         let names = names(&list);
         names.contains(&"far_new") && !names.contains(&"far_old") && names.contains(&"far_echo")
     });
-    // What is known stays when the server fails.
+    // Known tools stay when the server fails.
     server.set_mood(Mood::Ill);
-    eventually("the failure is told", || {
+    eventually("the failure is reported", || {
         let list = list(&sidecar);
         assert!(names(&list).contains(&"far_new"));
         list.unavailable_servers.len() == 1
@@ -343,7 +343,7 @@ fn an_old_list_is_asked_for_again() {
 }
 
 #[test]
-fn a_disabled_server_is_never_asked() {
+fn a_disabled_server_is_never_contacted() {
     let server = McpServer::start(tools(&["echo"]));
     let sidecar = Sidecar::with_config(&config("far", &server, "enabled = false"));
     assert!(!names(&list(&sidecar)).contains(&"far_echo"));
@@ -351,7 +351,7 @@ fn a_disabled_server_is_never_asked() {
 }
 
 #[test]
-fn c7_a_servers_limit_counts_all_its_tools() {
+fn c7_the_limit_of_a_server_counts_all_its_tools() {
     let server = McpServer::start(tools(&["a", "b"]));
     let sidecar = Sidecar::with_config(&config("far", &server, "rate_limit = { per_minute = 2 }"));
     assert!(call(&sidecar, "far_a", &json!({})).success);
@@ -388,7 +388,7 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
 }
 
 #[test]
-fn e7_a_server_may_be_a_program_and_ends_with_the_sidecar() {
+fn e7_a_server_may_be_a_program_that_ends_with_the_sidecar() {
     let (program, arguments) = pillion_testkit::fake_stdio(&[]);
     let arguments: Vec<_> = arguments.iter().map(|argument| json!(argument)).collect();
     let sidecar = Sidecar::with_config(&format!(

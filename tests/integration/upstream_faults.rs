@@ -1,5 +1,5 @@
-//! MCP servers that are restarted, hang or lie, as a caller of the sidecar meets them: over REST
-//! and over `/mcp`. How the client below meets every fault there is stands in `mcp`.
+//! MCP servers that are restarted, hang or send malformed responses, seen by a caller of the
+//! sidecar over REST and `/mcp`. The tests of the client in `mcp` cover every fault.
 
 use std::path::Path;
 use std::thread;
@@ -17,13 +17,13 @@ use crate::sidecar::Sidecar;
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// What came of a call: the server's result, or the error's code and text.
+/// The outcome of a call: the server's result, or the error's code and text.
 type Outcome = Result<Value, (String, String)>;
 
-/// Calls a tool through one door.
+/// Calls a tool in one interface.
 type Door = fn(&Path, &str, &Value) -> Outcome;
 
-const DOORS: [(&str, Door); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
+const INTERFACES: [(&str, Door); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
 
 fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
     let path = format!("/api/v1/tools/execute/{tool}");
@@ -58,25 +58,28 @@ fn entry(label: &str, url: &str, more: &str) -> String {
     format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
 }
 
-/// A server that is well, and its part of the configuration.
+/// Returns a working server and its part of the configuration.
 fn sibling() -> (McpServer, String) {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let entry = entry("well", &server.url, "transport = \"streamable_http\"");
     (server, entry)
 }
 
-/// The server that is well answers over both doors.
+/// Asserts that the working server answers in both interfaces.
 fn assert_sibling_answers(sidecar: &Sidecar, case: &str) {
     let arguments = json!({"text": case});
-    for (door, call) in DOORS {
+    for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "well_echo", &arguments);
-        let result = result.unwrap_or_else(|error| panic!("{case}, {door}: {error:?}"));
-        assert_eq!(result["structuredContent"]["echo"], arguments, "{door}");
+        let result = result.unwrap_or_else(|error| panic!("{case}, {interface}: {error:?}"));
+        assert_eq!(
+            result["structuredContent"]["echo"], arguments,
+            "{interface}"
+        );
     }
 }
 
-/// Answers as a server with sessions does: its tools give their arguments back. `typed` says that
-/// it gives a number `n`.
+/// Answers like a server with sessions; its tools return their arguments. `typed` declares a result
+/// with a number `n`.
 fn honest(request: &Recorded) -> Vec<Fault> {
     let message = request.json();
     let result = match request.rpc_method().as_str() {
@@ -115,7 +118,7 @@ fn honest(request: &Recorded) -> Vec<Fault> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_server_that_is_restarted_is_met_with_the_next_call() {
+async fn e9_the_next_call_reconnects_to_a_restarted_server() {
     for (name, arguments) in [
         ("everything", json!({"message": "hi"})),
         ("mcp2-http", json!({"text": "hi"})),
@@ -124,31 +127,31 @@ async fn e9_a_server_that_is_restarted_is_met_with_the_next_call() {
             return;
         };
         let sidecar = Sidecar::with_config(&entry("far", &peer.url, ""));
-        for (door, call) in DOORS {
+        for (interface, call) in INTERFACES {
             for kills in [false, true] {
                 let before = call(&sidecar.socket, "far_echo", &arguments);
-                before.unwrap_or_else(|error| panic!("{name}, {door}: {error:?}"));
+                before.unwrap_or_else(|error| panic!("{name}, {interface}: {error:?}"));
                 peer = if kills {
                     peer.kill_and_restart()
                 } else {
                     peer.restart()
                 };
                 let after = call(&sidecar.socket, "far_echo", &arguments);
-                let after = after.unwrap_or_else(|error| panic!("{name}, {door}: {error:?}"));
+                let after = after.unwrap_or_else(|error| panic!("{name}, {interface}: {error:?}"));
                 let said = text(&after["content"][0]["text"]);
-                assert!(said.contains("hi"), "{name}, {door}: {said}");
+                assert!(said.contains("hi"), "{name}, {interface}: {said}");
             }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_session_that_a_server_forgot_is_opened_anew_within_the_call() {
+async fn e9_a_lost_session_is_replaced_within_the_call() {
     for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
         let server = FakeMcp::start(dialect);
         let entry = entry("far", &server.url, "transport = \"streamable_http\"");
         let sidecar = Sidecar::with_config(&entry);
-        for (door, call) in DOORS {
+        for (interface, call) in INTERFACES {
             call(&sidecar.socket, "far_roll", &json!({})).unwrap();
             let opened = server.requests.calls("initialize").len();
             server.forget_sessions();
@@ -157,15 +160,15 @@ async fn e9_a_session_that_a_server_forgot_is_opened_anew_within_the_call() {
             let total = result
                 .get("total")
                 .unwrap_or(&result["structuredContent"]["total"]);
-            assert_eq!(*total, 15, "{door}");
+            assert_eq!(*total, 15, "{interface}");
             let again = server.requests.calls("initialize").len();
-            assert_eq!(again, opened + 1, "{door}");
+            assert_eq!(again, opened + 1, "{interface}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_a_server_that_hangs_costs_its_calls_their_deadline_and_its_siblings_nothing() {
+async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected() {
     const DEADLINE: Duration = Duration::from_secs(6);
     let server = FaultServer::start(|request| {
         if request.json()["params"]["arguments"]["hang"] == true {
@@ -180,49 +183,49 @@ async fn c2_a_server_that_hangs_costs_its_calls_their_deadline_and_its_siblings_
         DEADLINE.as_millis()
     );
     let sidecar = Sidecar::with_config(&(entry("hung", &server.url, &more) + &well));
-    // Everybody is known and connected before.
-    for (_, call) in DOORS {
+    // All servers are known and connected.
+    for (_, call) in INTERFACES {
         call(&sidecar.socket, "hung_echo", &json!({"hang": false})).unwrap();
     }
     assert_sibling_answers(&sidecar, "before");
     let before = server.requests.calls("tools/call").len();
     thread::scope(|scope| {
-        let calls = DOORS.map(|(door, call)| {
+        let calls = INTERFACES.map(|(interface, call)| {
             let socket = &sidecar.socket;
             let started = Instant::now();
             let hung = scope.spawn(move || {
                 let outcome = call(socket, "hung_echo", &json!({"hang": true}));
                 (outcome, started.elapsed())
             });
-            (door, hung)
+            (interface, hung)
         });
         eventually("both calls have reached the server", || {
             server.requests.calls("tools/call").len() == before + 2
         });
         assert_sibling_answers(&sidecar, "meanwhile");
-        for (door, hung) in &calls {
-            assert!(!hung.is_finished(), "{door}");
+        for (interface, hung) in &calls {
+            assert!(!hung.is_finished(), "{interface}");
         }
-        for (door, hung) in calls {
+        for (interface, hung) in calls {
             let (outcome, elapsed) = hung.join().unwrap();
             let (code, message) = outcome.unwrap_err();
-            assert_eq!(code, "timeout", "{door}: {message}");
-            assert!(elapsed >= DEADLINE, "{door}: {elapsed:?}");
-            assert!(elapsed < 3 * DEADLINE, "{door}: {elapsed:?}");
+            assert_eq!(code, "timeout", "{interface}: {message}");
+            assert!(elapsed >= DEADLINE, "{interface}: {elapsed:?}");
+            assert!(elapsed < 3 * DEADLINE, "{interface}: {elapsed:?}");
         }
     });
     assert_sibling_answers(&sidecar, "afterwards");
-    for (door, call) in DOORS {
+    for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "hung_echo", &json!({"hang": false}));
         assert_eq!(
             result.unwrap()["structuredContent"]["hang"],
             false,
-            "{door}"
+            "{interface}"
         );
     }
 }
 
-/// What a server may answer in place of the truth, with the code of the error that comes of it.
+/// Malformed responses of a server, with the expected error code.
 fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
     let half = Fault::Send(b"data: {\"jsonrpc\":\"2.0\",\"id\":".to_vec());
     let foreign = Reply::raw_result("{}").response("\"nobody's\"");
@@ -262,28 +265,28 @@ fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_a_server_that_lies_gets_a_clear_code_and_takes_nothing_from_its_siblings() {
+async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     let server = FaultServer::start(|request| {
         let lie = request.json()["params"]["arguments"]["lie"].clone();
-        let told = lies().into_iter().find(|(name, ..)| lie == *name);
-        told.map_or_else(|| honest(request), |(_, _, faults)| faults)
+        let reported = lies().into_iter().find(|(name, ..)| lie == *name);
+        reported.map_or_else(|| honest(request), |(_, _, faults)| faults)
     })
     .await;
     let (_well, well) = sibling();
     let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
     let sidecar = Sidecar::with_config(&(entry + &well));
     for (lie, code, _) in lies() {
-        for (door, call) in DOORS {
+        for (interface, call) in INTERFACES {
             let before = server.requests.calls("tools/call").len();
             let failed = call(&sidecar.socket, "liar_echo", &json!({"lie": lie}));
-            let (told, message) = failed.unwrap_err();
-            assert_eq!(told, code, "{lie}, {door}: {message}");
-            assert!(!message.is_empty(), "{lie}, {door}");
-            // A call that may have run is not sent a second time.
+            let (reported, message) = failed.unwrap_err();
+            assert_eq!(reported, code, "{lie}, {interface}: {message}");
+            assert!(!message.is_empty(), "{lie}, {interface}");
+            // A call that may have run is not retried.
             let sent = server.requests.calls("tools/call").len();
-            assert_eq!(sent, before + 1, "{lie}, {door}");
+            assert_eq!(sent, before + 1, "{lie}, {interface}");
             let honest = call(&sidecar.socket, "liar_echo", &json!({"n": 1}));
-            let honest = honest.unwrap_or_else(|error| panic!("{lie}, {door}: {error:?}"));
+            let honest = honest.unwrap_or_else(|error| panic!("{lie}, {interface}: {error:?}"));
             assert_eq!(honest["structuredContent"], json!({"n": 1}));
         }
         assert_sibling_answers(&sidecar, lie);
@@ -291,15 +294,15 @@ async fn c5_a_server_that_lies_gets_a_clear_code_and_takes_nothing_from_its_sibl
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e10_a_result_that_breaks_its_schema_arrives_with_a_word_on_it() {
+async fn e10_a_result_that_violates_its_schema_has_a_warning() {
     let server = FaultServer::start(honest).await;
     let (_well, well) = sibling();
     let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
     let sidecar = Sidecar::with_config(&(entry + &well));
     let broken = json!({"n": "one"});
-    for (door, call) in DOORS {
+    for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "liar_typed", &broken);
-        assert_eq!(result.unwrap()["structuredContent"], broken, "{door}");
+        assert_eq!(result.unwrap()["structuredContent"], broken, "{interface}");
     }
     let path = "/api/v1/tools/execute/liar_typed";
     let word = |arguments: &Value| {

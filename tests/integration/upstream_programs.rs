@@ -1,5 +1,5 @@
-//! MCP servers that the sidecar runs as programs: killed in the middle of a call, and counted when
-//! many clients have gone without a word.
+//! MCP servers that the sidecar runs as programs: killed during a call, and counted after many
+//! clients have disconnected.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use crate::routes::mcp::{Session, ask};
 
 const CLIENTS: usize = 20;
 
-/// A sidecar with the misbehaving server `near`, and these tools of it.
+/// Starts a sidecar with the misbehaving server `near` and these tools of it.
 fn sidecar(tools: &str) -> Daemon {
     let (program, arguments) = fake_stdio(&[&format!("list:{tools}")]);
     let toml = format!(
@@ -29,7 +29,7 @@ fn sidecar(tools: &str) -> Daemon {
     Daemon::with_config(&toml, &[])
 }
 
-/// The outcome of a call over REST.
+/// Returns the outcome of a call over REST.
 fn call(daemon: &Daemon, tool: &str) -> Value {
     let path = format!("/api/v1/tools/execute/near_{tool}");
     let answer = http::post(&daemon.socket, &path, "{}").json();
@@ -41,14 +41,14 @@ fn process_id(daemon: &Daemon) -> u32 {
     Client::new(&daemon.socket).status().unwrap().pid
 }
 
-/// The server's processes that run below the sidecar.
+/// Returns the server's processes below the sidecar.
 fn servers(sidecar: u32) -> Vec<u32> {
     let mut all = descendants(sidecar);
     all.retain(|&id| command_line(id).starts_with("python3 "));
     all
 }
 
-/// The processes of the server: its own, its group's, and three that it starts now.
+/// Returns the processes of the server: its own, its group's, and three that it starts now.
 fn family(daemon: &Daemon) -> Vec<u64> {
     let forked = call(daemon, "fork")["data"]["pids"].clone();
     let state = call(daemon, "state")["data"].clone();
@@ -60,7 +60,7 @@ fn family(daemon: &Daemon) -> Vec<u64> {
     ids
 }
 
-/// How many calls the server's process has seen, this one included.
+/// Returns how many calls the server's process has received, this one included.
 fn calls_seen(daemon: &Daemon) -> usize {
     let seen = call(daemon, "seen")["data"]["seen"].clone();
     let seen = seen.as_array().unwrap().iter();
@@ -68,7 +68,7 @@ fn calls_seen(daemon: &Daemon) -> usize {
 }
 
 #[test]
-fn e9_a_program_that_is_killed_in_a_call_fails_it_and_the_next_call_starts_another() {
+fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
     let daemon = sidecar("state,fork,silent,seen");
     let id = process_id(&daemon);
     for round in 0..3 {
@@ -88,14 +88,14 @@ fn e9_a_program_that_is_killed_in_a_call_fails_it_and_the_next_call_starts_anoth
             kill(Pid::from_raw(old[0].try_into().unwrap()), Signal::SIGKILL).unwrap();
             let rest = rest.join().unwrap();
             assert_eq!(rest["error_code"], "unavailable", "{rest}");
-            let told = rest["error"].as_str().unwrap();
-            assert!(told.contains("(signal: 9 (SIGKILL))"), "{told}");
+            let reported = rest["error"].as_str().unwrap();
+            assert!(reported.contains("(signal: 9 (SIGKILL))"), "{reported}");
             let mcp = mcp.join().unwrap();
             assert_eq!(mcp["isError"], true, "{mcp}");
             assert_eq!(mcp["_meta"]["pillion/error_code"], "unavailable", "{mcp}");
-            assert_eq!(mcp["content"][0]["text"], *told, "{mcp}");
+            assert_eq!(mcp["content"][0]["text"], *reported, "{mcp}");
         });
-        // Another process serves whoever comes next, over either door.
+        // Another process serves the next call, in both interfaces.
         if round % 2 == 0 {
             assert_eq!(call(&daemon, "roll")["data"]["total"], 15);
         } else {
@@ -110,11 +110,11 @@ fn e9_a_program_that_is_killed_in_a_call_fails_it_and_the_next_call_starts_anoth
         });
         assert_eq!(servers(id).len(), 1);
     }
-    // What keeps the server, and the server: nobody has ended without being waited for.
+    // The supervisor and the server: every ended process was waited for.
     eventually("there are two processes", || descendants(id).len() == 2);
 }
 
-/// A client of `pillion mcp-stdio` whose first call has been answered.
+/// Starts a client of `pillion mcp-stdio` whose first call has been answered.
 fn stdio_client(daemon: &Daemon) -> Guarded {
     let mut command: Command = pillion(&["mcp-stdio"]);
     command.arg("--socket").arg(&daemon.socket);
@@ -138,7 +138,7 @@ fn stdio_client(daemon: &Daemon) -> Guarded {
 }
 
 #[test]
-fn e9_clients_that_go_without_a_word_leave_no_process_behind() {
+fn e9_clients_that_disconnect_abruptly_leave_no_process() {
     let daemon = sidecar("silent");
     let id = process_id(&daemon);
     let params = |tool: &str| json!({"name": tool, "arguments": {}});
@@ -148,7 +148,7 @@ fn e9_clients_that_go_without_a_word_leave_no_process_behind() {
         let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
         let result = session.ask("tools/call", params("near_roll"))["result"].clone();
         assert_eq!(result["structuredContent"]["total"], 15, "{result}");
-        // Some listen, and go while they do.
+        // Some subscribe, and disconnect with an open subscription.
         if number % 2 == 0 {
             drop(session.listen());
         }
@@ -160,12 +160,12 @@ fn e9_clients_that_go_without_a_word_leave_no_process_behind() {
     let socket = daemon.socket.to_str().unwrap();
     let bridges = || started_with(&["mcp-stdio", socket]);
     assert_eq!(bridges().len(), CLIENTS);
-    // They speak to the sidecar, and start nothing themselves.
+    // The clients connect to the sidecar, and start no processes.
     for client in &clients {
         assert!(descendants(client.id()).is_empty());
     }
     assert_eq!(servers(id).len(), 1);
-    // Half of them are in the middle of a call.
+    // Half of the clients have a running call.
     for client in clients.iter().step_by(2) {
         writeln!(client.stdin.as_ref().unwrap(), "{silent}").unwrap();
     }

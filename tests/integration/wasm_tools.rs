@@ -1,5 +1,5 @@
-//! P: WebAssembly components of a folder as tools of a real sidecar: the example of
-//! `wasm-examples`, and the probe of `tests/wasm`, both built from their sources.
+//! P: WebAssembly components in a folder as tools of a real sidecar: the example of `wasm-examples`
+//! and the probe of `tests/wasm`, both built from source.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -23,7 +23,7 @@ struct Host {
 }
 
 impl Host {
-    /// With what `files` has in the folder, and more of the configuration.
+    /// Starts a sidecar with `files` in the folder, and more configuration.
     fn start(files: &[(&str, &Path)], more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (name, from) in files {
@@ -39,7 +39,7 @@ impl Host {
         host
     }
 
-    /// Puts a file there at once.
+    /// Writes a file atomically.
     fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let new = self.path(&format!(".{name}"));
         std::fs::write(&new, bytes).unwrap();
@@ -67,18 +67,18 @@ impl Host {
         reply.json()["result"].clone()
     }
 
-    /// What is wrong in the folder, as the list of tools says it.
+    /// Returns the faults of the folder from the list of tools.
     fn faults(&self) -> Value {
         let list = http::get(&self.daemon.socket, "/api/v1/tools/").json();
         list["faulty_tools"].clone()
     }
 }
 
-/// As [`eventually`], for what has to be compiled, which takes a debug build its time.
+/// Like [`eventually`], with more time, because debug builds compile slowly.
 fn patiently(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(180);
     while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -88,7 +88,7 @@ fn toml(folder: &Path, more: &str) -> String {
 }
 
 #[test]
-fn p_components_that_are_late_are_offered_when_they_are_compiled() {
+fn p_slow_components_are_offered_once_they_are_compiled() {
     let files = ["wasm-examples/text_facts", "tests/wasm/probe"].map(wasm_component);
     let [Some(facts), Some(probe)] = files else {
         return;
@@ -103,7 +103,7 @@ fn p_components_that_are_late_are_offered_when_they_are_compiled() {
 }
 
 #[test]
-fn p_a_component_in_the_folder_is_a_tool_of_every_door() {
+fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     let Some(file) = wasm_component("wasm-examples/text_facts") else {
         return;
     };
@@ -147,7 +147,7 @@ fn p_a_component_in_the_folder_is_a_tool_of_every_door() {
     let limited = host.execute("text_facts", &json!({"text": ""}));
     assert_eq!(limited["error_code"], "rate_limited", "{limited}");
 
-    // What its manifest asks for is there as soon as it is granted, and no sooner.
+    // The tool has access as soon as its manifest's request is granted, and not before.
     host.put(
         "text_facts.toml",
         "[permissions.files]\n\"/texts\" = \"read\"\n",
@@ -167,19 +167,19 @@ fn p_a_component_in_the_folder_is_a_tool_of_every_door() {
         let failed = host.execute("text_facts", &json!({"file": file}));
         assert_eq!(failed["success"], false, "{file}: {failed}");
     }
-    // Without the grant the tool that asks for it goes.
+    // Without the grant, the tool that requires it is removed.
     reload(&host.daemon, &toml(host.directory.path(), ""));
-    eventually("it is gone", || !host.lists("text_facts"));
+    eventually("the tool is removed", || !host.lists("text_facts"));
     let target = "/api/v1/tools/execute/text_facts";
     let lost = http::post(&host.daemon.socket, target, file_of.to_string()).json();
     assert_eq!(lost["error_code"], "not_found", "{lost}");
-    // Without the folder there is nothing, and nothing wrong.
+    // Without the folder there are no tools and no errors.
     reload(&host.daemon, "");
     eventually("nothing is wrong", || host.faults().is_null());
 }
 
 #[test]
-fn p_files_that_come_change_and_go_count_without_a_restart() {
+fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     let Some(file) = wasm_component("wasm-examples/text_facts") else {
         return;
     };
@@ -193,7 +193,7 @@ fn p_files_that_come_change_and_go_count_without_a_restart() {
         1
     );
 
-    // A broken one leaves it, and everybody who lists is told.
+    // A broken file removes the tool, and the list reports the error.
     host.put("text_facts.wasm", &component[..component.len() / 2]);
     patiently("it is broken", || {
         host.faults()[0]["is_older_offered"] == true
@@ -202,11 +202,14 @@ fn p_files_that_come_change_and_go_count_without_a_restart() {
         host.execute("text_facts", &json!({"text": "a b"}))["data"]["words"],
         2
     );
-    let told = stderr(&host.tools(&["list"]));
-    assert!(told.contains("Sandboxed tool 'text_facts': "), "{told}");
+    let reported = stderr(&host.tools(&["list"]));
     assert!(
-        told.contains("(invalid_component); the previous version stays available"),
-        "{told}"
+        reported.contains("Sandboxed tool 'text_facts': "),
+        "{reported}"
+    );
+    assert!(
+        reported.contains("(invalid_component); the previous version stays available"),
+        "{reported}"
     );
     let status = run(
         &["status"],
@@ -219,7 +222,7 @@ fn p_files_that_come_change_and_go_count_without_a_restart() {
     );
     assert!(host.daemon.log().contains("invalid_component"));
 
-    // Names that are taken stay where they are.
+    // Names in use are kept.
     host.put("calculator.wasm", &component);
     host.put("text_facts.wasm", &component);
     patiently("the name is taken", || {
@@ -229,13 +232,13 @@ fn p_files_that_come_change_and_go_count_without_a_restart() {
     assert_eq!(sum["text"], "42", "{sum}");
     std::fs::remove_file(host.path("calculator.wasm")).unwrap();
     std::fs::remove_file(host.path("text_facts.wasm")).unwrap();
-    eventually("it is gone", || !host.lists("text_facts"));
+    eventually("the tool is removed", || !host.lists("text_facts"));
     assert!(host.lists("calculator"));
     eventually("nothing is wrong", || host.faults().is_null());
 }
 
 #[test]
-fn p_a_call_that_runs_ends_on_the_component_that_it_began_with() {
+fn p_a_running_call_finishes_with_its_original_component() {
     let Some(file) = wasm_component("tests/wasm/probe") else {
         return;
     };
@@ -253,13 +256,13 @@ fn p_a_call_that_runs_ends_on_the_component_that_it_began_with() {
         status["calls"]["running"] == 1
     });
     std::fs::remove_file(host.path("probe.wasm")).unwrap();
-    eventually("it is gone", || !host.lists("probe"));
+    eventually("the tool is removed", || !host.lists("probe"));
     let slept = sleeping.join().unwrap();
     assert!(slept.is_success(), "{slept:?}");
 }
 
 #[test]
-fn p_an_approval_is_for_the_file_that_was_there() {
+fn p_an_approval_is_valid_only_for_the_same_file() {
     let Some(file) = wasm_component("tests/wasm/probe") else {
         return;
     };
@@ -268,7 +271,7 @@ fn p_an_approval_is_for_the_file_that_was_there() {
     let ask = || asked(&host.execute("probe", &json!({"do": "count"})));
     let id = ask();
     assert_eq!(ask(), id);
-    // The same with a byte more: a custom section without meaning.
+    // The same file with one more byte: an empty custom section.
     let mut other = std::fs::read(&file).unwrap();
     other.extend_from_slice(&[0, 2, 1, b'x']);
     host.put("probe.wasm", other);

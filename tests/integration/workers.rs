@@ -1,5 +1,5 @@
-//! Processes that offer tools of their own over the socket. The worker here is as small as one
-//! can be; those of PHP are tested with PHP.
+//! Processes that offer tools over the socket. This worker is minimal; the tests of PHP cover PHP's
+//! worker.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::program::{Daemon, eventually};
 
-/// One end of a worker's connection.
+/// A worker's end of the connection.
 pub struct Worker {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
 }
 
 impl Worker {
-    /// Connects with these tools; the head and the body of a refusal.
+    /// Connects with these tools. Returns head and body of a rejection.
     fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, String)> {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream
@@ -59,7 +59,7 @@ impl Worker {
         Self::try_connect(socket, &registration).unwrap_or_else(|refusal| panic!("{refusal:?}"))
     }
 
-    /// The next line; none when the sidecar has closed the connection.
+    /// Returns the next line, or `None` if the sidecar closed the connection.
     pub fn read(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
@@ -78,7 +78,7 @@ impl Worker {
         self.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": result}));
     }
 
-    /// Answers calls with the text that `result` makes of each, until the connection closes.
+    /// Answers calls with the text that `result` returns, until the connection closes.
     pub fn serve(mut self, result: impl Fn(&Value) -> String + Send + 'static) {
         thread::spawn(move || {
             while let Some(call) = self.read() {
@@ -112,7 +112,7 @@ fn workers(socket: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_tool_of_another_process_is_one_like_any_other() {
+fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     let daemon = Daemon::start();
     Worker::connect(&daemon.socket, &greet()).serve(|params| {
         assert_eq!(params["name"], "greet");
@@ -121,12 +121,12 @@ fn a_tool_of_another_process_is_one_like_any_other() {
     });
     let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
     assert_eq!(answer["result"]["text"], "Hello, Ann", "{answer}");
-    // What does not fit the schema never reaches the worker (C3).
+    // Invalid arguments never reach the worker (C3).
     let answer = call(&daemon.socket, "greet", "{}");
     assert_eq!(answer["result"]["error_code"], "invalid_input", "{answer}");
     let list = http::get(&daemon.socket, "/api/v1/tools/?category=manners").json();
     assert_eq!(list["total"], 1);
-    // MCP clients see what the worker said of it, and nothing that was for the sidecar.
+    // MCP clients see what the worker declared, without the parts for the sidecar.
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}}}});
@@ -135,7 +135,7 @@ fn a_tool_of_another_process_is_one_like_any_other() {
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
-    // The record has it as well (F4).
+    // The record contains it, too (F4).
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=greet").json();
     assert_eq!(calls["calls"].as_array().unwrap().len(), 2, "{calls}");
 }
@@ -161,7 +161,7 @@ fn mcp(socket: &Path, method: &str, name: &str, request: &Value) -> Value {
 }
 
 #[test]
-fn a_result_passes_to_mcp_clients_as_the_worker_wrote_it() {
+fn mcp_clients_receive_the_unchanged_result_of_a_worker() {
     let daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let result = json!({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}], "structuredContent": {"big": 9_007_199_254_740_993_u64}, "_meta": {"own": 1}});
@@ -186,7 +186,7 @@ fn a_result_passes_to_mcp_clients_as_the_worker_wrote_it() {
 }
 
 #[test]
-fn failures_of_a_worker_have_the_codes_of_c5() {
+fn failures_of_a_worker_have_the_standard_codes() {
     let daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     thread::spawn(move || {
@@ -224,7 +224,7 @@ fn failures_of_a_worker_have_the_codes_of_c5() {
 }
 
 #[test]
-fn a_worker_that_dies_fails_its_call_at_once_and_the_next_worker_goes_on() {
+fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls() {
     let daemon = Daemon::start();
     let mut dying = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
@@ -238,13 +238,15 @@ fn a_worker_that_dies_fails_its_call_at_once_and_the_next_worker_goes_on() {
     // The tool stays for a while: a call waits for the next worker.
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
-    eventually("there is nobody", || workers(&daemon.socket).is_empty());
+    eventually("no worker is connected", || {
+        workers(&daemon.socket).is_empty()
+    });
     Worker::connect(&daemon.socket, &greet()).serve(|_| "Here I am".to_owned());
     assert_eq!(caller.join().unwrap()["result"]["text"], "Here I am");
 }
 
 #[test]
-fn the_tool_goes_when_nobody_comes_and_who_waits_is_told() {
+fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
     let daemon = Daemon::with_config("[workers]\ngrace_ms = 700\n", &[]);
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
@@ -261,7 +263,7 @@ fn the_tool_goes_when_nobody_comes_and_who_waits_is_told() {
     assert_eq!(answer["error_code"], "not_found", "{answer}");
 }
 
-/// The names in the next `tools.changed` of a stream of events.
+/// Returns the names in the next `tools.changed` event of a stream.
 fn next_change(events: &mut impl BufRead) -> [Value; 3] {
     loop {
         let mut line = String::new();
@@ -276,7 +278,7 @@ fn next_change(events: &mut impl BufRead) -> [Value; 3] {
 }
 
 #[test]
-fn m2_a_worker_hears_of_the_trace_of_its_call() {
+fn m2_a_worker_receives_the_trace_of_its_call() {
     let daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -298,7 +300,7 @@ fn m2_a_worker_hears_of_the_trace_of_its_call() {
 }
 
 #[test]
-fn f5_tools_of_workers_are_told_as_they_come_and_go() {
+fn f5_added_and_removed_tools_of_workers_are_announced() {
     let daemon = Daemon::with_config("[workers]\ngrace_ms = 100\n", &[]);
     let mut events = UnixStream::connect(&daemon.socket).unwrap();
     let patience = Some(Duration::from_secs(20));
@@ -317,7 +319,7 @@ fn f5_tools_of_workers_are_told_as_they_come_and_go() {
         next_change(&mut events),
         [json!(["greet"]), json!([]), json!([])]
     );
-    // One more with the same tool changes nothing.
+    // Another worker with the same tool changes nothing.
     let second = Worker::connect(&daemon.socket, &greet());
     let mut other = greet();
     other[0]["description"] = json!("Greets somebody well");
@@ -339,7 +341,7 @@ fn f5_tools_of_workers_are_told_as_they_come_and_go() {
 }
 
 #[test]
-fn two_workers_work_side_by_side_and_more_calls_wait_for_them() {
+fn two_workers_run_calls_concurrently_and_more_calls_wait() {
     let daemon = Daemon::start();
     let mut pair = [
         Worker::connect(&daemon.socket, &greet()),
@@ -352,7 +354,7 @@ fn two_workers_work_side_by_side_and_more_calls_wait_for_them() {
             thread::spawn(move || call(&socket, "greet", &format!("{{\"name\": \"{number}\"}}")))
         })
         .collect();
-    // Both have a call before either has answered.
+    // Both workers have a call before either has answered.
     let first: Vec<_> = pair
         .iter_mut()
         .map(|worker| worker.read().unwrap())
@@ -380,7 +382,7 @@ fn two_workers_work_side_by_side_and_more_calls_wait_for_them() {
 }
 
 #[test]
-fn c2_a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_nobodys() {
+fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     let daemon = Daemon::start();
     let mut tools = greet();
     tools[0]["timeoutMs"] = json!(300);
@@ -404,7 +406,7 @@ fn c2_a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_nobodys() {
 }
 
 #[test]
-fn a_newer_definition_takes_the_place_of_the_older() {
+fn a_newer_definition_replaces_the_older_one() {
     let daemon = Daemon::start();
     Worker::connect(&daemon.socket, &greet()).serve(|_| "old".to_owned());
     let mut newer = greet();
@@ -425,7 +427,7 @@ fn a_newer_definition_takes_the_place_of_the_older() {
 }
 
 #[test]
-fn a_call_that_waits_is_not_given_to_a_tool_that_asks_for_more() {
+fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let daemon = Daemon::start();
     let mut busy = Worker::connect(&daemon.socket, &greet());
     let callers = [1, 2].map(|_| {
@@ -456,7 +458,7 @@ fn a_call_that_waits_is_not_given_to_a_tool_that_asks_for_more() {
 }
 
 #[test]
-fn a_call_that_waits_goes_to_the_older_worker_when_the_newer_dies() {
+fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     let daemon = Daemon::start();
     let older = Worker::connect(&daemon.socket, &greet());
     let mut newer = greet();
@@ -480,7 +482,7 @@ fn a_call_that_waits_goes_to_the_older_worker_when_the_newer_dies() {
 }
 
 #[test]
-fn a_worker_that_drains_gets_no_more_calls() {
+fn a_draining_worker_gets_no_more_calls() {
     let daemon = Daemon::start();
     let mut draining = Worker::connect(&daemon.socket, &greet());
     draining.write(&json!({"jsonrpc": "2.0", "method": "worker/draining"}));
@@ -497,7 +499,7 @@ fn a_worker_that_drains_gets_no_more_calls() {
 }
 
 #[test]
-fn what_is_no_worker_is_refused_and_changes_nothing() {
+fn an_invalid_registration_is_rejected_and_changes_nothing() {
     let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n", &[]);
     let refused = |registration: Value| {
         let refusal = Worker::try_connect(&daemon.socket, &registration).err();
@@ -567,7 +569,7 @@ fn what_is_no_worker_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_worker_that_talks_nonsense_is_cut_off_and_its_call_fails() {
+fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
     let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 1000\n", &[]);
     let too_long = format!("\"{}\"", "x".repeat(2_000));
     let nested = "[".repeat(5_000);
@@ -584,7 +586,7 @@ fn a_worker_that_talks_nonsense_is_cut_off_and_its_call_fails() {
         let socket = daemon.socket.clone();
         let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
         worker.read().unwrap();
-        // It may be cut off before all is written.
+        // The connection may be closed before everything is written.
         drop(writeln!(worker.writer, "{line}"));
         let answer = caller.join().unwrap();
         assert_eq!(
@@ -593,10 +595,10 @@ fn a_worker_that_talks_nonsense_is_cut_off_and_its_call_fails() {
         );
         assert!(worker.read().is_none());
     }
-    eventually("nobody is left", || workers(&daemon.socket).is_empty());
+    eventually("no worker is left", || workers(&daemon.socket).is_empty());
 }
 
-/// A worker that has a call, and has started a program that holds its connection.
+/// Starts a worker that has a call, and a child process that holds the connection.
 const HOLDER: &str = r#"
 import json, socket, subprocess, sys, time
 worker = socket.socket(socket.AF_UNIX)
@@ -616,7 +618,7 @@ time.sleep(60)
 "#;
 
 #[test]
-fn a_killed_workers_call_fails_at_once_though_a_program_of_its_holds_the_connection() {
+fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connection() {
     let daemon = Daemon::start();
     let worker = Command::new("python3")
         .args(["-c", HOLDER])
@@ -645,11 +647,11 @@ fn a_killed_workers_call_fails_at_once_though_a_program_of_its_holds_the_connect
     let error = answer["result"]["error"].as_str().unwrap();
     assert!(error.contains("the worker's process has ended"), "{error}");
     assert!(took < Duration::from_secs(15), "{took:?}");
-    eventually("it is gone", || workers(&daemon.socket).is_empty());
+    eventually("the tool is removed", || workers(&daemon.socket).is_empty());
 }
 
 #[test]
-fn a_result_of_8_mib_comes_through_whole() {
+fn a_result_of_8_mib_is_returned_completely() {
     let daemon = Daemon::start();
     let text = "ä".repeat(4 << 20);
     let sent = text.clone();
@@ -662,7 +664,7 @@ fn a_result_of_8_mib_comes_through_whole() {
 }
 
 #[test]
-fn the_sidecar_ends_with_a_worker_connected() {
+fn the_sidecar_stops_with_a_worker_connected() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     daemon.signal(nix::sys::signal::Signal::SIGTERM);

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d7_markup_and_what_cannot_be_seen_goes() {
+    fn d7_markup_and_invisible_characters_are_removed() {
         for (given, plain) in [
             ("Rust &amp; <strong>PHP</strong>", "Rust & PHP"),
             ("a<br/>b <!-- c --> d", "ab d"),
@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn d7_what_comes_out_is_no_markup(
+        fn d7_the_output_contains_no_markup(
             pieces in vec(
                 prop_oneof![
                     select(vec![
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn d7_a_text_of_megabytes_is_no_more_work_than_many_short_ones() {
+    fn d7_time_is_linear_in_the_length_of_the_text() {
         // Code that reads the rest of the text again for each element would not finish.
         const LENGTH: usize = 4 * 1024 * 1024;
         for piece in [

@@ -64,7 +64,7 @@ async fn d1_text_for_the_model_and_number_for_programs() {
 }
 
 #[tokio::test]
-async fn d1_errors_are_the_callers() {
+async fn d1_errors_are_invalid_input() {
     for (expression, message) in [
         ("", "No expression provided"),
         (" \t\n", "No expression provided"),
@@ -84,7 +84,7 @@ async fn d1_errors_are_the_callers() {
 }
 
 #[test]
-fn d1_forbidden_words_are_whole_words_and_come_first() {
+fn d1_forbidden_words_are_whole_words_and_are_reported_first() {
     for word in ["import", "exec", "eval", "open", "file", "compile"] {
         assert_eq!(
             error(&format!("1 / 0 + {word}(")),
@@ -164,7 +164,7 @@ fn d1_beyond_python() {
 }
 
 #[test]
-fn d1_refuses_what_python_takes_and_arithmetic_does_not_need() {
+fn d1_python_syntax_beyond_arithmetic_is_rejected() {
     for expression in [
         "1 < 2",
         "1 == 1",
@@ -227,7 +227,7 @@ fn d1_refuses_what_python_takes_and_arithmetic_does_not_need() {
 }
 
 #[test]
-fn d1_hostile_expressions_end_quickly_in_an_error() {
+fn d1_hostile_expressions_fail_quickly() {
     let started = Instant::now();
     for (expression, reason) in [
         ("(".repeat(100_000), "(longer than 8192 bytes)"),

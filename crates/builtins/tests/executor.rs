@@ -21,7 +21,7 @@ async fn run(tool: &str, arguments: Value) -> ToolResult {
 }
 
 #[test]
-fn n1_the_calculator_has_a_time_of_its_own() {
+fn n1_the_calculator_has_its_own_time_limit() {
     let registry = ToolRegistry::new();
     registry.register_missing(pillion_builtins::all()).unwrap();
     let limit = |name: &str| registry.get(name).unwrap().tool().time_limit();
@@ -30,7 +30,7 @@ fn n1_the_calculator_has_a_time_of_its_own() {
 }
 
 #[test]
-fn h3_the_other_names_are_those_of_the_tools_that_there_are() {
+fn h3_aliases_belong_to_registered_tools() {
     let registry = ToolRegistry::new();
     registry.register_missing(pillion_builtins::all()).unwrap();
     pillion_builtins::set_aliases(&registry).unwrap();

@@ -120,7 +120,7 @@ async fn d2_other_time_zones() {
 }
 
 #[tokio::test]
-async fn d2_iso_has_microseconds_where_there_are_any() {
+async fn d2_iso_has_microseconds_unless_they_are_zero() {
     let output = call_at(1_500, "UTC", json!({"format": "iso"}))
         .await
         .unwrap();

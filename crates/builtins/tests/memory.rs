@@ -118,7 +118,7 @@ async fn found(executor: &Executor, context: &CallContext, limit: u8) -> Vec<Str
 }
 
 #[tokio::test]
-async fn d5_what_a_user_remembers_no_other_user_finds_or_forgets() {
+async fn d5_users_cannot_find_or_remove_memories_of_other_users() {
     let executor = executor(List::default());
     let (alice, bob) = (caller("alice", "table"), caller("bob", "table"));
     let remembered = call(
@@ -173,7 +173,7 @@ async fn d5_what_a_user_remembers_no_other_user_finds_or_forgets() {
 }
 
 #[tokio::test]
-async fn d5_a_user_that_is_merely_claimed_gets_nothing() {
+async fn d5_a_claimed_user_cannot_use_the_memory_tools() {
     let executor = executor(List::default());
     let claimed = CallContext {
         is_user_vouched: false,
@@ -190,7 +190,7 @@ async fn d5_a_user_that_is_merely_claimed_gets_nothing() {
 }
 
 #[tokio::test]
-async fn d5_a_search_tells_the_model_what_it_found() {
+async fn d5_a_search_returns_its_hits_as_text() {
     let executor = executor(List::default());
     let alice = caller("alice", "table");
     let result = call(&executor, &alice, "search_memory", json!({"query": "dice"})).await;
@@ -219,7 +219,7 @@ async fn d5_a_search_tells_the_model_what_it_found() {
 }
 
 #[tokio::test]
-async fn d5_what_is_no_memory_is_refused() {
+async fn d5_invalid_memories_are_rejected() {
     let executor = executor(List::default());
     let alice = caller("alice", "table");
     for (tool, arguments, message) in [
@@ -259,7 +259,7 @@ async fn d5_what_is_no_memory_is_refused() {
 }
 
 #[tokio::test]
-async fn d5_a_store_that_fails_is_unavailable_and_tells_nothing() {
+async fn d5_a_failing_store_is_unavailable_without_details() {
     let executor = executor(List {
         is_gone: true,
         ..List::default()

@@ -100,7 +100,7 @@ fn d3_notation() {
 }
 
 #[tokio::test]
-async fn d3_refused_notations() {
+async fn d3_invalid_notations_are_rejected() {
     for (text, message) in [
         ("", "No dice notation provided"),
         ("  ", "No dice notation provided"),
@@ -143,7 +143,7 @@ async fn d3_refused_notations() {
 }
 
 #[tokio::test]
-async fn d3_any_one_of_three_names() {
+async fn d3_the_notation_parameter_has_three_names() {
     for name in ["notation", "formula", "dice"] {
         let data = data(json!({name: "2d6+3", "seed": 5})).await;
         assert_eq!(data["expr"], json!("2d6+3"));
@@ -213,7 +213,7 @@ async fn d3_data() {
 }
 
 #[tokio::test]
-async fn d3_keeping_more_than_there_are_keeps_all() {
+async fn d3_keeping_more_dice_than_rolled_keeps_all() {
     let high = data(json!({"dice": "3d6kh9", "seed": 1})).await;
     assert_eq!(high["kept"].as_array().unwrap().len(), 3);
     let low = notation("5d100kl2").roll(&mut Dice::seeded(9));
@@ -251,7 +251,7 @@ async fn d3_advantage_by_flag_and_by_word() {
 }
 
 #[test]
-fn d3_criticals_are_of_the_natural_single_d20() {
+fn d3_only_a_natural_roll_of_one_d20_is_critical() {
     let mut seen = [false; 3];
     for seed in 0..500 {
         let mut dice = Dice::seeded(seed);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn h6_who_tells_rests_while_much_is_unread() {
+    async fn h6_the_sender_waits_while_much_is_unread() {
         let backlog = Arc::new(Backlog::new(10));
         let told = Arc::new(AtomicUsize::new(0));
         let job = {

@@ -164,14 +164,14 @@ async fn chat(provider: Provider, stream: bool) {
 }
 
 #[tokio::test]
-async fn h4_the_loop_speaks_to_each_provider_as_documented() {
+async fn h4_the_chat_loop_follows_the_documentation_of_each_provider() {
     for provider in Provider::ALL {
         chat(provider, false).await;
     }
 }
 
 #[tokio::test]
-async fn h6_the_loop_speaks_to_each_provider_as_documented_when_streamed() {
+async fn h6_the_streaming_chat_loop_follows_the_documentation_of_each_provider() {
     for provider in Provider::ALL {
         chat(provider, true).await;
     }
@@ -180,7 +180,7 @@ async fn h6_the_loop_speaks_to_each_provider_as_documented_when_streamed() {
 /// Anthropic pauses long runs of its own tools, and continues when it receives the conversation so
 /// far again.
 #[tokio::test]
-async fn h5_an_answer_that_was_paused_goes_on() {
+async fn h5_a_paused_answer_continues() {
     let answer = |reason: &str, text: &str| {
         let block = json!({"type": "text", "text": text});
         json!({"type": "message", "role": "assistant", "content": [block], "stop_reason": reason})

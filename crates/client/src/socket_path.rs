@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_the_places() {
+    fn socket_paths_are_tried_in_order() {
         let some = |text: &str| Some(OsString::from(text));
         let shared = Path::new("/run/pillion/pillion.sock");
         let own = Path::new("/run/user/1000/pillion/pillion.sock");

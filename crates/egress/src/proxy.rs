@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_in_every_notation_has_its_host() {
+    fn the_host_of_a_proxy_is_read_in_every_notation() {
         for proxy in [
             "http://Proxy.corp:3128",
             "http://user:hush@proxy.corp:3128/",

@@ -17,7 +17,7 @@ fn refused_class(url: &str) -> Option<AddressClass> {
 }
 
 #[test]
-fn every_class_of_addresses() {
+fn every_class_of_addresses_follows_the_policy() {
     use AddressClass::*;
     for (class, addresses) in [
         (
@@ -49,7 +49,7 @@ fn every_class_of_addresses() {
 }
 
 #[test]
-fn an_address_that_wraps_a_refused_one_is_refused() {
+fn an_address_that_embeds_a_denied_address_is_denied() {
     let policy = EgressPolicy::default();
     for (form, address) in [
         ("mapped", "::ffff:169.254.169.254"),
@@ -85,7 +85,7 @@ fn policy_without_private() -> EgressPolicy {
 }
 
 #[test]
-fn an_address_in_a_url_is_known_in_every_notation() {
+fn addresses_in_urls_are_recognized_in_every_notation() {
     for url in [
         "http://2130706433/",
         "http://0x7f.1/",
@@ -127,7 +127,7 @@ fn an_address_in_a_url_is_known_in_every_notation() {
 }
 
 #[test]
-fn plain_http_is_for_this_machine_and_hosts_allowed_by_name() {
+fn plain_http_is_allowed_only_for_loopback_and_listed_hosts() {
     let named = policy(serde_json::json!({"allow_http": ["MCP.internal", "10.0.0.7", "fd12::1"]}));
     for url in [
         "http://mcp.internal/",
@@ -169,7 +169,7 @@ fn plain_http_is_for_this_machine_and_hosts_allowed_by_name() {
 }
 
 #[test]
-fn the_narrower_network_decides() {
+fn the_most_specific_network_decides() {
     let policy = policy(serde_json::json!({
         "allow_private": false,
         "allow_networks": ["10.1.0.0/16", "10.1.2.3", "fd12::/16", "169.254.0.0/16", "10.9.0.0/16"],
@@ -197,7 +197,7 @@ fn the_narrower_network_decides() {
 }
 
 #[test]
-fn a_setting_that_would_do_nothing_is_an_error() {
+fn a_setting_without_effect_is_an_error() {
     for (value, part) in [
         (
             serde_json::json!({"allow_http": ["http://x"]}),
@@ -225,7 +225,7 @@ fn a_setting_that_would_do_nothing_is_an_error() {
 }
 
 #[test]
-fn no_more_of_a_url_is_in_an_error_than_its_host() {
+fn errors_contain_only_the_host_of_a_url() {
     let long = format!("http://{}.example/", "a".repeat(5000));
     for url in [
         "http://x.example/hush?token=hush",

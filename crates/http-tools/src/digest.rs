@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn g3_a_tool_that_is_another_has_another_digest() {
+    fn g3_different_tools_have_different_digests() {
         let schema = json!({"type": "object", "properties": {"number": {}, "page": {}}});
         let changes = [
             json!({}),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_another_value_of_a_secret_is_no_other_tool_and_none_is_hashed() {
+    fn l1_secrets_do_not_change_the_digest() {
         let same = digest_with(&json!({}));
         for change in [
             json!({"authentication": {"type": "bearer", "token": "another"}}),

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_stay_in_their_places() {
+    fn arguments_stay_in_their_placeholders() {
         const USER: &str = "https://x.example/users/{id}/mail?q={q}";
         let url = |id: Value| fill(USER, json!({"id": id, "q": "a&b=c#d e"}));
         let expected = |id: &str| {
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_argument_changes_more_than_its_place(id in "\\PC{1,20}|[./\\\\%@:?#{}]{1,8}", q in ".{1,20}") {
+        fn an_argument_changes_only_its_placeholder(id in "\\PC{1,20}|[./\\\\%@:?#{}]{1,8}", q in ".{1,20}") {
             let template = UrlTemplate::parse("https://x.example:8443/a/{id}/b?q={q}&r=1").unwrap();
             if let Ok(url) = template.fill(&json!({"id": id, "q": q})) {
                 prop_assert_eq!(url.host_str(), Some("x.example"));

@@ -131,7 +131,7 @@ async fn call(tool: &Arc<HttpTool>, arguments: Value) -> Result<ToolOutput, Tool
 }
 
 #[tokio::test]
-async fn a_call_becomes_the_request_that_was_declared() {
+async fn a_call_sends_the_declared_request() {
     let (url, _) = servers().await;
     let tool = tool(json!({
         "method": "post",
@@ -175,7 +175,7 @@ async fn an_argument_cannot_become_another_header() {
 }
 
 #[tokio::test]
-async fn statuses_become_codes() {
+async fn statuses_become_error_codes() {
     let (url, _) = servers().await;
     let tool = tool(json!({"url": format!("{url}/{{what}}")}));
     for (what, code) in [
@@ -209,7 +209,7 @@ async fn statuses_become_codes() {
 }
 
 #[tokio::test]
-async fn the_operator_says_which_statuses_are_fine_and_what_is_wanted() {
+async fn the_operator_configures_accepted_statuses_and_the_result() {
     let (url, _) = servers().await;
     let fine = tool(json!({"url": format!("{url}/404"), "success": ["2xx", 404]}));
     assert_eq!(call(&fine, json!({})).await.unwrap().result, json!("no"));
@@ -224,7 +224,7 @@ async fn the_operator_says_which_statuses_are_fine_and_what_is_wanted() {
 }
 
 #[tokio::test]
-async fn answers_are_bounded_in_time_and_length() {
+async fn time_and_size_of_responses_are_limited() {
     let (url, _) = servers().await;
     let slow = tool(json!({"url": format!("{url}/slow"), "timeout_ms": 200}));
     let failure = call(&slow, json!({})).await.unwrap_err();
@@ -242,7 +242,7 @@ async fn answers_are_bounded_in_time_and_length() {
 }
 
 #[tokio::test]
-async fn l1_a_redirect_to_another_origin_carries_nothing_there() {
+async fn l1_a_redirect_to_another_origin_is_not_followed() {
     let (url, _) = servers().await;
     let away = tool(json!({
         "url": format!("{url}/away"), "authentication": {"type": "bearer", "token": "hush-hush"},
@@ -258,7 +258,7 @@ async fn l1_a_redirect_to_another_origin_carries_nothing_there() {
 }
 
 #[tokio::test]
-async fn an_argument_may_stand_in_the_url_more_than_once() {
+async fn an_argument_may_be_used_more_than_once_in_the_url() {
     let url = "https://x.example/{lang}/compare/{lang}";
     let declared = json!({"name": "compare", "description": "A test", "url": url});
     let tool = HttpTool::new(serde_json::from_value(declared).unwrap()).unwrap();
@@ -269,7 +269,7 @@ async fn an_argument_may_stand_in_the_url_more_than_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_requested_is_refused_when_it_is_declared() {
+async fn invalid_declarations_are_rejected_at_start() {
     let refuse = |rest: Value| {
         let mut declared =
             json!({"name": "far", "description": "A test", "url": "https://x.example/"});
@@ -337,7 +337,7 @@ async fn what_cannot_be_requested_is_refused_when_it_is_declared() {
 }
 
 #[tokio::test]
-async fn l1_a_credential_is_found_however_json_writes_it() {
+async fn l1_a_credential_is_removed_in_every_json_notation() {
     let (url, _) = servers().await;
     let tool = tool(json!({
         "url": format!("{url}/escaped"),

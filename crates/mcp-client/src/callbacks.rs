@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_accepted_form_gets_the_defaults_of_what_it_leaves_out() {
+    async fn an_accepted_form_gets_the_defaults_of_omitted_fields() {
         let answer = async |action: &'static str, params: Value| {
             let callbacks = Callbacks::new().on_elicitation(move |_| async move {
                 Ok(json!({"action": action, "content": {"name": "Eve"}}))
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_opened_for_notices_that_are_heard_in_passing() {
+    fn passive_listeners_open_no_stream() {
         assert!(Callbacks::new().on_notification(|_| {}).listen());
         let passing = Callbacks::new().on_notification_in_passing(|_| {});
         assert!(!passing.listen());
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_offered_is_refused_and_ping_is_answered() {
+    async fn unsupported_requests_are_rejected_and_ping_is_answered() {
         let callbacks = Callbacks::new().roots([("file:///a", "a")]);
         assert_eq!(
             Value::Object(callbacks.capabilities()),

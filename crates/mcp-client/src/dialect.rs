@@ -92,7 +92,7 @@ mod tests {
     use crate::Authentication;
 
     #[test]
-    fn what_a_server_speaks_to_one_is_not_known_to_another() {
+    fn a_detected_dialect_is_known_only_for_the_same_url_and_credential() {
         let config = |url: &str, token: &str| {
             let mut config = ServerConfig::new("x", url).unwrap();
             let token = token.to_owned().into();

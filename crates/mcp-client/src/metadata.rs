@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_go_into_meta_and_the_rest_stays_as_it_was_written() {
+    fn additions_to_meta_leave_the_rest_unchanged() {
         let params = raw(
             r#"{"_meta":{"a":1},"name":"x","arguments":{"n":1.50,"big":18446744073709551617}}"#,
         );
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_mirror_the_method_and_what_it_is_about() {
+    fn headers_mirror_the_method_and_its_subject() {
         let name = |method, params: &str| {
             let params = raw(params);
             let mut mirrored = Mirrored::new();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_header_holds_are_encoded() {
+    fn values_that_are_invalid_in_headers_are_encoded() {
         // The examples in the specification.
         for (text, value) in [
             ("us-west1", "us-west1"),

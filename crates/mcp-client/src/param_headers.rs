@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_with_very_many_headers_is_refused_at_once() {
+    fn a_tool_with_too_many_headers_is_rejected_at_once() {
         let properties: serde_json::Map<_, _> = (0..100_000)
             .map(|n| {
                 (
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_against_the_rules_are_refused() {
+    fn invalid_annotations_are_rejected() {
         let string = json!({"type": "string", "x-mcp-header": "A"});
         for (schema, error) in [
             (

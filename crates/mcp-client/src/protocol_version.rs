@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_are_ordered_and_an_unknown_one_falls_back() {
+    fn revisions_are_ordered_and_an_unknown_revision_falls_back() {
         assert!(ProtocolVersion::ALL.is_sorted());
         assert_eq!(
             ProtocolVersion::closest_to("2025-07-01"),

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_kept_for_its_ttl_until_a_notice_says_it_changed() {
+    fn a_result_is_cached_for_its_ttl_until_a_change_notification() {
         let cache = ResultCache::default();
         let put = |params: &RawValue, result: &RawValue| {
             cache.put("tools/list", params, result, cache.generation("tools/list"));
@@ -202,7 +202,7 @@ mod tests {
         assert!(cache.get("tools/list", &params).is_none());
     }
     #[test]
-    fn what_was_asked_for_before_a_change_is_not_kept_after_it() {
+    fn a_result_requested_before_a_change_is_not_cached_after_it() {
         let cache = ResultCache::default();
         let (params, result) = (raw("{}"), raw(r#"{"tools":[],"ttlMs":60000}"#));
         let sent = cache.generation("tools/list");

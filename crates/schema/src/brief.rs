@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_what_is_usual_is_checked_at_once() {
+    fn c3_usual_schemas_are_checked_inline() {
         let schema = json!({
             "properties": {
                 "text": {"type": "string", "minLength": 1},
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_what_may_take_long_is_not_checked_at_once() {
+    fn c3_expensive_schemas_are_not_checked_inline() {
         let anything = json!({});
         let text = json!({"a": "x".repeat(20_000)});
         assert_eq!(briefly(&anything, &text), None);

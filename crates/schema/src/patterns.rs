@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_times_patterns_are_counted() {
+    fn the_cost_is_names_times_patterns() {
         let value = |names: usize| {
             let object: serde_json::Map<_, _> =
                 (0..names).map(|nth| (nth.to_string(), json!(1))).collect();

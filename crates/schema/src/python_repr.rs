@@ -56,7 +56,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn c3_lists_look_like_pythons() {
+    fn c3_lists_are_formatted_like_in_python() {
         let list = json!(["full", "it's", 1, 2.5, true, null, {"a": "b\n"}]);
         assert_eq!(
             python_repr(&list),

@@ -23,7 +23,7 @@ fn search() -> Value {
 }
 
 #[test]
-fn c3_missing_and_wrong_parameters_have_the_seeds_words() {
+fn c3_missing_and_wrong_parameters_have_exact_messages() {
     let schema = search();
     let error = |arguments| check(&schema, arguments).unwrap_err();
     assert_eq!(error(json!({})), "Missing required parameter: query");
@@ -46,7 +46,7 @@ fn c3_missing_and_wrong_parameters_have_the_seeds_words() {
 }
 
 #[test]
-fn c3_the_first_parameter_wins() {
+fn c3_the_first_wrong_parameter_is_reported() {
     let message = check(&search(), json!({"format": "x", "num_results": "y"})).unwrap_err();
     assert_eq!(message, "Missing required parameter: query");
     let message = check(
@@ -123,7 +123,7 @@ fn object(properties: Value) -> Value {
 }
 
 #[test]
-fn e11_an_empty_list_is_an_empty_map_where_only_a_map_fits() {
+fn e11_an_empty_list_becomes_an_empty_map_where_only_a_map_is_valid() {
     let map = json!({"type": "object"});
     let with_map = object(json!({"o": map}));
     for schema in [
@@ -157,7 +157,7 @@ fn e11_an_empty_list_is_an_empty_map_where_only_a_map_fits() {
 }
 
 #[test]
-fn e11_an_empty_list_stays_one_where_a_list_fits() {
+fn e11_an_empty_list_is_unchanged_where_a_list_is_valid() {
     for schema in [
         json!({}),
         json!(true),
@@ -187,7 +187,7 @@ fn e11_an_empty_list_stays_one_where_a_list_fits() {
 }
 
 #[test]
-fn e11_of_several_objects_the_one_with_the_right_word_counts() {
+fn e11_the_matching_variant_decides_about_empty_lists() {
     let kind = |word: &str, value: Value| {
         json!({"type": "object", "properties": {"kind": {"const": word}, "value": value},
             "required": ["kind"]})
@@ -206,7 +206,7 @@ fn e11_of_several_objects_the_one_with_the_right_word_counts() {
 }
 
 #[test]
-fn null_for_an_optional_parameter_is_nothing_if_that_is_wanted() {
+fn null_for_an_optional_parameter_can_count_as_omitted() {
     let schema = json!({"type": "object", "properties": {
         "q": {"type": "string"},
         "n": {"type": "integer", "default": 5},
@@ -236,7 +236,7 @@ fn null_for_an_optional_parameter_is_nothing_if_that_is_wanted() {
 }
 
 #[test]
-fn a_hostile_schema_for_empty_lists_costs_little() {
+fn a_hostile_schema_for_empty_lists_is_bounded() {
     let twice = json!({"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]});
     let mut schema = object(json!({"o": {"$ref": "#/$defs/a"}, "n": {"type": "integer"}}));
     schema["$defs"] = json!({"a": {"type": "object", "additionalProperties": twice}});
@@ -250,7 +250,7 @@ fn a_hostile_schema_for_empty_lists_costs_little() {
 }
 
 #[test]
-fn errors_speak_of_the_schema_as_it_was_written() {
+fn errors_refer_to_the_original_schema() {
     for (schema, reason) in [
         (
             json!({"not": {"type": "string", "pattern": "a"}}),
@@ -283,7 +283,7 @@ fn errors_speak_of_the_schema_as_it_was_written() {
 }
 
 #[test]
-fn faults_of_a_schema_are_where_they_were_written() {
+fn schema_errors_have_the_path_in_the_original_schema() {
     for (schema, path) in [
         (json!({"pattern": "("}), "/properties/o/pattern"),
         (

@@ -388,9 +388,9 @@ mod tests {
 
     use super::*;
 
-    /// Creates an approval of the call `hash`, requested at second `asked`.
-    fn asked(id: &str, asked: u64) -> ApprovalRecord {
-        let created_at = Timestamp::now().plus(Duration::from_secs(asked));
+    /// Creates an undecided approval of the call `hash`, requested `after` from now.
+    pub(super) fn record(id: &str, after: Duration) -> ApprovalRecord {
+        let created_at = Timestamp::now().plus(after);
         ApprovalRecord {
             id: id.to_owned(),
             call: None,
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn g3_of_questions_that_two_sidecars_asked_the_first_that_is_decided_counts() {
+    async fn g3_the_first_decided_of_two_approvals_of_one_call_counts() {
         let options = StoreOptions::new(StoreLocation::Memory);
         let store = SqlStore::open(&options).await.unwrap();
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
@@ -419,8 +419,9 @@ mod tests {
             let live = approvals.live(&store, &wanted).await.unwrap();
             live.map(|record| record.id)
         };
-        for (place, id) in (0..).zip(["a", "b", "c"]) {
-            store.insert_approval(&asked(id, place)).await.unwrap();
+        for (second, id) in (0..).zip(["a", "b", "c"]) {
+            let record = record(id, Duration::from_secs(second));
+            store.insert_approval(&record).await.unwrap();
         }
         assert_eq!(live().await.as_deref(), Some("c"));
         let now = Timestamp::now();

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_set_is_noticed_and_one_that_goes_on_is_not() {
+    fn only_a_clock_that_was_set_is_detected() {
         assert_eq!(ClockWatch::start().was_set(), None);
         let now = SystemTime::now();
         let (little, much) = (Duration::from_secs(60), Duration::from_secs(7200));

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_sockets_change_hands_only_when_the_successor_is_ready() {
+    async fn the_sockets_are_handed_over_only_when_the_successor_is_ready() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f4_a_state_directory_keeps_an_id_of_its_own() {
+    fn f4_a_state_directory_has_a_stable_id() {
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let id = id_in(&one.path().join("pillion")).unwrap();
         assert_eq!(id_in(&one.path().join("pillion")).unwrap(), id);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn f4_in_postgres_a_socket_is_not_enough_to_be_known_by() {
+    fn f4_in_postgres_the_owner_contains_the_instance_name() {
         let socket = Path::new("/run/pillion/pillion.sock");
         let of = |toml: &str| owner(&Config::parse(toml, "test.toml").unwrap(), socket);
         let by_host = owner_here(socket);

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f4_a_process_is_found_once_it_has_ended_and_not_before() {
+    fn f4_a_process_is_detected_as_ended_only_after_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let locks = ProcessLocks {
             directory: directory.path().join("lives"),

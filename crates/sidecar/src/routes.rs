@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i5_the_document_describes_every_route_and_no_other() {
+    async fn i5_the_openapi_document_describes_exactly_the_routes() {
         let router = router(app());
         let ask = async |method: &str, path: &str| {
             let request = Request::builder().method(method).uri(path);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_answer_that_gives_nothing_away() {
+    async fn a_panic_gives_a_response_without_details() {
         let broken = get(async || -> &'static str { panic!("with a secret inside") });
         let router = layered(Router::new().route("/broken", broken), app());
         let request = Request::get("/broken").body(Body::empty()).unwrap();

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h2_l3_filters_are_equal_that_admit_the_same_and_no_others() {
+    fn h2_l3_filters_are_equal_only_if_they_admit_the_same_tools() {
         let of = |list: Option<&str>, model: Option<&str>| {
             let allowed = list.map(|list| AllowedTools::listed(list).unwrap());
             let visibility = Visibility::of(allowed.unwrap_or_default());

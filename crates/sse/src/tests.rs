@@ -24,7 +24,7 @@ fn data(bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn e2_every_form_of_an_event() {
+fn e2_every_form_of_an_event_is_decoded() {
     assert_eq!(data(b"data: a\n\n"), ["a"]);
     assert_eq!(data(b"data:a\n\n"), ["a"]);
     assert_eq!(data(b"data:  a\n\n"), [" a"]);
@@ -79,7 +79,7 @@ fn invalid_utf8_is_an_error_and_events_before_it_are_kept() {
 }
 
 #[test]
-fn the_last_event_id_is_that_of_the_last_blank_line() {
+fn the_last_event_id_changes_at_a_blank_line() {
     let mut decoder = SseDecoder::new(100);
     let mut after = |bytes: &[u8]| {
         decoder.feed(bytes).unwrap();
@@ -97,7 +97,7 @@ fn the_last_event_id_is_that_of_the_last_blank_line() {
 }
 
 #[test]
-fn an_event_that_was_cut_is_given_but_not_confirmed() {
+fn a_truncated_event_is_returned_but_not_confirmed() {
     let mut decoder = SseDecoder::new(100);
     decoder.feed(b"id: 1\ndata: a\n\nid: 2\ndata: b").unwrap();
     decoder.finish().unwrap();
@@ -121,7 +121,7 @@ fn a_priming_event_is_an_event_without_data() {
 }
 
 #[test]
-fn the_reconnection_time_is_digits_only() {
+fn the_retry_field_is_digits_only() {
     let retry = |bytes: &[u8]| {
         let mut decoder = SseDecoder::new(100);
         decoder.feed(bytes).unwrap();
@@ -160,7 +160,7 @@ fn many_events_share_one_long_id() {
 
 proptest! {
     #[test]
-    fn how_the_bytes_are_cut_changes_nothing(
+    fn chunk_sizes_do_not_change_the_events(
         bytes in proptest::collection::vec(prop_oneof![
             Just(b'\n'), Just(b'\r'), Just(b':'), Just(b' '), Just(b'd'), any::<u8>()
         ], 0..300),
@@ -174,7 +174,7 @@ proptest! {
     /// Streams of whole fields, split anywhere, including inside CRLF, the byte order mark, and a
     /// multi-byte character. Each line affects the events, the id or the time.
     #[test]
-    fn where_the_bytes_are_cut_changes_nothing(
+    fn chunk_boundaries_do_not_change_the_events(
         mark in any::<bool>(),
         lines in proptest::collection::vec((
             prop_oneof![
@@ -211,14 +211,14 @@ proptest! {
     }
 
     #[test]
-    fn text_survives_the_way(lines in proptest::collection::vec("[^\r\n]{0,40}", 1..5)) {
+    fn text_is_decoded_unchanged(lines in proptest::collection::vec("[^\r\n]{0,40}", 1..5)) {
         let encoded: String = lines.iter().map(|line| format!("data: {line}\n")).collect();
         prop_assert_eq!(data(format!("{encoded}\n").as_bytes()), [lines.join("\n")]);
     }
 }
 
 #[test]
-fn a_stream_goes_on_after_what_was_cut() {
+fn decoding_continues_after_a_truncated_event() {
     let mut decoder = SseDecoder::new(1000);
     decoder
         .feed(b"id: 1\ndata: one\n\nid: 2\ndata: ha")

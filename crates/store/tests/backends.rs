@@ -78,16 +78,18 @@ fn the_contract_in_postgres() {
         assert!(store.check().await.unwrap().is_empty());
         store.close().await;
     });
-    run(several_begin_at_once(at_postgres(&url)));
+    run(several_processes_create_the_store_at_once(at_postgres(
+        &url,
+    )));
     run(keeps_what_it_has(at_postgres(&url)));
 }
 
 #[test]
-fn a_file_keeps_what_it_has_and_is_for_its_owner_alone() {
+fn a_store_file_is_durable_and_has_mode_0600() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pillion.db");
     run(async {
-        several_begin_at_once(StoreOptions::at_file(&path)).await;
+        several_processes_create_the_store_at_once(StoreOptions::at_file(&path)).await;
         keeps_what_it_has(StoreOptions::at_file(&path)).await;
         let store = SqlStore::open(&StoreOptions::at_file(&path)).await.unwrap();
         store.set_setting("a", "1").await.unwrap();
@@ -103,7 +105,7 @@ fn a_file_keeps_what_it_has_and_is_for_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_file_is_checked_and_copied_while_calls_go_on() {
+async fn a_file_is_checked_and_copied_while_calls_continue() {
     let directory = tempfile::tempdir().unwrap();
     let (file, copy) = (
         directory.path().join("a'b.db"),
@@ -138,7 +140,7 @@ async fn a_file_is_checked_and_copied_while_calls_go_on() {
     assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{refused:?}");
 }
 
-async fn several_begin_at_once(options: StoreOptions) {
+async fn several_processes_create_the_store_at_once(options: StoreOptions) {
     let tasks: Vec<_> = (0..4)
         .map(|number| {
             let mut options = options.clone();
@@ -173,7 +175,7 @@ async fn keeps_what_it_has(options: StoreOptions) {
 }
 
 #[test]
-fn a_postgres_that_is_away_is_unavailable_until_it_is_back() {
+fn a_stopped_postgres_is_unavailable_until_it_restarts() {
     let Some(mut postgres) = Postgres::start() else {
         return;
     };
@@ -207,7 +209,7 @@ fn a_postgres_that_is_away_is_unavailable_until_it_is_back() {
 }
 
 #[test]
-fn a_postgres_that_goes_silent_is_unavailable_until_it_answers_again() {
+fn a_silent_postgres_is_unavailable_until_it_responds_again() {
     let Some(postgres) = Postgres::start() else {
         return;
     };
@@ -260,7 +262,7 @@ fn a_postgres_that_goes_silent_is_unavailable_until_it_answers_again() {
 }
 
 #[tokio::test]
-async fn f2_calls_on_their_way_go_by_the_new_name_whichever_process_has_them() {
+async fn f2_pending_calls_get_the_new_server_name_in_every_process() {
     let directory = tempfile::tempdir().unwrap();
     let options = StoreOptions::at_file(directory.path().join("pillion.db"));
     let changing = SqlStore::open(&options).await.unwrap();
@@ -292,7 +294,7 @@ async fn f2_calls_on_their_way_go_by_the_new_name_whichever_process_has_them() {
 }
 
 #[test]
-fn postgres_is_spoken_to_by_the_runtime_that_opened_the_store() {
+fn postgres_connections_use_the_runtime_that_opened_the_store() {
     let Some(postgres) = Postgres::start() else {
         return;
     };

@@ -23,7 +23,7 @@ fn files_of_calls(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn what_stands_beside_the_database_is_read_once_its_process_is_gone() {
+async fn a_spool_file_is_read_once_its_process_has_ended() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let options = StoreOptions::at_file(&file);
@@ -82,7 +82,7 @@ async fn what_stands_beside_the_database_is_read_once_its_process_is_gone() {
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_nothing_that_it_acknowledged() {
+async fn a_killed_process_loses_no_acknowledged_call() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let program = std::env::current_exe().unwrap();
@@ -130,7 +130,7 @@ async fn has_all(store: &SqlStore, acknowledged: &HashMap<CallId, CallStatus>) {
 }
 
 #[tokio::test]
-async fn a_copy_has_what_another_process_had_acknowledged_before() {
+async fn a_copy_contains_calls_that_another_process_acknowledged() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let program = std::env::current_exe().unwrap();

@@ -18,7 +18,7 @@ use crate::contract::{ended, running};
 use crate::other_process;
 
 #[tokio::test]
-async fn a_full_store_is_unavailable_and_keeps_what_it_acknowledged() {
+async fn a_full_store_is_unavailable_and_loses_no_acknowledged_call() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = StoreOptions::at_file(directory.path().join("pillion.db"));
     options.max_file_bytes = Some(2 * 1024 * 1024);
@@ -56,7 +56,7 @@ async fn a_full_store_is_unavailable_and_keeps_what_it_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_unavailable_and_keeps_what_it_acknowledged() {
+async fn a_full_disk_is_unavailable_and_loses_no_acknowledged_call() {
     for task in ["fill", "fill with own"] {
         fill_the_disk(task).await;
     }
@@ -86,7 +86,7 @@ async fn fill_the_disk(task: &str) {
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_locks_is_unavailable_until_it_lets_go() {
+async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let mut options = StoreOptions::at_file(&file);
@@ -171,7 +171,7 @@ async fn a_read_only_file_is_unavailable() {
 }
 
 #[tokio::test]
-async fn what_is_no_store_or_damaged_is_corrupt() {
+async fn an_invalid_or_damaged_store_is_corrupt() {
     let directory = tempfile::tempdir().unwrap();
     let text = directory.path().join("text");
     fs::write(&text, "Dear diary, ".repeat(1_000)).unwrap();
@@ -208,7 +208,7 @@ async fn what_is_no_store_or_damaged_is_corrupt() {
 }
 
 #[tokio::test]
-async fn the_store_of_a_newer_program_is_left_alone() {
+async fn the_store_of_a_newer_version_is_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();

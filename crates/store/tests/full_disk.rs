@@ -16,7 +16,7 @@ use crate::other_process::{self, say};
 const WITH_DISK: &str = "mount -t tmpfs -o size=8m none \"$1\" && shift && exec \"$@\"";
 
 #[tokio::test]
-async fn a_call_that_ends_on_a_full_disk_is_listed_and_survives_as_it_ended() {
+async fn a_call_that_ends_on_a_full_disk_keeps_its_outcome() {
     let directory = tempfile::tempdir().unwrap();
     let (disk, copy) = (directory.path().join("disk"), directory.path().join("copy"));
     fs::create_dir(&disk).unwrap();

@@ -33,7 +33,7 @@ async fn assert_refuses(store: &SqlStore) {
 }
 
 #[tokio::test]
-async fn a_store_whose_file_is_gone_acknowledges_nothing() {
+async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let moved = directory.path().join("moved.db");
@@ -74,7 +74,7 @@ async fn a_store_whose_file_is_gone_acknowledges_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_of_recorded_calls_that_was_removed_is_made_again() {
+async fn a_removed_spool_file_is_created_again() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let options = StoreOptions::at_file(&file);

@@ -24,7 +24,7 @@ async fn get(vault: &Vault, id: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn l1_nothing_of_a_secret_is_in_the_file() {
+async fn l1_the_file_contains_no_part_of_a_secret() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
@@ -49,7 +49,7 @@ async fn l1_nothing_of_a_secret_is_in_the_file() {
 }
 
 #[tokio::test]
-async fn l1_a_wrong_key_is_found_at_the_start() {
+async fn l1_a_wrong_key_is_detected_at_start() {
     let store = store().await;
     let key = MasterKey::generate();
     Vault::open(store.clone(), copy(&key)).await.unwrap();
@@ -78,7 +78,7 @@ async fn l1_a_wrong_key_is_found_at_the_start() {
 }
 
 #[tokio::test]
-async fn l1_a_secret_opens_in_its_place_alone() {
+async fn l1_a_secret_can_only_be_decrypted_under_its_kind_and_id() {
     let store = store().await;
     let vault = Vault::open(store.clone(), MasterKey::generate())
         .await
@@ -121,7 +121,7 @@ async fn l1_a_secret_opens_in_its_place_alone() {
 }
 
 #[tokio::test]
-async fn l1_a_rotation_changes_everything_at_once() {
+async fn l1_a_key_rotation_is_atomic() {
     let store = store().await;
     let (old, new) = (MasterKey::generate(), MasterKey::generate());
     let vault = Arc::new(Vault::open(store.clone(), copy(&old)).await.unwrap());
@@ -164,7 +164,7 @@ async fn l1_a_rotation_changes_everything_at_once() {
 }
 
 #[tokio::test]
-async fn l1_a_rotation_that_meets_a_damaged_secret_changes_nothing() {
+async fn l1_a_key_rotation_with_a_damaged_secret_changes_nothing() {
     let store = store().await;
     let vault = Vault::open(store.clone(), MasterKey::generate())
         .await
@@ -190,7 +190,7 @@ async fn l1_a_rotation_that_meets_a_damaged_secret_changes_nothing() {
 }
 
 #[tokio::test]
-async fn l1_oauth_tokens_are_kept_for_each_identity() {
+async fn l1_oauth_tokens_are_stored_for_each_identity() {
     let store = store().await;
     let vault = Vault::open(store.clone(), MasterKey::generate())
         .await
@@ -235,7 +235,7 @@ async fn l1_oauth_tokens_are_kept_for_each_identity() {
 }
 
 #[tokio::test]
-async fn l1_a_closed_token_store_saves_nothing_and_clears_nothing() {
+async fn l1_a_closed_token_store_changes_nothing() {
     let vault = Vault::open(store().await, MasterKey::generate())
         .await
         .unwrap();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn d8_the_examples() {
+    fn d8_the_documented_examples_hold() {
         let dex = json!({"ability": "DEX", "score": 16, "proficient": true, "dc": 15});
         let result = json!({"total": 17, "d20": [12], "pick": 12, "mod": 5, "success": true});
         assert_eq!(judged(&dex, &[12]), result);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn d8_a_natural_20_or_1_is_nothing_special() {
+    fn d8_a_natural_20_or_1_has_no_special_effect() {
         let hard = json!({"ability": "cha", "score": 10, "dc": 25});
         assert_eq!(judged(&hard, &[20])["success"], false);
         let easy = json!({"ability": "Con", "score": 20, "dc": 6});
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn d8_what_is_no_check_is_refused_with_its_reason() {
+    fn d8_invalid_checks_are_rejected_with_a_reason() {
         for (value, reason) in [
             (json!({"ability": "LCK", "score": 1}), "unknown ability"),
             (json!({"score": 1}), "Missing required parameter: ability"),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn d9_mechanics_are_written_as_the_table_reads_them() {
+    fn d9_mechanics_are_formatted_for_players() {
         let check = Check::untrained(Ability::Dexterity, 12);
         let text = |check: &Check, rolls: &[i64]| {
             let result = check.judge(rolls[0], &rolls[1..]);

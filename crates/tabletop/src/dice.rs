@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn d8_equal_seeds_give_equal_throws_for_ever() {
+    fn d8_equal_seeds_always_give_equal_throws() {
         assert_eq!(throws(Some(42))[..10], [12, 10, 7, 2, 7, 14, 1, 13, 12, 14]);
         assert_ne!(throws(None), throws(None));
         for face in 1..=20 {

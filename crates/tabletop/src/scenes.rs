@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn k1_any_scene_has_uris_of_its_own() {
+    fn k1_every_scene_has_its_own_uris() {
         for scene in ["cave", "a/b?c#d", "H\u{f6}hle 7", "%41", "\u{1f409}"] {
             let (transcript, state) = (transcript_uri(scene), scene_uri(scene));
             assert_eq!(scene_of_transcript(&transcript).as_deref(), Some(scene));

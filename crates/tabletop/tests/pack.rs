@@ -65,7 +65,7 @@ async fn d8_compute_check_throws_once_or_twice_and_equal_seeds_throw_equally() {
 }
 
 #[tokio::test]
-async fn d9_an_accepted_action_is_narrated_and_thrown_for() {
+async fn d9_an_accepted_action_is_narrated_and_rolled() {
     let model = Scripted::new([Ok(proposal(12, "DEX", "It is dark", "You slip by."))]);
     let table = Table::with(&model).await;
     let action = json!({"scene_id": "cave", "player_msg": " I sneak ", "rng_seed": 3,
@@ -100,7 +100,7 @@ async fn d9_an_accepted_action_is_narrated_and_thrown_for() {
 }
 
 #[tokio::test]
-async fn d9_each_gate_says_why() {
+async fn d9_each_gate_gives_its_reason() {
     let cases = [
         (proposal(5, "DEX", "r", "n"), None),
         (proposal(30, "DEX", "r", "n"), None),
@@ -160,7 +160,7 @@ async fn d9_each_gate_says_why() {
 }
 
 #[tokio::test]
-async fn d9_the_same_action_asks_the_model_once() {
+async fn d9_a_repeated_action_makes_one_request_to_the_model() {
     let model = Scripted::new([
         Ok(proposal(45, "DEX", "r", "n")),
         Ok(proposal(12, "DEX", "r", "The first")),
@@ -185,7 +185,7 @@ async fn d9_the_same_action_asks_the_model_once() {
 }
 
 #[tokio::test]
-async fn d9_two_equal_actions_at_once_ask_the_model_once() {
+async fn d9_two_equal_concurrent_actions_make_one_request_to_the_model() {
     let model = Scripted::waiting([Ok(proposal(12, "DEX", "r", "Once"))]);
     let table = Table::with(&model).await;
     let action = json!({"scene_id": "cave", "player_msg": "go"});
@@ -205,7 +205,7 @@ async fn d9_two_equal_actions_at_once_ask_the_model_once() {
 }
 
 #[tokio::test]
-async fn d9_without_a_model_nothing_is_accepted() {
+async fn d9_without_a_model_no_action_is_accepted() {
     let table = Table::without_model().await;
     let action = json!({"scene_id": "cave", "player_msg": "go"});
     let called = table.call("orchestrate_action", action).await;
@@ -249,7 +249,7 @@ async fn d9_a_model_that_fails_is_a_failure_of_its_kind() {
 }
 
 #[tokio::test]
-async fn d9_the_model_is_told_the_last_15_messages_but_not_those_of_the_system() {
+async fn d9_the_model_receives_the_last_15_messages_without_system_messages() {
     let model = Scripted::new([Ok(proposal(12, "DEX", "r", "n"))]);
     let table = Table::with(&model).await;
     for number in 10..28 {
@@ -337,7 +337,7 @@ async fn d9_bad_arguments_never_reach_the_model() {
 }
 
 #[tokio::test]
-async fn d10_characters_are_listed_once_they_are_saved() {
+async fn d10_saved_characters_are_listed() {
     let table = Table::without_model().await;
     let none = table.data("list_characters", json!({})).await;
     assert_eq!(none, json!({"characters": []}));
@@ -389,7 +389,7 @@ async fn d11_a_message_is_appended_with_an_id_and_a_time() {
 }
 
 #[tokio::test]
-async fn k1_a_transcript_has_its_last_messages_and_the_list_each_scenes_latest() {
+async fn k1_a_transcript_has_its_last_messages_and_the_list_the_latest_of_each_scene() {
     let table = Table::without_model().await;
     assert_eq!(
         table.try_read("transcript://scene/cave").await,
@@ -443,7 +443,7 @@ async fn k1_a_transcript_has_its_last_messages_and_the_list_each_scenes_latest()
 }
 
 #[tokio::test]
-async fn k1_changes_are_told_as_they_come() {
+async fn k1_changes_are_announced_at_once() {
     let table = Table::without_model().await;
     let provider = table.packs.provider_of("scene://cave").unwrap();
     let mut changes = provider.changes().unwrap();
@@ -465,7 +465,7 @@ async fn k1_changes_are_told_as_they_come() {
 }
 
 #[tokio::test]
-async fn k2_the_streams_tell_what_becomes_of_an_action() {
+async fn k2_the_streams_report_the_outcome_of_an_action() {
     let model = Scripted::new([
         Ok(proposal(12, "DEX", "r", "n")),
         Ok(proposal(12, "LCK", "r", "n")),
@@ -517,7 +517,7 @@ async fn k2_the_streams_tell_what_becomes_of_an_action() {
 }
 
 #[tokio::test]
-async fn d9_an_action_that_was_given_up_while_it_was_published_is_published_once() {
+async fn d9_an_action_cancelled_during_publication_is_published_once() {
     let store = Arc::new(Gated {
         store: Table::store().await,
         waiting: Semaphore::new(0),
@@ -554,7 +554,7 @@ async fn d9_an_action_that_was_given_up_while_it_was_published_is_published_once
 }
 
 #[tokio::test]
-async fn d9_an_action_that_could_not_be_published_is_published_by_the_next_try() {
+async fn d9_a_failed_publication_is_repeated_by_the_next_attempt() {
     let model = Scripted::new([Ok(proposal(12, "DEX", "r", "You slip by."))]);
     let options = TabletopOptions {
         may_be_public: true,
@@ -575,7 +575,7 @@ async fn d9_an_action_that_could_not_be_published_is_published_by_the_next_try()
 }
 
 #[tokio::test]
-async fn d10_d11_a_table_keeps_no_more_than_there_is_room_for() {
+async fn d10_d11_the_stored_data_is_limited() {
     let options = TabletopOptions {
         max_messages: 3,
         max_scenes: 2,
@@ -608,7 +608,7 @@ async fn d10_d11_a_table_keeps_no_more_than_there_is_room_for() {
 }
 
 #[tokio::test]
-async fn d10_d11_what_is_kept_is_listed_page_by_page_and_makes_room_when_it_is_removed() {
+async fn d10_d11_stored_data_is_listed_in_pages_and_removal_frees_space() {
     let options = TabletopOptions {
         max_scenes: 3,
         max_characters: 2,
@@ -663,7 +663,7 @@ async fn d10_d11_what_is_kept_is_listed_page_by_page_and_makes_room_when_it_is_r
 }
 
 #[tokio::test]
-async fn k1_removals_are_told() {
+async fn k1_removals_are_announced() {
     let table = Table::without_model().await;
     table.say("cave", "Aria", "Hello").await;
     let provider = table.packs.provider_of("scene://cave").unwrap();
@@ -703,7 +703,7 @@ async fn k1_removals_are_told() {
 }
 
 #[tokio::test]
-async fn d9_a_removed_scene_knows_nothing_of_what_was_accepted_there() {
+async fn d9_a_removed_scene_forgets_its_accepted_actions() {
     let model = Scripted::new([
         Ok(proposal(12, "DEX", "r", "The first")),
         Ok(proposal(12, "DEX", "r", "The second")),

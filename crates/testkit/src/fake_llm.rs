@@ -1,7 +1,7 @@
 mod answer;
 mod anthropic;
+mod chat_request;
 mod google;
-mod heard;
 mod history;
 mod obedient;
 mod openai_chat;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{Fault, FaultServer, Recorded, Recorder};
-use heard::Heard;
+use chat_request::ChatRequest;
 
 pub use answer::{LlmAnswer, LlmCall, LlmFault};
 
@@ -119,7 +119,7 @@ impl FakeLlm {
     /// If there is no free port.
     pub async fn obedient(dialect: LlmDialect) -> Self {
         Self::answering(dialect, move |request| {
-            obedient::answer(&Heard::of(dialect, &request.json()))
+            obedient::answer(&ChatRequest::of(dialect, &request.json()))
         })
         .await
     }

@@ -31,7 +31,7 @@ pub struct FakeWebSocket {
     /// The WebSocket handshake requests, without bodies.
     pub requests: Recorder,
     open: Arc<AtomicUsize>,
-    goodbyes: Arc<AtomicUsize>,
+    close_frames: Arc<AtomicUsize>,
     revision: Arc<Mutex<Option<String>>>,
     task: JoinHandle<()>,
 }
@@ -56,12 +56,12 @@ impl FakeWebSocket {
         let listener = TcpListener::from_std(crate::listen()).unwrap();
         let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
         let (requests, open) = (Recorder::default(), Arc::new(AtomicUsize::new(0)));
-        let goodbyes = Arc::new(AtomicUsize::new(0));
+        let close_frames = Arc::new(AtomicUsize::new(0));
         let revision = Arc::default();
         let connection = Connection {
             requests: requests.clone(),
             open: Arc::clone(&open),
-            goodbyes: Arc::clone(&goodbyes),
+            close_frames: Arc::clone(&close_frames),
             revision: Arc::clone(&revision),
             subprotocol,
         };
@@ -76,7 +76,7 @@ impl FakeWebSocket {
             url,
             requests,
             open,
-            goodbyes,
+            close_frames,
             revision,
             task,
         }
@@ -99,8 +99,8 @@ impl FakeWebSocket {
 
     /// Returns the number of clients that have closed their connection with a close frame.
     #[must_use]
-    pub fn goodbyes(&self) -> usize {
-        self.goodbyes.load(Ordering::SeqCst)
+    pub fn close_frames(&self) -> usize {
+        self.close_frames.load(Ordering::SeqCst)
     }
 }
 
@@ -114,7 +114,7 @@ impl Drop for FakeWebSocket {
 struct Connection {
     requests: Recorder,
     open: Arc<AtomicUsize>,
-    goodbyes: Arc<AtomicUsize>,
+    close_frames: Arc<AtomicUsize>,
     revision: Arc<Mutex<Option<String>>>,
     subprotocol: Subprotocol,
 }
@@ -162,7 +162,7 @@ impl Connection {
                     }
                 }
                 Message::Close(_) => {
-                    self.goodbyes.fetch_add(1, Ordering::SeqCst);
+                    self.close_frames.fetch_add(1, Ordering::SeqCst);
                 }
                 _ => {}
             }

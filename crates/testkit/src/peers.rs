@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "There is no server 'no-such-server'")]
-    fn a_name_that_does_not_exist_is_not_skipped() {
+    fn an_unknown_peer_is_an_error_and_not_skipped() {
         let _ = Peer::start("no-such-server");
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p_what_is_in_a_folder_is_counted_to_its_depths_and_no_links_are_followed() {
+    fn p_folders_are_counted_recursively_without_following_links() {
         let directory = tempfile::tempdir().unwrap();
         let is_beyond =
             |blocks: u64| is_beyond(directory.path(), blocks * BLOCK, || false).unwrap();

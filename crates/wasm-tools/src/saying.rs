@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_between_two_characters() {
+    fn a_text_is_truncated_between_two_characters() {
         assert_eq!(beginning("four", 4), "four");
         assert_eq!(beginning("fives", 4), "five...");
         assert_eq!(beginning("aüb", 2), "a...");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_what_has_been_cut() {
+    fn nothing_is_appended_after_a_truncation() {
         let mut said = Saying::of_at_most(4);
         let more = "bcdef";
         assert!(write!(said, "a{more}").is_err());
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_nothing_that_a_terminal_obeys() {
+    fn a_line_has_no_control_characters() {
         assert_eq!(line("a\u{1b}[2J\n\u{9b}b\u{7}"), "a [2J b");
         assert_eq!(
             line(&"ü".repeat(MAX_MESSAGE_BYTES)).len(),

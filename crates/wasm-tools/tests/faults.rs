@@ -19,7 +19,7 @@ fn fault_of(bytes: &[u8]) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_what_is_no_component_says_what_it_is() {
+async fn p_an_invalid_component_is_rejected_with_its_error_code() {
     let good = component(ECHO);
     let module = wat::parse_str("(module (func (export \"call\")))").unwrap();
     for (bytes, code) in [
@@ -39,7 +39,7 @@ async fn p_what_is_no_component_says_what_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_every_cut_of_a_component_is_refused() {
+async fn p_every_truncated_component_is_rejected() {
     let folder = Folder::new();
     let good = component(ECHO);
     let mut opened = folder.open("");
@@ -83,7 +83,7 @@ async fn p_a_component_of_another_kind_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_what_describe_does_is_held_to_the_limits() {
+async fn p_limits_apply_to_describe() {
     for (describe, expected) in [
         ("unreachable", "failed: "),
         ("(loop $again (br $again)) unreachable", "exceeded its fuel"),
@@ -102,7 +102,7 @@ async fn p_what_describe_does_is_held_to_the_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_definition_that_no_tool_can_have_is_refused() {
+async fn p_an_invalid_definition_is_rejected() {
     let long = "{\"type\": \"object\", \"title\": \"x\"}".replace('x', &"x".repeat(300_000));
     let own_schema = Parts {
         // At the address of the test's own text.
@@ -138,7 +138,7 @@ async fn p_a_definition_that_no_tool_can_have_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_file_that_others_may_write_or_that_leads_elsewhere_is_refused() {
+async fn p_a_file_writable_by_others_or_a_symlink_is_refused() {
     let folder = Folder::new();
     let path = folder.path().join("tool.wasm");
     folder.put("tool.wasm", component(ECHO));
@@ -173,7 +173,7 @@ async fn p_a_file_that_others_may_write_or_that_leads_elsewhere_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_folder_that_everybody_may_write_or_that_is_not_there_gives_nothing() {
+async fn p_a_world_writable_or_missing_folder_has_no_tools() {
     let folder = Folder::new();
     folder.put("tool.wasm", component(ECHO));
     let mut opened = folder.open("");
@@ -250,7 +250,7 @@ async fn p_names_sizes_and_manifests_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_module_whose_instances_take_much_without_memory_is_refused() {
+async fn p_a_module_with_large_instances_without_memory_is_rejected() {
     let module = "(global i32 (i32.const 0))".repeat(140_000);
     let within = format!("(component (core module {module}))");
     let at_the_top = Parts {
@@ -269,7 +269,7 @@ async fn p_a_module_whose_instances_take_much_without_memory_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_what_is_wrong_is_one_short_line_that_no_terminal_obeys() {
+async fn p_an_error_is_one_short_line_without_control_characters() {
     for name in [
         "\\1b]0;title\\07\\n\\c2\\9b2J".to_owned(),
         "n".repeat(50_000),

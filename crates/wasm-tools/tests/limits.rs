@@ -13,7 +13,7 @@ use pillion_wasm_tools::WasmFolder;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_call_has_its_result_and_what_it_used() {
+async fn p_a_call_returns_its_result_and_resource_usage() {
     let folder = Folder::new();
     folder.put("echo.wasm", component(ECHO));
     let tool = folder.tool("");
@@ -24,7 +24,7 @@ async fn p_a_call_has_its_result_and_what_it_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_an_endless_loop_ends_with_its_fuel() {
+async fn p_an_endless_loop_ends_when_its_fuel_is_used_up() {
     let folder = Folder::new();
     folder.put(
         "spin.wasm",
@@ -41,7 +41,7 @@ async fn p_an_endless_loop_ends_with_its_fuel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_an_endless_loop_ends_in_time_also_where_it_uses_little_fuel() {
+async fn p_an_endless_loop_that_uses_little_fuel_ends_at_the_deadline() {
     let folder = Folder::new();
     // Each iteration writes a megabyte for one unit of fuel.
     let call = "(loop $again (memory.fill (i32.const 0) (i32.const 0) (i32.const 1048576)) (br $again)) unreachable";
@@ -59,7 +59,7 @@ async fn p_an_endless_loop_ends_in_time_also_where_it_uses_little_fuel() {
 }
 
 #[test]
-fn p_a_call_that_nobody_waits_for_ends_and_leaves_its_thread() {
+fn p_a_cancelled_call_ends_and_frees_its_thread() {
     // A single thread for blocking work.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -121,7 +121,7 @@ async fn p_memory_grows_to_its_limit_and_no_further() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_deep_recursion_ends_the_call_alone() {
+async fn p_deep_recursion_ends_only_its_call() {
     let folder = Folder::new();
     let deep = Parts {
         module: "(func $down (param i32) (result i32)
@@ -138,7 +138,7 @@ async fn p_deep_recursion_ends_the_call_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_giant_output_is_refused_before_it_is_copied() {
+async fn p_a_huge_output_is_rejected_before_it_is_copied() {
     let folder = Folder::new();
     let large = returns(false, 0, 1_500_000);
     let parts = Parts {
@@ -168,7 +168,7 @@ async fn p_a_giant_output_is_refused_before_it_is_copied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_an_output_that_is_no_text_or_no_json_fails_its_call() {
+async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
     let folder = Folder::new();
     let invalid = Parts {
         call: "(i32.store8 (i32.const 4096) (i32.const 255))
@@ -204,7 +204,7 @@ async fn p_an_output_that_is_no_text_or_no_json_fails_its_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_trap_ends_its_call_and_the_next_one_begins_anew() {
+async fn p_a_trap_ends_its_call_and_the_next_call_starts_fresh() {
     let folder = Folder::new();
     // The component counts its calls in its memory, and traps in the second one.
     let counting = format!(
@@ -245,7 +245,7 @@ fn peak_kb() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_the_names_of_functions_cost_nothing_where_a_call_fails() {
+async fn p_long_function_names_do_not_make_failures_expensive() {
     let folder = Folder::new();
     let overflows = deep("");
     let overflow = Parts {
@@ -320,7 +320,7 @@ async fn p_tables_count_as_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_component_is_not_made_of_any_number_of_instances() {
+async fn p_the_number_of_instances_of_a_component_is_limited() {
     let folder = Folder::new();
     let instances = "(core instance (instantiate $empty))".repeat(32);
     let many = Parts {
@@ -334,7 +334,7 @@ async fn p_a_component_is_not_made_of_any_number_of_instances() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_failure_does_not_say_any_amount() {
+async fn p_the_length_of_an_error_is_limited() {
     let folder = Folder::new();
     let fails =
         "(i32.store8 (i32.const 64) (i32.const 1)) (i32.store8 (i32.const 68) (i32.const 5))
@@ -377,7 +377,7 @@ async fn p_a_tool_whose_folder_is_full_is_not_called() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_file_that_is_late_holds_up_no_other_and_counts_when_it_is_there() {
+async fn p_a_slow_compilation_delays_no_other_file() {
     let folder = Folder::new();
     folder
         .put("a.wasm", component(ECHO))

@@ -94,7 +94,7 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_call_knows_its_caller_and_nothing_of_the_call_before() {
+async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
     let Some(folder) = folder() else { return };
     let tool = folder.tool("");
     let context = |user: Option<&str>, is_user_vouched| CallContext {
@@ -122,7 +122,7 @@ async fn p_a_call_knows_its_caller_and_nothing_of_the_call_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_granted_folders_are_all_of_the_disk_that_there_is() {
+async fn p_only_granted_folders_are_accessible() {
     let Some(folder) = folder() else { return };
     let (texts, notes) = (folder.beside("texts"), folder.beside("notes"));
     std::fs::write(texts.join("a.txt"), "hello").unwrap();
@@ -201,7 +201,7 @@ async fn p_granted_folders_are_all_of_the_disk_that_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_variables_are_there_by_name() {
+async fn p_only_granted_variables_are_visible() {
     let Some(folder) = folder() else { return };
     folder.put(
         "probe.toml",
@@ -308,7 +308,7 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_waiting_for_nothing_ends_in_time() {
+async fn p_endless_waiting_ends_at_the_deadline() {
     let Some(folder) = folder() else { return };
     let url = server("/").await;
     folder.put(
@@ -330,7 +330,7 @@ async fn p_waiting_for_nothing_ends_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_panics_exits_and_hunger_end_one_call() {
+async fn p_panics_exits_and_memory_exhaustion_end_one_call() {
     let Some(folder) = folder() else { return };
     let tool = folder.tool("[limits]\nmax_memory_bytes = 16777216");
     let failure = fails(&tool, json!({"do": "panic"})).await;
@@ -356,7 +356,7 @@ async fn p_panics_exits_and_hunger_end_one_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_grants_hold_for_one_file_and_go_when_they_are_withdrawn() {
+async fn p_grants_are_valid_for_one_file_until_they_are_withdrawn() {
     let Some(folder) = folder() else { return };
     let texts = folder.beside("texts");
     std::fs::write(texts.join("a.txt"), "hello").unwrap();
@@ -406,7 +406,7 @@ async fn p_grants_hold_for_one_file_and_go_when_they_are_withdrawn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_what_is_put_there_replaced_or_removed_counts() {
+async fn p_added_replaced_and_removed_files_are_noticed() {
     use common::text::{ECHO, Parts, component};
     let folder = Folder::new();
     let mut opened = folder.open("");
@@ -452,7 +452,7 @@ async fn p_what_is_put_there_replaced_or_removed_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_what_is_withdrawn_or_removed_goes_while_something_is_taken_up() {
+async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     use common::text::{ECHO, component};
     let take_up = |file: DueFile| tokio::task::block_in_place(|| file.take_up());
     let asks = "[permissions]\nenvironment = [\"PATH\"]";

@@ -81,7 +81,7 @@ mod tests {
     use crate::Failure;
 
     #[test]
-    fn a_result_is_the_single_answer_plus_its_id() {
+    fn a_batch_result_is_the_single_response_plus_its_id() {
         let result = BatchResult {
             id: "a".to_owned(),
             answer: Answer::Refused(Failure::new("not_found", "no").for_tool("x")),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_of_the_request_are_refused() {
+    fn unknown_keys_of_the_request_are_rejected() {
         let request = serde_json::from_str::<BatchRequest>(r#"{"calls": [], "parallel": true}"#);
         assert!(request.unwrap_err().to_string().contains("parallel"));
     }

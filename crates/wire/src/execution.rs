@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn i2_the_two_envelopes_are_told_apart() {
+    fn i2_the_two_envelopes_are_distinguished() {
         let ran = json!({"success": true, "tool": "t", "result": {"success": false, "data": null, "error": "boom"}});
         let answer: Answer = serde_json::from_value(ran).unwrap();
         assert!(matches!(&answer, Answer::Ran(execution) if !execution.result.success));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_the_keys_of_the_seed_are_always_written() {
+    fn i1_mandatory_keys_are_always_written() {
         let outcome = Outcome {
             success: true,
             data: Value::Null,

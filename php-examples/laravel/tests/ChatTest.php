@@ -86,7 +86,7 @@ final class ChatTest extends TestCase
         Pillion::assertToolCalled('everything_get-sum', ['a' => 2, 'b' => 40]);
     }
 
-    public function test_what_happens_is_streamed(): void
+    public function test_events_are_streamed(): void
     {
         Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->fakeModel(['order_status' => ['order' => 7]], 'On its way.');
         $response = $this->sendMessage('Where is order 7?');
@@ -114,7 +114,7 @@ final class ChatTest extends TestCase
         Pillion::assertNothingCalled();
     }
 
-    public function test_other_visitors_cannot_approve(): void
+    public function test_only_the_user_can_approve(): void
     {
         $id = Pillion::forUser('somebody else')->call('refund_order', ['order' => 7])->metadata['approval_id'];
         $this->decide($id, true)->assertNotFound();
@@ -132,14 +132,14 @@ final class ChatTest extends TestCase
         Pillion::assertToolCalled('refund_order', 1);
     }
 
-    public function test_the_page_shows_what_waits(): void
+    public function test_the_page_shows_pending_approvals(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]]);
         $id = $this->requestRefund();
         $this->get('/')->assertOk()->assertSee($id);
     }
 
-    public function test_an_approval_that_lapses_counts_as_denied(): void
+    public function test_an_expired_approval_counts_as_denied(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
         $ways = [
@@ -159,7 +159,7 @@ final class ChatTest extends TestCase
         Pillion::assertNothingCalled();
     }
 
-    public function test_what_is_decided_cannot_be_decided_again(): void
+    public function test_a_decision_cannot_be_changed(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
             ->fakeModel(['refund_order' => ['order' => 7]], 'Done.', 'You are welcome.');
@@ -184,7 +184,7 @@ final class ChatTest extends TestCase
         Pillion::assertToolCalled('refund_order', 1);
     }
 
-    public function test_a_model_that_calls_tools_for_ever_has_to_answer(): void
+    public function test_a_model_that_keeps_calling_tools_has_to_answer(): void
     {
         $call = ['order_status' => ['order' => 7]];
         Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->fakeModel($call, $call, $call, 'On its way.');
@@ -193,7 +193,7 @@ final class ChatTest extends TestCase
         Pillion::assertToolCalled('order_status', 3);
     }
 
-    public function test_a_visitor_gets_at_most_three_refunds_a_day(): void
+    public function test_a_user_gets_at_most_three_refunds_a_day(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
         foreach ([1, 2, 3, 4] as $time) {
@@ -204,7 +204,7 @@ final class ChatTest extends TestCase
         Pillion::assertToolCalled('refund_order', 3);
     }
 
-    public function test_only_the_configured_models_are_to_be_had(): void
+    public function test_only_configured_models_can_be_used(): void
     {
         Pillion::fake()->preventStrayCalls()->fakeModel('Hello.');
         self::assertSame('Hello.', self::answer($this->sendMessage('Hello', 'with-mcp'))['text']);

@@ -20,7 +20,7 @@ use Pillion\Laravel\Tests\Fixtures\LabelledTool;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
-/** G1 to G3, in both stores. */
+/** Approvals (G1 to G3), in both stores. */
 final class ApprovalTest extends TestCase
 {
     /** @return array<string, array{string}> */
@@ -54,13 +54,13 @@ final class ApprovalTest extends TestCase
         self::assertSame(['delete', ['what' => 'all'], 'alice'], [$pending[0]->tool, $pending[0]->arguments, $pending[0]->user]);
         self::assertEquals($pending, Pillion::approvals()->pendingFor('alice'));
         self::assertSame([], Pillion::approvals()->pendingFor('bob'));
-        self::assertSame([], Pillion::approvals()->pendingFor(null), 'nobody is not everybody');
+        self::assertSame([], Pillion::approvals()->pendingFor(null), 'no user is not every user');
 
         $approved = Pillion::approvals()->approve($pending[0]->id, by: 'carol');
         self::assertSame(['carol', ApprovalStatus::Approved], [$approved->decidedBy, $approved->status]);
         self::assertSame([], Pillion::approvals()->pending());
 
-        // It holds for these arguments and this user alone, and for one call.
+        // The approval is valid only for these arguments, this user and one call.
         self::assertSame('approval_required', $alice->call('delete', ['what' => 'some'])->errorCode);
         self::assertSame('approval_required', Pillion::forUser('bob')->call('delete', ['what' => 'all'])->errorCode);
         self::assertSame('deleted', $alice->call('delete', ['what' => 'all'])->result);
@@ -69,7 +69,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
-    public function test_g3_the_model_receives_a_denial_as_the_result(string $driver): void
+    public function test_g3_the_model_receives_a_denial(string $driver): void
     {
         $this->use($driver);
         $id = Pillion::call('delete')->metadata['approval_id'];
@@ -80,7 +80,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
-    public function test_one_lapses(string $driver): void
+    public function test_an_approval_expires(string $driver): void
     {
         $this->use($driver);
         $id = Pillion::call('delete')->metadata['approval_id'];
@@ -99,7 +99,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
-    public function test_only_so_many_calls_wait(string $driver): void
+    public function test_the_number_of_pending_calls_is_limited(string $driver): void
     {
         $this->use($driver);
         $this->configure(['approvals.max_pending' => 3, 'approvals.max_pending_per_user' => '2']);
@@ -127,7 +127,7 @@ final class ApprovalTest extends TestCase
         $delete('alice', 'd');
     }
 
-    public function test_a_store_of_the_applications_own_need_not_count(): void
+    public function test_a_custom_store_need_not_count(): void
     {
         $this->use('cache');
         $this->configure(['approvals.max_pending_per_user' => 1]);
@@ -167,7 +167,7 @@ final class ApprovalTest extends TestCase
         self::assertSame('approval_required', Pillion::forUser('alice')->call('delete')->errorCode);
     }
 
-    public function test_what_has_lapsed_is_deleted(): void
+    public function test_expired_approvals_are_deleted(): void
     {
         $this->use('database');
         foreach (['a', 'b', 'c'] as $what) {
@@ -232,7 +232,7 @@ final class ApprovalTest extends TestCase
         self::assertSame('denied', Pillion::forTenant('b')->forUser(1)->call('delete', ['what' => 'all'])->errorCode);
     }
 
-    public function test_pending_for_no_user_lists_nothing(): void
+    public function test_pending_without_a_user_lists_nothing(): void
     {
         $this->use('cache');
         Pillion::call('delete');
@@ -276,10 +276,10 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider entries */
-    public function test_g2_the_entry_of_a_tool_class_counts(mixed $setting, string $policy, string $code): void
+    public function test_g2_the_entry_of_a_tool_class_applies(mixed $setting, string $policy, string $code): void
     {
         $this->configure(['approvals.policy' => $policy]);
-        // Nobody listens there.
+        // No server listens there.
         $entry = ['server_label' => 'away', 'server_url' => 'http://127.0.0.1:9/mcp', 'require_approval' => $setting];
         app(ToolRegistry::class)->register(new DmcpTool($entry));
         self::assertSame($code, Pillion::call('dmcp_roll_dice', ['dice' => '1d20'])->errorCode);
@@ -302,7 +302,7 @@ final class ApprovalTest extends TestCase
         }
     }
 
-    public function test_g2_the_entry_of_a_tool_counts_for_no_other_of_its_label(): void
+    public function test_g2_the_entry_of_a_tool_applies_to_no_other_tool_of_its_label(): void
     {
         $tool = fn (string $name, mixed $setting) => new LabelledTool($name, ['server_label' => 'shop', 'require_approval' => $setting]);
         $registry = app(ToolRegistry::class);
@@ -314,7 +314,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['approval_required', 'approval_required', null, null], $codes);
     }
 
-    public function test_g2_a_list_of_a_registered_server_counts_for_those_it_names(): void
+    public function test_g2_a_list_of_a_registered_server_applies_to_the_listed_tools(): void
     {
         $setting = ['always' => ['tool_names' => ['roll']]];
         app(ToolRegistry::class)->registerMcpServer(
@@ -325,7 +325,7 @@ final class ApprovalTest extends TestCase
         self::assertTrue(Pillion::call('shop_echo', ['text' => 'x'])->success);
     }
 
-    public function test_g3_a_conversation_waits_and_resumes(): void
+    public function test_g3_a_conversation_waits_and_continues(): void
     {
         $this->use('cache');
         $tools = Pillion::forModel(['function_calling' => true]);
@@ -348,7 +348,7 @@ final class ApprovalTest extends TestCase
         self::assertSame('delete', $conversation->waitingFor()[$ids[0]]->name);
 
         $conversation = unserialize(serialize($conversation));
-        self::assertTrue($conversation->run($tools, $send)->isWaiting(), 'nobody has decided');
+        self::assertTrue($conversation->run($tools, $send)->isWaiting(), 'the approval is undecided');
         Pillion::approvals()->approve($ids[0]);
         self::assertSame('Done.', $conversation->run($tools, $send)->text());
         self::assertSame(['user', 'assistant', 'tool', 'tool', 'assistant'], array_column($conversation->messages(), 'role'));

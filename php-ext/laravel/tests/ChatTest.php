@@ -10,7 +10,7 @@ use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\Laravel\Tests\Support\Sidecar;
 use Pillion\Tests\Support\FakeLlm;
 
-/** `Pillion::chat()`, with an obedient model or with what a test says. */
+/** `Pillion::chat()`, with an obedient model or with faked answers. */
 final class ChatTest extends TestCase
 {
     private function withModel(): void
@@ -24,7 +24,7 @@ final class ChatTest extends TestCase
         ]]);
     }
 
-    public function test_h7_a_model_of_the_configuration_answers(): void
+    public function test_h7_a_configured_model_answers(): void
     {
         $this->withModel();
         $answer = Pillion::chat('demo')->send('calculator {"expression": "6 * 7"}');
@@ -45,7 +45,7 @@ final class ChatTest extends TestCase
         self::assertTrue($stream->getReturn()->success);
     }
 
-    public function test_g3_an_approval_of_the_application_resumes_the_chat(): void
+    public function test_g3_it_continues_after_an_approval_in_the_application(): void
     {
         $this->withModel();
         $this->configure(['approvals.tools' => ['calculator' => 'always-ask']]);
@@ -53,7 +53,7 @@ final class ChatTest extends TestCase
         $message = "calculator {\"expression\": \"6 * 7\"}\nget_time {\"format\": \"timestamp\"}";
         $chat = fn () => Pillion::forUser('ann')->chat('demo');
         Pillion::fake(['get_time' => 'noon']);
-        // A fake of tools alone, and stray calls are allowed: the model is asked.
+        // Only tools are faked, and stray calls are allowed: the model is called.
         $waiting = $chat()->send($message);
         self::assertSame('awaiting_approval', $waiting->status);
         $pending = Pillion::approvals()->pendingFor('ann');
@@ -78,7 +78,7 @@ final class ChatTest extends TestCase
         Pillion::chat()->send('Hi');
     }
 
-    public function test_a_test_says_what_the_model_says(): void
+    public function test_a_test_fakes_the_answers_of_the_model(): void
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'api_key' => 'x', 'function_calling' => true]], 'approvals.tools' => ['get_time' => 'always-ask']]);
         Pillion::fake(['calculator' => 42, 'get_time' => 'noon'])->preventStrayCalls()
@@ -102,7 +102,7 @@ final class ChatTest extends TestCase
         $chat->send('One more');
     }
 
-    public function test_h4_the_limit_on_rounds_holds_for_what_a_test_says(): void
+    public function test_h4_the_limit_on_rounds_applies_to_faked_answers(): void
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]], 'limits.max_rounds' => 2]);
         Pillion::fake(['get_time' => 'noon', 'calculator' => 42])->preventStrayCalls()->fakeModel(['get_time' => []], ['calculator' => ['expression' => 5]], 'Noon.');
@@ -111,7 +111,7 @@ final class ChatTest extends TestCase
         self::assertSame([[], ['expression' => 5]], array_column($answer->toolCalls, 'arguments'));
     }
 
-    public function test_h4_the_options_of_a_chat_hold_for_what_a_test_says(): void
+    public function test_h4_the_options_of_a_chat_apply_to_faked_answers(): void
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]], 'chat.options' => ['max_tool_rounds' => '1']]);
         $call = ['get_time' => []];
@@ -125,7 +125,7 @@ final class ChatTest extends TestCase
         self::assertSame(['Three.', 'tool_calls'], [$third->text, $third->limitReached]);
     }
 
-    public function test_without_fake_answers_no_model_is_contacted(): void
+    public function test_without_faked_answers_no_model_is_called(): void
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]]]);
         Pillion::fake()->preventStrayCalls();
@@ -134,7 +134,7 @@ final class ChatTest extends TestCase
         Pillion::chat('demo')->send('Hi');
     }
 
-    public function test_a_model_that_there_is_not(): void
+    public function test_an_unknown_model_is_an_error(): void
     {
         foreach ([fn () => Pillion::chat(), fn () => Pillion::chat('nope')] as $chat) {
             try {

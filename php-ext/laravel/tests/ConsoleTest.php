@@ -114,7 +114,7 @@ final class ConsoleTest extends TestCase
         self::assertSame(2, $this->artisanOutput('pillion:approvals forget')[0]);
     }
 
-    public function test_text_of_others_is_shown_as_it_is(): void
+    public function test_foreign_text_is_not_interpreted_as_markup(): void
     {
         $this->configure(['approvals.tools' => ['delete' => 'always-ask']]);
         $evil = "<fg=black;bg=black>all</> <info>x</info>\e[2K\u{202e}\u{9b}";

@@ -27,7 +27,7 @@ final class ConversationTest extends TestCase
         return ['choices' => [['message' => ['role' => 'assistant', 'content' => $text]]]];
     }
 
-    public function test_h5_it_goes_back_and_forth_until_there_is_an_answer(): void
+    public function test_h5_rounds_continue_until_there_is_an_answer(): void
     {
         $responses = [self::calling('a', 'b'), self::saying('It is 42.')];
         $offered = [];
@@ -59,7 +59,7 @@ final class ConversationTest extends TestCase
         self::assertCount(5, array_keys(array_column($conversation->messages(), 'role'), 'tool'));
     }
 
-    public function test_h4_single_calls_count_too(): void
+    public function test_h4_single_calls_count(): void
     {
         $requests = [];
         $tools = Pillion::forModel(self::MODEL);
@@ -74,10 +74,10 @@ final class ConversationTest extends TestCase
         self::assertSame(['Enough.', 3], [$conversation->text(), $conversation->rounds()]);
         self::assertCount(6, array_keys(array_column($conversation->messages(), 'role'), 'tool'), 'the last batch runs');
         $conversation->addMessage(['role' => 'user', 'content' => 'And on'])->run($tools, $send);
-        self::assertCount(8, $requests, 'the user has spoken: it counts anew');
+        self::assertCount(8, $requests, 'a new message resets the count');
     }
 
-    public function test_h4_the_limits_are_those_of_the_configuration(): void
+    public function test_h4_the_limits_are_configurable(): void
     {
         foreach ([['limits.max_calls' => 2], ['limits.max_rounds' => 2]] as $limit) {
             $this->configure($limit);
@@ -92,7 +92,7 @@ final class ConversationTest extends TestCase
         }
     }
 
-    public function test_h4_at_anthropic_the_last_request_has_tools_and_may_use_none(): void
+    public function test_h4_the_last_request_to_anthropic_has_tools_and_forbids_calls(): void
     {
         $requests = [];
         $tools = Pillion::forModel(['provider' => 'anthropic'] + self::MODEL);
@@ -120,16 +120,16 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        $toolMessages = array_slice($conversation->messages(), 2, 40);
-        self::assertSame($ids, array_column($toolMessages, 'tool_call_id'));
-        $ran = array_filter($toolMessages, fn (array $message) => $message['content'] === '42');
+        $reported = array_slice($conversation->messages(), 2, 40);
+        self::assertSame($ids, array_column($reported, 'tool_call_id'));
+        $ran = array_filter($reported, fn (array $message) => $message['content'] === '42');
         self::assertCount(32, $ran);
-        self::assertStringContainsString('Not run: a response may have at most 32 tool calls', $toolMessages[32]['content']);
+        self::assertStringContainsString('Not run: a response may have at most 32 tool calls', $reported[32]['content']);
         self::assertCount(40, $conversation->finishedCalls());
     }
 
     /** @dataProvider endings */
-    public function test_h5_calls_of_an_answer_that_was_cut_off_do_not_run(string $provider, string $reason, int $whole): void
+    public function test_h5_calls_of_a_truncated_answer_do_not_run(string $provider, string $reason, int $whole): void
     {
         $arguments = ['expression' => '6 * 7'];
         $two = fn (\Closure $call) => array_map($call, ['a', 'b']);
@@ -167,7 +167,7 @@ final class ConversationTest extends TestCase
         foreach (array_slice($ran, $whole) as $result) {
             self::assertSame('Not run: the response was cut off before the call was complete', $result->error);
         }
-        self::assertSame([], $responses, 'the model is told, and asked again');
+        self::assertSame([], $responses, 'the model receives the failure and another request');
     }
 
     /** @return iterable<string, array{string, string, int}> */
@@ -185,7 +185,7 @@ final class ConversationTest extends TestCase
         }
     }
 
-    public function test_it_can_be_serialised_and_gone_on_with(): void
+    public function test_it_can_be_serialized_and_continued(): void
     {
         $tools = Pillion::forModel(self::MODEL);
         $conversation = $tools->conversation([['role' => 'user', 'content' => 'Hello']]);
@@ -196,7 +196,7 @@ final class ConversationTest extends TestCase
         self::assertCount(4, $again->messages());
     }
 
-    public function test_what_has_run_is_serialised_once(): void
+    public function test_results_are_serialized_once(): void
     {
         $tools = Pillion::forModel(self::MODEL);
         $responses = [self::calling('a'), self::saying('It is 42.')];
@@ -238,7 +238,7 @@ final class ConversationTest extends TestCase
         self::assertStringContainsString('Not run: no more tool calls are allowed', end($messages)['content']);
     }
 
-    public function test_what_ran_does_not_run_again_when_the_model_fails(): void
+    public function test_calls_do_not_run_again_when_the_model_fails(): void
     {
         Pillion::fake(['calculator' => 42]);
         $tools = Pillion::forModel(self::MODEL);
@@ -257,7 +257,7 @@ final class ConversationTest extends TestCase
         Pillion::assertToolCalled('calculator', 1);
     }
 
-    public function test_g3_what_waits_can_be_given_up(): void
+    public function test_g3_pending_calls_can_be_abandoned(): void
     {
         Pillion::fake(['calculator' => 42]);
         $this->configure(['approvals.tools' => ['calculator' => 'always-ask']]);

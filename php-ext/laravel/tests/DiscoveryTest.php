@@ -111,7 +111,7 @@ final class DiscoveryTest extends TestCase
         self::assertSame('invalid_input', Pillion::call('double', ['number' => 'x'])->errorCode);
     }
 
-    public function test_each_call_gets_an_object_of_its_own(): void
+    public function test_each_call_gets_its_own_object(): void
     {
         Pillion::registry();
         $before = \App\Tools\Counter::$made;
@@ -120,14 +120,14 @@ final class DiscoveryTest extends TestCase
         self::assertSame($before + 2, \App\Tools\Counter::$made);
     }
 
-    public function test_visibility_is_that_of_the_class(): void
+    public function test_the_class_decides_the_visibility(): void
     {
         self::assertSame(['double'], Pillion::forModel(['function_calling' => true, 'enabled_tools' => ['double']])->names());
         self::assertSame(['count'], Pillion::forModel(['function_calling' => true, 'enabled_tools' => ['count']])->names());
         self::assertSame([], Pillion::forModel(['mcp' => true])->names());
     }
 
-    public function test_a_class_that_cannot_be_created_is_skipped_and_the_others_stay(): void
+    public function test_only_a_class_that_cannot_be_created_is_skipped(): void
     {
         $classes = [\App\Broken\Unresolvable::class, \App\Broken\Moody::class, \App\Broken\Described::class];
         $this->configure(['tools.classes' => $classes, 'log.channel' => 'pillion']);
@@ -148,18 +148,18 @@ final class DiscoveryTest extends TestCase
         self::assertStringContainsString('Not in this request', (string) file_get_contents(storage_path('logs/pillion.log')));
     }
 
-    public function test_a_class_that_cannot_be_made_has_no_registry_made_again_and_again(): void
+    public function test_a_class_that_cannot_be_created_does_not_rebuild_the_registry(): void
     {
         $this->configure(['tools.classes' => [\App\Broken\Unresolvable::class], 'cache.retry_after' => 30]);
         $registry = Pillion::registry();
         $this->travel(60)->seconds();
         self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::skipped()));
-        self::assertSame($registry, Pillion::registry(), 'there is no server to ask again');
+        self::assertSame($registry, Pillion::registry(), 'no server has to be listed again');
         app(SkippedEntries::class)->remove(\App\Broken\Unresolvable::class);
         self::assertSame([], Pillion::skipped());
     }
 
-    public function test_an_invalid_server_entry_is_skipped_and_the_others_stay(): void
+    public function test_only_an_invalid_server_entry_is_skipped(): void
     {
         $this->configure(['servers' => ['unset' => ['url' => null], 'odd' => 'https://example.org/mcp'], 'log.channel' => 'pillion']);
         self::assertSame(8, Pillion::call('double', ['number' => 4])->result);
@@ -170,7 +170,7 @@ final class DiscoveryTest extends TestCase
         [$code, $shown] = $this->artisanOutput('pillion:servers');
         self::assertSame(0, $code);
         self::assertStringContainsString('neither a url nor a command', $shown);
-        // Who asks for it by name is told.
+        // An explicit request by name throws.
         $this->expectException(\Pillion\Exception\InvalidInputException::class);
         Pillion::server('unset')->listTools();
     }
@@ -194,7 +194,7 @@ final class DiscoveryTest extends TestCase
         self::assertTrue(Pillion::call('time_tool')->success);
     }
 
-    public function test_a_class_that_is_no_tool_is_refused_by_name(): void
+    public function test_a_class_that_is_not_a_tool_is_rejected_by_name(): void
     {
         $this->configure(['tools.classes' => [\App\Tools\NoTool::class]]);
         $this->expectException(InvalidInputException::class);

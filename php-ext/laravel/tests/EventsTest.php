@@ -43,7 +43,7 @@ final class EventsTest extends TestCase
         self::assertNotNull($seen[1][1]);
     }
 
-    public function test_tool_lists_of_tenants_are_cached_separately(): void
+    public function test_lists_of_tools_are_separate_for_tenants(): void
     {
         $lists = [];
         Event::listen(ToolsListed::class, function (ToolsListed $event) use (&$lists): void {
@@ -56,7 +56,7 @@ final class EventsTest extends TestCase
         self::assertSame([false, true, false, true], $lists);
     }
 
-    public function test_tool_lists_of_users_with_their_own_tokens_are_cached_separately(): void
+    public function test_lists_of_tools_are_separate_for_users_with_their_own_tokens(): void
     {
         $this->needsTheExtension();
         $lists = [];
@@ -71,7 +71,7 @@ final class EventsTest extends TestCase
         self::assertSame([false, false, true], $lists);
     }
 
-    public function test_it_says_goodbye_at_the_end_of_a_request_or_job_if_it_shall(): void
+    public function test_sessions_end_with_a_request_or_job_if_configured(): void
     {
         $this->needsTheExtension();
         $seen = [];
@@ -87,7 +87,7 @@ final class EventsTest extends TestCase
         $call('alice');
         self::assertCount(2, $seen);
         dispatch(new RollDice(Pillion::server('dice')));
-        self::assertCount(2, $seen, 'nobody said goodbye meanwhile');
+        self::assertCount(2, $seen, 'no session has ended meanwhile');
         $call('alice');
         self::assertCount(3, $seen, 'the end of the job did');
 

@@ -22,7 +22,7 @@ final class FakeTest extends TestCase
         $this->configure(['servers' => ['dice' => ['url' => 'http://127.0.0.1:9/mcp']]]);
     }
 
-    public function test_a_fake_replaces_the_execution_of_tools(): void
+    public function test_it_answers_instead_of_tools(): void
     {
         Pillion::fake([
             'calculator' => 42,
@@ -38,7 +38,7 @@ final class FakeTest extends TestCase
         self::assertSame(['c', 'refused', 'denied'], [$refused->toolCallId, $refused->toolName, $refused->errorCode]);
     }
 
-    public function test_a_fake_stays_active_after_changes_of_the_client(): void
+    public function test_a_fake_survives_changes_of_the_client(): void
     {
         if (!extension_loaded('pillion')) {
             self::markTestSkipped('What servers ask is for the extension');
@@ -60,7 +60,7 @@ final class FakeTest extends TestCase
         Pillion::assertToolCalled('anything', 1)->assertToolCalled('dice_roll');
     }
 
-    public function test_arguments_are_checked_as_those_of_the_tool(): void
+    public function test_arguments_are_checked_with_the_schema_of_the_tool(): void
     {
         Pillion::fake(['calculator' => 42]);
         self::assertSame('invalid_input', Pillion::call('calculator', ['expresion' => '1'])->errorCode);
@@ -80,7 +80,7 @@ final class FakeTest extends TestCase
         $empty->next();
     }
 
-    public function test_others_run_unless_stray_calls_are_prevented(): void
+    public function test_other_tools_run_unless_stray_calls_are_prevented(): void
     {
         Pillion::fake(['weather' => 'sunny']);
         self::assertEquals(2, Pillion::call('calculator', ['expression' => '1 + 1'])->result);
@@ -97,7 +97,7 @@ final class FakeTest extends TestCase
         Pillion::server('dice')->callTool('roll');
     }
 
-    public function test_no_method_of_a_server_reaches_it_when_stray_calls_are_prevented(): void
+    public function test_no_request_reaches_a_server_when_stray_calls_are_prevented(): void
     {
         $this->configure(['servers.dice.url' => FakeServer::url()]);
         $server = Pillion::server('dice');
@@ -121,7 +121,7 @@ final class FakeTest extends TestCase
         self::assertSame(6, $server->onNotification(fn () => null)->callTool('roll')->result);
     }
 
-    public function test_every_way_to_a_tool_meets_the_fake(): void
+    public function test_every_way_to_call_a_tool_uses_the_fake(): void
     {
         $this->configure(['servers.dice.url' => FakeServer::url()]);
         $before = Pillion::executor();
@@ -161,7 +161,7 @@ final class FakeTest extends TestCase
         self::assertCount($count + 3, Pillion::recorded());
     }
 
-    public function test_a_call_that_passes_the_fakes_is_seen_when_it_runs(): void
+    public function test_a_call_that_is_not_faked_is_recorded_when_it_runs(): void
     {
         $this->configure(['servers.dice.url' => FakeServer::url()]);
         Pillion::fake(['weather' => 'sunny']);

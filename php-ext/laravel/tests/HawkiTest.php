@@ -8,7 +8,7 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
-/** HAWKI's shape: its provider, its sample tool and its model lists, as they are written there. */
+/** HAWKI's provider, sample tool and model lists, unchanged. */
 final class HawkiTest extends TestCase
 {
     private const EXAMPLE = __DIR__ . '/../../../php-examples/hawki';
@@ -36,7 +36,7 @@ final class HawkiTest extends TestCase
         parent::tearDown();
     }
 
-    public function test_j2_its_provider_registers_its_tools(): void
+    public function test_j2_hawkis_provider_registers_its_tools(): void
     {
         $names = array_keys($this->app->make(ToolRegistry::class)->getMCPTools());
         self::assertSame(['dmcp_roll_dice', 'my_mcp_tool'], $names);
@@ -45,7 +45,7 @@ final class HawkiTest extends TestCase
         self::assertTrue(Pillion::registry()->has('my_mcp_tool'), 'in the next request of the worker too');
     }
 
-    public function test_h2_its_model_lists_decide(): void
+    public function test_h2_hawkis_model_lists_decide(): void
     {
         self::assertSame(['calculator'], Pillion::forModel('meta-llama-3.1-8b-instruct')->names());
         self::assertSame(
@@ -54,7 +54,7 @@ final class HawkiTest extends TestCase
         );
     }
 
-    public function test_g2_its_words_on_approval_count(): void
+    public function test_g2_hawkis_approval_settings_apply(): void
     {
         $tools = Pillion::forModel('meta-llama-3.3-70b-instruct');
         self::assertSame(15, $tools->call('dmcp_roll_dice', ['dice' => '1d20'])->result['total']);

@@ -14,14 +14,14 @@ use Pillion\ToolResult;
 
 final class LimitsTest extends TestCase
 {
-    /** Another request of the same application. */
+    /** Starts another request of the same application. */
     private function nextRequest(): void
     {
         $this->app->forgetScopedInstances();
         Pillion::clearResolvedInstances();
     }
 
-    public function test_rate_limits_hold_from_one_request_to_the_next_and_for_each_user(): void
+    public function test_rate_limits_hold_across_requests_for_each_user(): void
     {
         $this->configure(['limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 2]]]]);
         foreach ([true, true, false] as $allowed) {
@@ -37,7 +37,7 @@ final class LimitsTest extends TestCase
         self::assertTrue(Pillion::forUser('alice')->call('get_time')->success);
     }
 
-    public function test_a_refused_call_does_not_touch_the_others(): void
+    public function test_a_rejected_call_does_not_affect_other_calls(): void
     {
         $this->configure(['limits.rate_limits' => ['every_tool' => ['per_hour' => 1]]]);
         $calls = [['id' => 'a', 'name' => 'get_time'], ['id' => 'b', 'name' => 'get_time'], ['id' => 'c', 'name' => 'roll_dice', 'arguments' => ['notation' => '1d6']]];
@@ -46,7 +46,7 @@ final class LimitsTest extends TestCase
         self::assertSame(['a', 'b', 'c'], array_column($results, 'toolCallId'));
     }
 
-    public function test_a_cooldown_holds_from_one_request_to_the_next(): void
+    public function test_a_cooldown_holds_across_requests(): void
     {
         $this->app->make(ToolRegistry::class)->register(
             new ToolDefinition('mail', 'Sends mail', cooldownSeconds: 10),
@@ -57,7 +57,7 @@ final class LimitsTest extends TestCase
         self::assertSame('rate_limited', Pillion::call('mail')->errorCode);
     }
 
-    public function test_an_alias_is_no_way_around_the_limits_of_a_tool(): void
+    public function test_an_alias_does_not_bypass_the_limits_of_a_tool(): void
     {
         $this->configure([
             'limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]],
@@ -78,7 +78,7 @@ final class LimitsTest extends TestCase
         self::assertSame('invalid_input', Pillion::call('calculator', ['expression' => 7])->errorCode);
     }
 
-    public function test_a_call_that_waits_counts_once_it_is_approved(): void
+    public function test_a_pending_call_counts_once_it_is_approved(): void
     {
         $runs = 0;
         $this->app->make(ToolRegistry::class)->register(
@@ -95,10 +95,10 @@ final class LimitsTest extends TestCase
         self::assertSame('rate_limited', Pillion::call('wipe')->errorCode);
         self::assertSame('rate_limited', Pillion::executor()->execute(new ToolCall('c', 'wipe', []), ['approved' => [$id]])->errorCode);
         $this->travel(61)->seconds();
-        self::assertSame('wiped 2', Pillion::call('wipe')->result, 'the approval was kept');
+        self::assertSame('wiped 2', Pillion::call('wipe')->result, 'the approval is unused');
     }
 
-    public function test_a_rule_for_an_alias_asks_before_it_counts(): void
+    public function test_a_rule_for_an_alias_requires_approval_before_the_call_counts(): void
     {
         $this->configure([
             'limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]],
@@ -113,7 +113,7 @@ final class LimitsTest extends TestCase
         self::assertSame('rate_limited', Pillion::call('clock')->errorCode);
     }
 
-    public function test_what_an_approver_approves_counts(): void
+    public function test_calls_approved_by_an_approver_count(): void
     {
         $this->configure([
             'limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]],
@@ -129,7 +129,7 @@ final class LimitsTest extends TestCase
         self::assertSame('rate_limited', $executor->execute($call)->errorCode);
     }
 
-    public function test_an_approval_holds_for_one_of_two_calls_that_are_the_same(): void
+    public function test_an_approval_is_valid_for_one_of_two_equal_calls(): void
     {
         $this->configure(['approvals.tools' => ['get_time' => 'always-ask']]);
         $id = Pillion::call('get_time')->metadata['approval_id'];
@@ -141,7 +141,7 @@ final class LimitsTest extends TestCase
         self::assertTrue(Pillion::approvals()->find($id)->isPending(), 'the other one waits');
     }
 
-    public function test_the_application_has_a_word_before_the_limits(): void
+    public function test_the_application_runs_before_the_limits(): void
     {
         $this->configure(['limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]]]);
         $executor = Pillion::executor(['before' => fn (ToolCall $call, $definition, array $context): ?ToolResult
@@ -155,10 +155,10 @@ final class LimitsTest extends TestCase
         self::assertSame('rate_limited', $executor->execute($call, ['user' => 'bob'])->errorCode);
     }
 
-    public function test_the_count_after_ones_own_decides(): void
+    public function test_concurrent_calls_do_not_exceed_the_limit(): void
     {
         $this->configure(['limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]]]);
-        // Another worker counts between the look and the hit.
+        // Another worker counts between the check and the hit.
         $limiter = new class ($this->app->make('cache')->store()) extends RateLimiter {
             public function tooManyAttempts($key, $maxAttempts): bool
             {
@@ -170,7 +170,7 @@ final class LimitsTest extends TestCase
         self::assertSame('rate_limited', Pillion::call('get_time')->errorCode);
     }
 
-    public function test_time_limits_of_the_configuration(): void
+    public function test_timeouts_are_configurable(): void
     {
         $this->configure(['limits.tool_timeouts' => ['nap' => 0.05]]);
         $this->app->make(ToolRegistry::class)->register(new ToolDefinition('nap', 'Sleeps'), function (): string {
@@ -180,7 +180,7 @@ final class LimitsTest extends TestCase
         self::assertSame('timeout', Pillion::call('nap')->errorCode);
     }
 
-    public function test_who_calls_is_who_is_logged_in_unless_the_application_says_otherwise(): void
+    public function test_the_user_is_the_logged_in_user_by_default(): void
     {
         $this->configure(['limits.rate_limits' => ['every_tool' => ['per_minute' => 1]]]);
         $user = new class extends \Illuminate\Foundation\Auth\User {

@@ -12,7 +12,7 @@ final class ModelToolsTest extends TestCase
     protected function files(): array
     {
         return [
-            // HAWKI's way to say what its models can do.
+            // HAWKI's format for the capabilities of its models.
             'config/model_lists/gwdg_models.php' => <<<'PHP'
                 <?php
                 return [
@@ -40,14 +40,14 @@ final class ModelToolsTest extends TestCase
         self::assertCount(4, Pillion::forModel('with.dots'));
     }
 
-    public function test_d6_tools_of_services_are_there_where_the_configuration_has_them(): void
+    public function test_d6_tools_of_services_are_registered_if_configured(): void
     {
         $model = ['function_calling' => true, 'enabled_tools' => ['calculator', 'get_weather']];
         $this->configure(['tools.services' => ['get_weather' => []]]);
         self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
     }
 
-    public function test_d6_a_service_that_cannot_be_created_is_skipped(): void
+    public function test_d6_an_invalid_service_is_skipped(): void
     {
         $model = ['function_calling' => true, 'enabled_tools' => ['calculator', 'get_weather', 'web_search']];
         $services = ['web_search' => ['provider' => 'brave', 'api_key_env' => 'NO_SUCH_KEY'], 'get_weather' => [], 'forecast' => []];
@@ -58,7 +58,7 @@ final class ModelToolsTest extends TestCase
         self::assertSame(['pillion.tools.services.web_search', 'pillion.tools.services.forecast'], array_keys(Pillion::skipped()));
     }
 
-    public function test_h2_a_model_in_no_list_sees_and_calls_nothing_unless_the_configuration_says_so(): void
+    public function test_h2_an_unlisted_model_sees_and_calls_nothing_by_default(): void
     {
         $call = ['id' => 'a', 'name' => 'calculator', 'arguments' => ['expression' => '6 * 7']];
         $unknown = fn () => Pillion::forModel('not in any list');
@@ -72,7 +72,7 @@ final class ModelToolsTest extends TestCase
         $this->configure(['default_model' => ['function_calling' => true]]);
         self::assertSame(['calculator', 'get_time', 'roll_dice'], $unknown()->names());
 
-        // A published configuration may be without it.
+        // An older published configuration may lack this key.
         $this->configure(['default_model' => []]);
         self::assertSame([], $unknown()->names());
     }
@@ -94,7 +94,7 @@ final class ModelToolsTest extends TestCase
         Pillion::forModel(['tools' => ['function_calling' => 'yes, please']])->names();
     }
 
-    public function test_h1_the_tools_are_written_for_the_models_provider(): void
+    public function test_h1_the_tools_have_the_format_of_the_models_provider(): void
     {
         $model = ['function_calling' => true, 'enabled_tools' => ['calculator']];
         self::assertSame('calculator', Pillion::forModel($model)->format()[0]['function']['name']);
@@ -103,7 +103,7 @@ final class ModelToolsTest extends TestCase
         self::assertArrayHasKey('input_schema', Pillion::forModel('other-provider')->format()[0]);
     }
 
-    public function test_a_model_cannot_call_what_it_does_not_see(): void
+    public function test_a_model_cannot_call_hidden_tools(): void
     {
         $tools = Pillion::forModel('meta-llama-3.1-8b-instruct');
         $results = $tools->execute([

@@ -21,9 +21,9 @@ use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 
 /**
- * Many requests in one process, as Octane serves them (`Worker::handle()`, `CurrentApplication::set()`
- * and the listeners of its configuration, which are imitated here: it cannot be installed beside
- * Laravel 8 of Debian).
+ * Many requests in one process, like in Octane (`Worker::handle()`, `CurrentApplication::set()`
+ * and the listeners of its configuration, which are imitated here: Octane cannot be installed with
+ * Debian's Laravel 8).
  */
 final class OctaneTest extends TestCase
 {
@@ -59,7 +59,7 @@ final class OctaneTest extends TestCase
             $response = $kernel->handle($request);
             self::assertSame('done', $response->getContent());
             $kernel->terminate($request, $response);
-            // OperationTerminated.
+            // The listeners of OperationTerminated.
             $this->app->forgetScopedInstances();
         } finally {
             $sandbox->flush();
@@ -91,7 +91,7 @@ final class OctaneTest extends TestCase
         parent::tearDown();
     }
 
-    public function test_what_a_provider_sets_up_in_boot_is_there_in_each_request(): void
+    public function test_settings_of_a_providers_boot_apply_to_each_request(): void
     {
         $this->app->register(BootedProvider::class);
         foreach (['alice', 'bob', null] as $user) {
@@ -105,9 +105,9 @@ final class OctaneTest extends TestCase
         }
     }
 
-    public function test_nothing_of_a_request_is_left_for_the_next(): void
+    public function test_no_state_of_a_request_is_visible_to_the_next(): void
     {
-        // A provider has asked for all of it before the first request came.
+        // A service provider has resolved all services before the first request.
         $this->app->make(ToolRegistry::class)->register(new ToolDefinition('at_boot', 'A test'), fn () => 'here');
         Pillion::call('at_boot');
         Pillion::registry();
@@ -132,13 +132,13 @@ final class OctaneTest extends TestCase
         self::assertNotSame($first[3], $second[3]);
     }
 
-    public function test_tools_and_manager_are_those_of_the_container_of_the_request(): void
+    public function test_tools_and_manager_belong_to_the_container_of_the_request(): void
     {
         $this->app->make(ToolRegistry::class)->register(
             new ToolDefinition('whose', 'A test'),
             fn () => Container::getInstance()->make('request')->path() . ' ' . spl_object_id(Container::getInstance()),
         );
-        // One who keeps the manager keeps nothing of a request.
+        // A reference to the manager retains no state of a request.
         $storedManager = $this->app->make(PillionManager::class);
         foreach ([1, 2] as $ignored) {
             [$id, $called, $of, $user] = $this->request(fn (Application $app) => [
@@ -151,7 +151,7 @@ final class OctaneTest extends TestCase
         }
     }
 
-    public function test_the_servers_hear_goodbye_at_the_end_of_each_request(): void
+    public function test_sessions_end_with_each_request(): void
     {
         $this->needsTheExtension();
         $this->configure(['disconnect_on_terminate' => true]);

@@ -65,7 +65,7 @@ final class PackageTest extends TestCase
         self::assertCount(1, (array) glob($this->folder->path . '/database/migrations/*_create_pillion_approvals_table.php'));
     }
 
-    public function test_a_request_of_a_long_lived_worker_gets_a_manager_of_its_own(): void
+    public function test_each_request_of_a_long_lived_worker_gets_its_own_manager(): void
     {
         $first = $this->app->make(PillionManager::class);
         self::assertSame($first, $this->app->make(PillionManager::class));
@@ -74,7 +74,7 @@ final class PackageTest extends TestCase
             fn () => 'here',
         );
 
-        // What Octane and the queue do between requests and jobs.
+        // The resets of Octane and of the queue between requests and jobs.
         $this->app->forgetScopedInstances();
         \Illuminate\Support\Facades\Facade::clearResolvedInstances();
 
@@ -82,7 +82,7 @@ final class PackageTest extends TestCase
         self::assertSame('here', Pillion::call('at_boot')->result);
     }
 
-    public function test_the_log_channel_is_there_unless_the_application_has_one(): void
+    public function test_the_log_channel_is_defined_unless_the_application_defines_it(): void
     {
         self::assertSame(storage_path('logs/pillion.log'), config('logging.channels.pillion.path'));
         $this->configure(['log.channel' => 'pillion', 'servers' => ['gone' => ['url' => 'http://127.0.0.1:9/mcp']]]);
@@ -91,7 +91,7 @@ final class PackageTest extends TestCase
         self::assertStringContainsString('Skipped an MCP server that failed {"server":"gone"', $log);
     }
 
-    public function test_a_worker_that_lives_long_does_not_grow(): void
+    public function test_a_long_lived_worker_does_not_grow(): void
     {
         $this->configure([
             'servers' => ['dice' => ['url' => FakeServer::url()]],
@@ -117,7 +117,7 @@ final class PackageTest extends TestCase
         self::assertLessThan($before + 100_000, $run(100));
     }
 
-    public function test_about_says_what_it_runs_on(): void
+    public function test_about_shows_the_runtime(): void
     {
         $this->configure(['servers' => ['dice' => ['url' => 'https://app:s3cret@x.example/']], 'approvals.driver' => 'database']);
         $lines = $this->app->make(AboutSection::class)->lines();
@@ -151,7 +151,7 @@ final class PackageTest extends TestCase
     }
 
     /** @dataProvider wrongValues */
-    public function test_what_is_wrong_in_the_configuration_is_named(string $key, mixed $value, string $message): void
+    public function test_errors_in_the_configuration_are_named(string $key, mixed $value, string $message): void
     {
         $this->configure([$key => $value]);
         $this->expectExceptionMessage($message);

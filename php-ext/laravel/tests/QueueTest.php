@@ -13,7 +13,7 @@ use Pillion\Laravel\Tests\Fixtures\NoteIt;
 use Pillion\Laravel\Tests\Support\Laravel;
 use Pillion\Tests\Support\FakeServer;
 
-/** Jobs that a worker in another process runs, as Horizon's workers do: `artisan queue:work`. */
+/** Jobs that a worker in another process runs, like Horizon's workers: `artisan queue:work`. */
 final class QueueTest extends TestCase
 {
     /** @return array<string, string> */
@@ -24,7 +24,7 @@ final class QueueTest extends TestCase
             'driver' => 'database',
         ]];
         if (extension_loaded('pillion')) {
-            // The sidecar has credentials of its own.
+            // The sidecar has its own credentials.
             $pillion['servers']['dice']['token'] = 's3cret';
         }
         return [
@@ -37,7 +37,7 @@ final class QueueTest extends TestCase
         ];
     }
 
-    public function test_a_queued_job_runs_for_the_user_who_sent_it(): void
+    public function test_a_queue_worker_continues_for_the_user_of_the_job(): void
     {
         Schema::create('jobs', function ($table): void {
             $table->bigIncrements('id');

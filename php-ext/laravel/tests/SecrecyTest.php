@@ -15,7 +15,7 @@ use Pillion\Laravel\Tools\ApplicationTools;
 use Pillion\Tests\Support\FakeServer;
 use Throwable;
 
-/** No dump, log, queue or exception has a configured credential in it. */
+/** No dump, log, queue or exception contains a configured credential. */
 final class SecrecyTest extends TestCase
 {
     private const SECRET = 's3cret';
@@ -23,7 +23,7 @@ final class SecrecyTest extends TestCase
     protected function setUp(): void
     {
         parent::setUp();
-        // Whatever leads to the application leads to this.
+        // Every reference to the application leads to these objects.
         config(['services.other.key' => self::SECRET]);
         $this->configure(['approvals.tools' => ['get_time' => 'always-ask'], 'servers' => [
             'dice' => ['url' => FakeServer::url(), 'timeout' => 5, 'token' => self::SECRET],
@@ -36,7 +36,7 @@ final class SecrecyTest extends TestCase
             'own' => ['class' => OwnServerTool::class, 'server_url' => 'https://mcp.example.org/', 'api_key' => self::SECRET],
         ]]);
         if (!extension_loaded('pillion')) {
-            // The library asks a sidecar for its tools, and takes no token.
+            // The library gets its tools from a sidecar, and accepts no token.
             $this->configure(['servers.dice.register' => false]);
         }
         $this->configure(['models' => ['demo' => [
@@ -45,7 +45,7 @@ final class SecrecyTest extends TestCase
             'headers' => ['x-key' => self::SECRET],
             'function_calling' => true,
         ]]]);
-        // As a provider does in boot(): closures that know the application.
+        // Like a provider's boot(): closures with a reference to the application.
         $app = $this->app;
         Pillion::resolveUserUsing(fn () => $app->bound('nobody') ? 'x' : 'alice');
         Pillion::resolveTenantUsing(fn () => $app->bound('nobody') ? 'x' : null);
@@ -102,7 +102,7 @@ final class SecrecyTest extends TestCase
         self::assertShowsNoSecret(Pillion::approvals(), 'approvals');
     }
 
-    public function test_what_cannot_be_queued_says_so(): void
+    public function test_objects_that_cannot_be_queued_throw(): void
     {
         $things = [
             'ServerConfig' => $this->app->make(ServerDirectory::class)->get('dice'),
@@ -120,7 +120,7 @@ final class SecrecyTest extends TestCase
         }
     }
 
-    public function test_the_manager_of_a_job_is_that_of_who_sent_it(): void
+    public function test_the_manager_of_a_job_belongs_to_its_user(): void
     {
         $text = serialize(Pillion::getFacadeRoot());
         self::assertStringNotContainsString(self::SECRET, $text);
@@ -133,7 +133,7 @@ final class SecrecyTest extends TestCase
         self::assertNull($nobody->server('dice')->user);
     }
 
-    public function test_the_trace_on_the_way_to_a_model_shows_no_credential(): void
+    public function test_the_trace_of_a_failed_model_request_shows_no_credential(): void
     {
         $ignored = ini_set('zend.exception_ignore_args', '0');
         $this->configure(['tools.aliases' => ['clock' => ['get_time']], 'chat.in' => 'nowhere']);
@@ -168,7 +168,7 @@ final class SecrecyTest extends TestCase
     }
 
     /**
-     * What Ignition shows of an exception: the arguments on the way to it.
+     * What Ignition shows of an exception: the arguments in the stack trace.
      *
      * @dataProvider badEntries
      */
@@ -181,7 +181,7 @@ final class SecrecyTest extends TestCase
             self::assertFalse(extension_loaded('pillion'), 'It was taken');
         } catch (Throwable $e) {
             self::assertStringNotContainsString(self::SECRET, $e->getMessage());
-            // Frames of this test class hold what the test itself knows.
+            // Frames of this test class contain the test's own values.
             $frames = array_filter($e->getTrace(), fn (array $frame) => str_starts_with($frame['class'] ?? '', 'Pillion\\')
                 && !str_starts_with($frame['class'], 'Pillion\\Laravel\\Tests'));
             self::assertNotSame([], $frames);

@@ -23,7 +23,7 @@ final class ServerTest extends TestCase
         parent::setUp();
         $this->configure(['log.channel' => false, 'servers' => [
             'dice' => ['url' => FakeServer::url(), 'timeout' => 5]
-                // The sidecar has credentials of its own.
+                // The sidecar has its own credentials.
                 + (extension_loaded('pillion') ? ['token' => 's3cret'] : []),
         ]]);
     }
@@ -62,7 +62,7 @@ final class ServerTest extends TestCase
         ];
     }
 
-    public function test_n2_an_entry_with_a_class_is_its_tool(): void
+    public function test_n2_an_entry_with_a_class_offers_the_tool_of_the_class(): void
     {
         $entry = ['class' => OwnServerTool::class] + self::entry('always');
         $this->configure(['servers' => ['mine' => $entry]]);
@@ -73,7 +73,7 @@ final class ServerTest extends TestCase
         self::assertTrue(Pillion::forUser('x')->call('own')->success, 'the application has the last word');
     }
 
-    public function test_n2_an_entry_without_a_class_offers_what_the_server_lists(): void
+    public function test_n2_an_entry_without_a_class_offers_the_tools_of_the_server(): void
     {
         $this->configure(['servers' => ['dice' => self::entry('prompt'), 'free' => ['server_label' => 'free'] + self::entry('never')]]);
         $config = Pillion::registry()->getMCPTools()['dice_roll']->getMCPServerConfig();
@@ -82,7 +82,7 @@ final class ServerTest extends TestCase
         self::assertSame(15, Pillion::call('free_roll', ['dice' => '1d20'])->result['total']);
     }
 
-    public function test_a_queued_job_gets_it_by_name(): void
+    public function test_a_queued_job_gets_a_server_by_name(): void
     {
         $server = Pillion::forUser('alice')->forTenant('acme')->server('dice');
         $text = serialize(new RollDice($server));
@@ -102,7 +102,7 @@ final class ServerTest extends TestCase
         Pillion::assertToolCalled('roll', ['dice' => '1d20']);
     }
 
-    public function test_each_user_has_a_token_of_their_own(): void
+    public function test_each_user_has_their_own_token(): void
     {
         $this->needsTheExtension();
         Pillion::authenticateUsing('dice', fn (?string $user) => $user === null ? null : "token-of-$user");
@@ -112,7 +112,7 @@ final class ServerTest extends TestCase
         self::assertNull($seen(Pillion::server('dice')), 'not that of the configuration');
     }
 
-    public function test_no_credential_of_the_entry_goes_out_beside_a_users_token(): void
+    public function test_credentials_of_the_entry_are_not_sent_with_a_users_token(): void
     {
         $entry = [
             'url' => 'https://app:s3cret@mcp.example.org/sse?a=b@c',
@@ -151,7 +151,7 @@ final class ServerTest extends TestCase
         self::assertNull($seen());
     }
 
-    public function test_commands_and_tool_classes_take_no_token_of_a_user(): void
+    public function test_commands_and_tool_classes_accept_no_token_of_a_user(): void
     {
         Pillion::authenticateUsing('later', fn () => 'x');
         $this->configure(['servers' => ['later' => ['command' => 'true'], 'class' => ['class' => self::class]]]);
@@ -167,7 +167,7 @@ final class ServerTest extends TestCase
         Pillion::server('later')->listTools();
     }
 
-    public function test_the_token_is_that_of_the_user_of_the_moment(): void
+    public function test_the_token_belongs_to_the_current_user(): void
     {
         $this->needsTheExtension();
         $this->configure(['servers.dice.url' => str_replace('/sse', '/everything', FakeServer::url())]);
@@ -197,7 +197,7 @@ final class ServerTest extends TestCase
         self::assertSame('Bearer token-of-dave', $of($tools->call('dice_connection', context: ['user' => 'dave'])));
     }
 
-    public function test_the_cache_of_users_is_bounded(): void
+    public function test_the_number_of_clients_of_users_is_limited(): void
     {
         $recent = new BoundedCache(2);
         $made = 0;
@@ -211,7 +211,7 @@ final class ServerTest extends TestCase
         self::assertNotSame((new Identity(null, null))->key(), (new Identity('', null))->key());
     }
 
-    public function test_an_unreachable_server_is_skipped_until_retry_after(): void
+    public function test_an_unreachable_server_is_skipped_for_a_while(): void
     {
         $this->configure(['servers.gone' => ['url' => 'http://127.0.0.1:9/mcp']]);
         self::assertTrue(Pillion::registry()->has('dice_roll'));
@@ -219,7 +219,7 @@ final class ServerTest extends TestCase
 
         $this->configure(['servers.gone.url' => FakeServer::url()]);
         $later = Pillion::forUser('somebody');
-        self::assertFalse($later->registry()->has('gone_roll'), 'it is not asked again at once');
+        self::assertFalse($later->registry()->has('gone_roll'), 'the server is not retried at once');
         $this->travel(31)->seconds();
         self::assertTrue(Pillion::forUser('somebody')->registry()->has('gone_roll'));
     }
@@ -238,7 +238,7 @@ final class ServerTest extends TestCase
     }
 
     /** @dataProvider badEntries */
-    public function test_a_bad_entry_is_refused(mixed $entry, string $message): void
+    public function test_a_bad_entry_is_rejected(mixed $entry, string $message): void
     {
         $this->configure(['servers' => ['bad' => $entry]]);
         $this->expectException(InvalidInputException::class);

@@ -23,7 +23,7 @@ final class SidecarTest extends TestCase
         $this->configure(['sidecar.socket' => Sidecar::socket()]);
     }
 
-    public function test_it_is_spoken_to_at_the_configured_socket(): void
+    public function test_the_configured_socket_is_used(): void
     {
         self::assertSame(Sidecar::socket(), Pillion::sidecar()->getSocketPath());
         self::assertTrue(Pillion::sidecar()->isAvailable());
@@ -47,7 +47,7 @@ final class SidecarTest extends TestCase
     {
         $server = ['url' => FakeServer::url(), 'prefix' => 'dice_'];
         return ['those that it offers' => [['sidecar.register' => true]]]
-            // With the library it is the sidecar that speaks to servers.
+            // With the library, the sidecar connects to servers.
             + (extension_loaded('pillion') ? [] : ['those of a server' => [['servers' => ['dice' => $server]]]]);
     }
 
@@ -56,7 +56,7 @@ final class SidecarTest extends TestCase
      *
      * @dataProvider offers
      */
-    public function test_g3_what_it_asks_about_is_decided_here(array $configured): void
+    public function test_g3_approvals_of_the_sidecar_are_decided_in_the_application(array $configured): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
         $before = getenv('PILLION_SOCKET');
@@ -66,7 +66,7 @@ final class SidecarTest extends TestCase
             $alice = Pillion::forUser('alice');
             $roll = fn () => $alice->call('dice_roll', ['dice' => '2d6']);
             self::assertSame('approval_required', $roll()->errorCode);
-            self::assertSame('approval_required', $roll()->errorCode, 'nobody has decided');
+            self::assertSame('approval_required', $roll()->errorCode, 'the approval is undecided');
             $pending = Pillion::approvals()->pendingFor('alice');
             self::assertSame([['dice_roll', ['dice' => '2d6']]], array_map(fn ($one) => [$one->tool, $one->arguments], $pending));
 
@@ -85,7 +85,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function test_g3_the_application_and_the_sidecar_may_both_ask(): void
+    public function test_g3_the_application_and_the_sidecar_may_both_require_approval(): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
         try {
@@ -93,7 +93,7 @@ final class SidecarTest extends TestCase
                 'sidecar.socket' => $process->socket,
                 'sidecar.register' => true,
                 'approvals.tools' => ['dice_roll' => 'always-ask'],
-                // Each call of ours counts once, however often the sidecar is asked.
+                // Each call of the application counts once, however many requests the sidecar receives.
                 'limits.rate_limits' => ['tools' => ['dice_roll' => ['per_minute' => 2]]],
             ]);
             $codes = $decided = [];
@@ -143,7 +143,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function test_the_application_works_without_a_sidecar(): void
+    public function test_without_a_sidecar_the_application_works(): void
     {
         $this->configure(['sidecar.register' => true, 'sidecar.socket' => '/nowhere/pillion.sock']);
         self::assertTrue(Pillion::registry()->has('calculator'));

@@ -10,7 +10,7 @@ use Illuminate\Support\Facades\Artisan;
 use Pillion\Laravel\Tests\Support\Folder;
 use Pillion\Laravel\Tests\Support\Laravel;
 
-/** A Laravel application that has the package as Composer would leave it: nothing names its provider. */
+/** A Laravel application with the package as Composer installs it: package discovery finds the provider. */
 abstract class TestCase extends LaravelTestCase
 {
     protected Folder $folder;
@@ -39,7 +39,7 @@ abstract class TestCase extends LaravelTestCase
     protected function tearDown(): void
     {
         parent::tearDown();
-        // Those of Laravel, which PHPUnit from 11 on holds against the test.
+        // Restores Laravel's handlers, which PHPUnit reports as a risk since version 11.
         restore_error_handler();
         restore_exception_handler();
         $this->folder->remove();
@@ -59,7 +59,7 @@ abstract class TestCase extends LaravelTestCase
         }
     }
 
-    /** For tests of credentials and sessions: those of a sidecar are its own. */
+    /** For tests of credentials and sessions, which a sidecar has separately. */
     protected function needsTheExtension(): void
     {
         if (!extension_loaded('pillion')) {

@@ -13,7 +13,7 @@ use Pillion\Laravel\Work\CallScope;
 use Pillion\Tests\Support\FakeSidecar;
 use Pillion\ToolCall;
 
-/** `artisan pillion:work` in a process of its own, with a sidecar that the test is itself. */
+/** `artisan pillion:work` in a separate process; the test is the sidecar. */
 final class WorkTest extends TestCase
 {
     /** @var list<resource> */
@@ -57,7 +57,7 @@ final class WorkTest extends TestCase
         self::assertTrue($tools['labelled']['requiresConfirmation'], 'its entry says so');
     }
 
-    public function test_a_call_leaves_nothing_behind_for_the_next(): void
+    public function test_no_state_of_a_call_is_visible_to_the_next(): void
     {
         [$sidecar] = $this->work();
         $expected = ['calls' => 1, 'notes' => 0, 'user' => null, 'level' => 1];
@@ -69,14 +69,14 @@ final class WorkTest extends TestCase
     {
         [$sidecar, $process, $pipes] = $this->work('--name=shop', '--max-calls=3');
         $sidecar->sendCall(1, 'whoami', [], ['user' => 'alice']);
-        self::assertSame('alice', $sidecar->hear()['result']['structuredContent']['user']);
+        self::assertSame('alice', $sidecar->receive()['result']['structuredContent']['user']);
         $failed = $sidecar->call('broken');
         self::assertSame([true, 'internal_error', 'This is broken'], [$failed['isError'], $failed['errorCode'], $failed['content'][0]['text']]);
         $sidecar->sendCall(3, 'whoami');
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $sidecar->hear();
-        $sidecar->hear();
-        $sidecar->hangUp();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $sidecar->receive();
+        $sidecar->receive();
+        $sidecar->disconnect();
         $printed = (string) stream_get_contents($pipes[1]);
         self::assertSame(0, proc_close($process), $printed);
         self::assertMatchesRegularExpression("/^\\[.*\\] Worker 'shop' offers .*whoami/m", $printed);
@@ -86,32 +86,32 @@ final class WorkTest extends TestCase
         self::assertStringContainsString('DomainException', (string) file_get_contents("{$this->folder->path}/storage/logs/laravel.log"));
     }
 
-    public function test_limits_and_events_are_those_of_the_application(): void
+    public function test_limits_and_events_of_the_application_apply(): void
     {
         [$sidecar, $process, $pipes] = $this->work();
         self::assertSame('once', $sidecar->call('limited')['content'][0]['text']);
         self::assertSame('rate_limited', $sidecar->call('limited')['errorCode']);
         proc_terminate($process, SIGTERM);
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $sidecar->hangUp();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $sidecar->disconnect();
         $printed = (string) stream_get_contents($pipes[1]);
         self::assertSame(0, proc_close($process), $printed);
-        self::assertStringContainsString('heard of limited', $printed);
+        self::assertStringContainsString('finished limited', $printed);
     }
 
-    public function test_another_claimed_user_is_no_way_around_a_limit(): void
+    public function test_claiming_another_user_does_not_bypass_a_limit(): void
     {
         [$sidecar] = $this->work();
         $of = static fn (string $user): array => ['claimedUser' => $user, 'principal' => 'token:ci'];
         $sidecar->sendCall(1, 'limited', [], $of('alice'));
-        self::assertArrayNotHasKey('isError', $sidecar->hear()['result']);
+        self::assertArrayNotHasKey('isError', $sidecar->receive()['result']);
         $sidecar->sendCall(2, 'limited', [], $of('bob'));
-        self::assertSame('rate_limited', $sidecar->hear()['result']['errorCode']);
+        self::assertSame('rate_limited', $sidecar->receive()['result']['errorCode']);
         $sidecar->sendCall(3, 'limited', [], ['user' => 'alice', 'principal' => 'uid:33']);
-        self::assertArrayNotHasKey('isError', $sidecar->hear()['result']);
+        self::assertArrayNotHasKey('isError', $sidecar->receive()['result']);
     }
 
-    public function test_who_calls_the_sidecar_calls_the_application(): void
+    public function test_calls_to_the_sidecar_run_in_the_application(): void
     {
         if (getenv('PILLION') === false) {
             self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
@@ -128,7 +128,7 @@ final class WorkTest extends TestCase
         self::assertSame(0, proc_close($process));
     }
 
-    public function test_a_connection_that_was_lost_in_a_transaction_is_made_anew(): void
+    public function test_a_connection_lost_in_a_transaction_is_reopened(): void
     {
         $lost = DB::connection();
         $lost->setPdo(new class ('sqlite::memory:') extends \PDO {
@@ -147,10 +147,10 @@ final class WorkTest extends TestCase
     {
         [$sidecar, $process] = $this->work('--memory=1');
         $sidecar->sendCall(1, 'whoami');
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $sidecar->hear();
-        $sidecar->hear();
-        $sidecar->hangUp();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $sidecar->receive();
+        $sidecar->receive();
+        $sidecar->disconnect();
         self::assertSame(12, proc_close($process));
 
         $sidecar = new FakeSidecar();

@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// Debian's Laravel (php-laravel-framework), the package itself, and the library, of which the worker is
-// used with the extension too.
+// Debian's Laravel (php-laravel-framework), the package, and the library, whose worker is used with the
+// extension, too.
 
 require_once '/usr/share/php/Illuminate/autoload.php';
 require_once __DIR__ . '/../../library/autoload.php';

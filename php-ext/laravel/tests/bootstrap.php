@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Composer's autoloader where there is one; otherwise one of our own.
+// Composer's autoloader if installed; otherwise the tests' autoloader.
 
 $installed = __DIR__ . '/../vendor/autoload.php';
 if (is_file($installed)) {
@@ -11,12 +11,12 @@ if (is_file($installed)) {
     require __DIR__ . '/autoload.php';
 }
 
-// What the extension's own tests start too.
+// Starts the same servers as the extension's tests.
 foreach (['FakeLlm', 'FakeServer', 'FakeSidecar', 'ServerScript', 'SidecarProcess'] as $class) {
     require __DIR__ . "/../../tests/php/Support/$class.php";
 }
 
-// The library hands to a sidecar what the extension does itself.
+// The library delegates to a sidecar what the extension does itself.
 if (!extension_loaded('pillion') && getenv('PILLION') !== false) {
     putenv('PILLION_SOCKET=' . Pillion\Laravel\Tests\Support\Sidecar::socket());
 }

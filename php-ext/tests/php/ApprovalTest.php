@@ -38,7 +38,7 @@ final class ApprovalTest extends TestCase
         return (new ToolExecutor($this->registry, $options))->execute(new ToolCall('c1', $name, $arguments), $context);
     }
 
-    public function testG1TrustedToolsRunAndOthersAsk(): void
+    public function testG1TrustedToolsRunAndOthersNeedApproval(): void
     {
         $options = ['approvals' => ['default' => 'trusted-only', 'trusted_tools' => ['roll']]];
         self::assertTrue($this->execute($options, 'roll')->success);
@@ -48,7 +48,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['roll'], $this->ran);
     }
 
-    public function testG1ARuleMayNameAToolByItsAliasAndTheStrictestCounts(): void
+    public function testG1ARuleMayUseAnAliasAndTheStrictestRuleWins(): void
     {
         $this->registry->alias('dice', 'roll');
         foreach ([['dice' => 'always-ask'], ['dice' => 'always-ask', 'roll' => 'auto']] as $tools) {
@@ -75,7 +75,7 @@ final class ApprovalTest extends TestCase
         self::assertSame('another', end($this->ran));
     }
 
-    public function testG2AToolThatRequiresConfirmationAsksWhateverThePolicy(): void
+    public function testG2RequiresConfirmationOverridesThePolicy(): void
     {
         foreach ([[], ['approvals' => ['default' => 'auto', 'tools' => ['delete' => 'never'], 'trusted_tools' => []]]] as $options) {
             self::assertSame('approval_required', $this->execute($options, 'delete')->errorCode);
@@ -90,7 +90,7 @@ final class ApprovalTest extends TestCase
      *
      * @param list<string> $asking
      */
-    public function testG2TheEntryOfAServerSaysWhichOfItsToolsAsk(mixed $said, array $asking, array $options = []): void
+    public function testG2TheEntryOfAServerSaysWhichToolsNeedApproval(mixed $said, array $asking, array $options = []): void
     {
         $registry = self::withServer($said);
         $asked = [];
@@ -129,7 +129,7 @@ final class ApprovalTest extends TestCase
         yield 'the executor says more of the server' => ['always', [], ['approvals' => ['servers' => ['fake' => 'auto']]]];
     }
 
-    public function testG2TheEntryCountsWhereverItsToolGoes(): void
+    public function testG2TheEntryAppliesToItsToolInEveryRegistry(): void
     {
         $registry = self::withServer(['always' => ['tool_names' => ['roll']]]);
         $tool = $registry->get('x_roll');
@@ -141,7 +141,7 @@ final class ApprovalTest extends TestCase
         self::assertSame('approval_required', $this->execute([], 'x_roll', ['dice' => '1d20'])->errorCode);
     }
 
-    public function testG2TheEntryOfAToolInPhpCounts(): void
+    public function testG2TheEntryOfAPhpToolApplies(): void
     {
         $names = fn (string $name): array => ['tool_names' => [$name]];
         foreach ([
@@ -150,7 +150,7 @@ final class ApprovalTest extends TestCase
             [null, null],
             [['always' => $names('dmcp_roll_dice')], 'approval_required'],
             [['never' => $names('dmcp_roll_dice')], null],
-            // The tool of the server that this one calls: it may be meant.
+            // The tool of the server that this tool calls.
             [['always' => $names('roll')], 'approval_required'],
         ] as [$said, $code]) {
             $registry = new ToolRegistry();
@@ -161,7 +161,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider unreadable */
-    public function testG2AnEntryThatCannotBeReadIsRefused(mixed $said): void
+    public function testG2AnInvalidEntryIsRejected(mixed $said): void
     {
         $entry = ['server_url' => FakeServer::url(), 'server_label' => 'fake', 'require_approval' => $said];
         foreach ([
@@ -215,7 +215,7 @@ final class ApprovalTest extends TestCase
         }
     }
 
-    public function testG3AnApprovalIsNotForWhatHasTakenTheToolsPlace(): void
+    public function testG3AnApprovalIsNotValidForAReplacementOfTheTool(): void
     {
         $handler = fn (): string => 'ran';
         $schema = ['type' => 'object', 'properties' => ['what' => ['type' => 'string']]];
@@ -260,7 +260,7 @@ final class ApprovalTest extends TestCase
         } catch (ApprovalRequiredException $e) {
             self::assertSame($json, $encode($e->arguments));
         }
-        // What was shown is what was asked for: the same call, with the same id.
+        // The shown call equals the approved call and has the same id.
         $later = $this->execute($options, 'echo', $asked->metadata['arguments'], ['approved' => [$asked->metadata['approval_id']]]);
         self::assertSame('did echo', $later->result);
         self::assertSame([], $this->execute($options, 'echo')->metadata['arguments']);
@@ -274,7 +274,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['n' => '18446744073709551615', 'f' => 1e300], $asked->metadata['arguments']);
     }
 
-    public function testG3ADenialIsReportedAndWins(): void
+    public function testG3ADenialIsReportedAndTakesPrecedence(): void
     {
         $options = ['approvals' => ['default' => 'always-ask'], 'approve' => fn () => true];
         $id = $this->execute(['approve' => null] + $options, 'roll')->metadata['approval_id'];
@@ -333,7 +333,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['roll', 'delete'], $this->ran);
     }
 
-    public function testTheTimeOfAPersonIsNotTheToolsTime(): void
+    public function testWaitingForAnApprovalDoesNotCountForTheTimeout(): void
     {
         $executor = new ToolExecutor($this->registry, [
             'timeout' => 1.0,

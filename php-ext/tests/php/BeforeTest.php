@@ -12,7 +12,7 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
-/** The option `before` of the executor. */
+/** The executor's option `before`. */
 final class BeforeTest extends TestCase
 {
     private ToolRegistry $registry;
@@ -42,7 +42,7 @@ final class BeforeTest extends TestCase
         return new ToolExecutor($this->registry, ['before' => $before] + $options);
     }
 
-    public function testItIsAskedForCallsThatAreAboutToRun(): void
+    public function testItIsCalledForCallsThatAreAboutToRun(): void
     {
         $asked = [];
         $executor = $this->executor(function (ToolCall $call, ToolDefinition $definition, array $context) use (&$asked): ?ToolResult {
@@ -78,7 +78,7 @@ final class BeforeTest extends TestCase
         }
     }
 
-    public function testAResultTakesThePlaceOfTheCall(): void
+    public function testAResultReplacesTheCall(): void
     {
         $executor = $this->executor(fn (ToolCall $call): ToolResult => match ($call->name) {
             'roll' => new ToolResult('?', '?', 'from elsewhere', data: ['n' => 6], metadata: ['source' => 'cache']),
@@ -101,7 +101,7 @@ final class BeforeTest extends TestCase
         self::assertSame([], $this->ran);
     }
 
-    public function testWhatEndsHereCountsTowardsNoLimit(): void
+    public function testReplacedCallsDoNotCountForLimits(): void
     {
         $answers = [new ToolResult('', '', 'kept'), new ToolResult('', '', 'kept'), null, null];
         $executor = $this->executor(
@@ -115,7 +115,7 @@ final class BeforeTest extends TestCase
         self::assertSame('rate_limited', $results[3]->errorCode);
     }
 
-    public function testACallableThatFailsLetsNothingRun(): void
+    public function testAFailingCallableRunsNoTool(): void
     {
         $results = [];
         foreach ([
@@ -153,7 +153,7 @@ final class BeforeTest extends TestCase
         self::assertSame(['approve', 'before 64', 'approve'], $order);
     }
 
-    public function testItMayUseTheExecutorItselfAndTakesNoTimeOfTheTool(): void
+    public function testItMayUseTheExecutorAndDoesNotCountForTheTimeout(): void
     {
         $executor = null;
         $executor = $this->executor(function (ToolCall $call) use (&$executor): ?ToolResult {
@@ -173,7 +173,7 @@ final class BeforeTest extends TestCase
     }
 
     /** @dataProvider callables */
-    public function testItsObjectMayHoldWhatIsNoJson(string $option): void
+    public function testItsObjectMayContainValuesThatAreNotJson(string $option): void
     {
         $object = new class () {
             public mixed $file = STDERR;

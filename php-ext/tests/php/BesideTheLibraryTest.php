@@ -8,13 +8,13 @@ use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
 /**
- * An application may have both the extension and the library.
+ * Applications may install both the extension and the library.
  *
  * @group extension
  */
 final class BesideTheLibraryTest extends TestCase
 {
-    public function testTheClassesAreThoseOfTheExtension(): void
+    public function testTheExtensionDefinesTheClasses(): void
     {
         $code = 'require ' . var_export(__DIR__ . '/../../library/autoload.php', true) . ';'
             . <<<'PHP'

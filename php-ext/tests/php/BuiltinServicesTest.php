@@ -9,7 +9,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The built-in tools that ask services, in this process (D6, D7).
+ * The built-in tools that use services, in this process (D6, D7).
  *
  * @group extension
  */
@@ -17,7 +17,7 @@ final class BuiltinServicesTest extends TestCase
 {
     private const MODEL = ['function_calling' => true];
 
-    public function testD6TheWeatherIsThereWhereTheApplicationSaysSo(): void
+    public function testD6TheWeatherIsOfferedIfConfigured(): void
     {
         self::assertFalse(ToolRegistry::withBuiltins()->has('get_weather'));
         $registry = ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'mock', 'units' => 'fahrenheit']]);
@@ -26,11 +26,11 @@ final class BuiltinServicesTest extends TestCase
         self::assertSame([true, 77.0, 'fahrenheit', 'mock'], [$result->success, $result->data['temperature'], $result->data['units'], $result->metadata['source']]);
     }
 
-    public function testD6OpenMeteoIsAskedUnlessTheSettingsSayOtherwise(): void
+    public function testD6OpenMeteoIsTheDefaultProvider(): void
     {
         $registry = ToolRegistry::withBuiltins(['get_weather' => []]);
         self::assertStringContainsString('Open-Meteo', $registry->get('get_weather')->getDefinition()->description);
-        // Nobody listens there: it is the service that is asked, nothing is invented.
+        // No service listens there: the tool sends a request and invents nothing.
         $registry = ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'open-meteo', 'base_url' => 'http://127.0.0.1:1', 'timeout' => 5]]);
         self::assertSame('unavailable', $registry->execute('get_weather', ['location' => 'Tokyo'], 'call_1')->errorCode);
     }
@@ -46,7 +46,7 @@ final class BuiltinServicesTest extends TestCase
         self::assertCount(2, $registry->execute('web_search', ['query' => 'x', 'num_results' => 2], 'call_1')->data['results']);
     }
 
-    public function testD2TheTimeIsToldInTheZoneOfTheApplication(): void
+    public function testD2TheTimeIsInTheZoneOfTheApplication(): void
     {
         $registry = ToolRegistry::withBuiltins(['get_time' => ['timezone' => 'Asia/Tokyo']]);
         self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys($registry->getAvailableForModel(self::MODEL)));
@@ -76,7 +76,7 @@ final class BuiltinServicesTest extends TestCase
     }
 
     /** @dataProvider wrongSettings */
-    public function testWhatIsWrongIsSaid(array $services, string $message): void
+    public function testErrorsAreClear(array $services, string $message): void
     {
         try {
             ToolRegistry::withBuiltins($services);

@@ -21,7 +21,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolAwareChat;
 use PHPUnit\Framework\TestCase;
 
-/** Chats whose loop runs in the real sidecar (H4 to H7). */
+/** Chats with the loop in the real sidecar (H4 to H7). */
 final class ChatInSidecarTest extends TestCase
 {
     private static SidecarProcess $process;
@@ -42,7 +42,7 @@ final class ChatInSidecarTest extends TestCase
         $this->sidecar = new Sidecar(self::$process->socket);
     }
 
-    public function testH7AMessageIsAnswered(): void
+    public function testH7AMessageGetsAnAnswer(): void
     {
         $answer = (new ToolAwareChat($this->sidecar))->send('Good morning', context: ['user' => 'ada', 'channel' => 'c']);
         self::assertTrue($answer->success);
@@ -52,7 +52,7 @@ final class ChatInSidecarTest extends TestCase
         self::assertMatchesRegularExpression('/^[0-9a-f-]{36}$/', $answer->state);
     }
 
-    public function testH5ToolsRunAndFailuresGoToTheModel(): void
+    public function testH5ToolsRunAndTheModelReceivesFailures(): void
     {
         $answer = (new ToolAwareChat($this->sidecar))->send("calculator {\"expression\": \"6 * 7\"}\ncalculator {\"expression\": \"1/0\"}");
         self::assertStringContainsString('42', $answer->text);
@@ -63,7 +63,7 @@ final class ChatInSidecarTest extends TestCase
         self::assertSame([false, 'invalid_input'], [$calls[1]['success'], $calls[1]['error_code']]);
     }
 
-    public function testH6AStreamTellsWhatHappens(): void
+    public function testH6AStreamReportsEvents(): void
     {
         $stream = (new ToolAwareChat($this->sidecar))->stream('calculator {"expression": "6 * 7"}');
         self::assertInstanceOf(ChatStream::class, $stream);
@@ -91,7 +91,7 @@ final class ChatInSidecarTest extends TestCase
         self::assertFalse($stream->valid());
     }
 
-    public function testAStreamIsRunToItsEnd(): void
+    public function testAStreamRunsToItsEnd(): void
     {
         $stream = (new ToolAwareChat($this->sidecar))->stream('Hi');
         self::assertSame('You said: Hi', $stream->getReturn()->text);
@@ -101,7 +101,7 @@ final class ChatInSidecarTest extends TestCase
         $stream->rewind();
     }
 
-    public function testAChatGoesOnInAnotherObject(): void
+    public function testAnotherObjectContinuesAChat(): void
     {
         $state = (new ToolAwareChat($this->sidecar))->send('One', context: ['user' => 'ada'])->state;
         $chat = new ToolAwareChat(new Sidecar(self::$process->socket));
@@ -112,7 +112,7 @@ final class ChatInSidecarTest extends TestCase
         $chat->send('Three', $state, ['user' => 'bob']);
     }
 
-    public function testG3AChatGoesOnAfterADecision(): void
+    public function testG3AChatContinuesAfterADecision(): void
     {
         $chat = new ToolAwareChat($this->sidecar);
         $context = ['user' => 'ann'];
@@ -142,7 +142,7 @@ final class ChatInSidecarTest extends TestCase
         self::assertSame(['roll_dice'], array_column($answer->toolCalls, 'name'));
     }
 
-    public function testG3ADenialIsToldToTheModel(): void
+    public function testG3TheModelReceivesADenial(): void
     {
         $chat = new ToolAwareChat($this->sidecar);
         $answer = $chat->send('roll_dice {"notation": "3d1"}');
@@ -151,7 +151,7 @@ final class ChatInSidecarTest extends TestCase
         self::assertSame(['answered', 'denied'], [$answer->status, $answer->toolCalls[0]['error_code']]);
     }
 
-    public function testAStreamThatIsLeftEndsTheChatWhichGoesOnLater(): void
+    public function testAnAbandonedStreamEndsAndTheChatCanContinue(): void
     {
         $chat = new ToolAwareChat($this->sidecar);
         $stream = $chat->stream('One two three four five');
@@ -163,7 +163,7 @@ final class ChatInSidecarTest extends TestCase
         $state = $stream->getState();
         self::assertNotNull($state);
         unset($stream, $event);
-        // The sidecar may not have noticed yet.
+        // The sidecar may not have noticed the disconnect yet.
         for ($tries = 0; $tries < 3000; $tries++) {
             try {
                 self::assertSame('You said: One two three four five', $chat->send(state: $state)->text);
@@ -176,7 +176,7 @@ final class ChatInSidecarTest extends TestCase
         self::fail('The chat is somebody else\'s still');
     }
 
-    public function testH2TheModelSeesWhatItMay(): void
+    public function testH2TheModelSeesItsToolsOnly(): void
     {
         $few = new ToolAwareChat($this->sidecar, 'few', ['system' => 'Be brief', 'temperature' => 0.5, 'max_output_tokens' => 100, 'timeout' => 20]);
         $answer = $few->send("get_time {}\ncalculator {\"expression\": \"2+2\"}");
@@ -204,7 +204,7 @@ final class ChatInSidecarTest extends TestCase
     }
 
     /** @dataProvider wrongThings */
-    public function testWhatIsWrongIsSaid(array $given, string $class, string $message): void
+    public function testErrorsAreClear(array $given, string $class, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
             try {
@@ -218,7 +218,7 @@ final class ChatInSidecarTest extends TestCase
         }
     }
 
-    public function testNobodyListens(): void
+    public function testARefusedConnectionIsAnError(): void
     {
         $chat = new ToolAwareChat(new Sidecar('/nonexistent/pillion.sock'));
         foreach (['send', 'stream'] as $method) {
@@ -231,7 +231,7 @@ final class ChatInSidecarTest extends TestCase
         }
     }
 
-    public function testH6AStreamThatBreaksOffIsNoAnswer(): void
+    public function testH6AStreamThatBreaksOffIsAnError(): void
     {
         $peer = new OddPeer('half a chat');
         $stream = (new ToolAwareChat(new Sidecar($peer->socket)))->stream('Hi');
@@ -252,7 +252,7 @@ final class ChatInSidecarTest extends TestCase
         $stream->getReturn();
     }
 
-    public function testAnAnswerSaysWhyThereIsNone(): void
+    public function testTextOrThrowThrowsTheErrorOfTheAnswer(): void
     {
         $answer = new ChatAnswer(status: 'failed', error: 'Too many', errorCode: 'rate_limited', retryAfter: 2.5);
         self::assertSame([false, null, '', []], [$answer->success, $answer->text, $answer->state, $answer->usage]);

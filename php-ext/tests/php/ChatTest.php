@@ -25,7 +25,7 @@ use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Chats whose loop runs in this process (H2, H4 to H7).
+ * Chats with the loop in this process (H2, H4 to H7).
  *
  * @group extension
  */
@@ -74,7 +74,7 @@ final class ChatTest extends TestCase
         self::assertSame($asked, array_column($messages, 'tool_call_id'));
     }
 
-    public function testH6AStreamTellsWhatHappens(): void
+    public function testH6AStreamReportsEvents(): void
     {
         $types = $texts = [];
         foreach ($stream = $this->chat()->stream("shout {\"text\": \"hi\"}\nshout {\"text\": \"ho\"}") as $event) {
@@ -89,13 +89,13 @@ final class ChatTest extends TestCase
         self::assertSame($event->answer, $stream->getReturn());
     }
 
-    public function testH6AModelThatTalksWithoutEndWaitsForWhoReads(): void
+    public function testH6AnEndlessModelWaitsForTheReader(): void
     {
         $llm = new TalkativeLlm();
         $chat = $this->chat(['base_url' => $llm->url]);
         $stream = $chat->stream('0');
         self::assertSame('delta', $stream->current()->type);
-        // What is between two sockets has room in the system.
+        // The system buffers data between two sockets.
         $room = 16 * 1024 * 1024;
         $atRest = $llm->sentAtRest($room);
         self::assertLessThan($room, $atRest);
@@ -103,7 +103,7 @@ final class ChatTest extends TestCase
             $stream->next();
             self::assertSame('delta', $stream->current()?->type);
         }
-        // It goes on as it is read, and ends with the stream, however that is left.
+        // The chat continues as the stream is read, and ends with the stream, however the stream ends.
         self::assertGreaterThan($atRest, $llm->sentAtRest($atRest));
         self::assertNotNull($stream->getState());
         self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
@@ -114,7 +114,7 @@ final class ChatTest extends TestCase
         self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
     }
 
-    public function testH6WhatAChatAsksOfPhpIsNotBehindWhatItSays(): void
+    public function testH6CallsToPhpAreNotDelayedByUnreadText(): void
     {
         $llm = new TalkativeLlm();
         $asked = 0;
@@ -129,7 +129,7 @@ final class ChatTest extends TestCase
     }
 
     /** @dataProvider providers */
-    public function testH1EachProviderIsSpokenToInItsOwnShapes(string $provider): void
+    public function testH1EachProviderReceivesItsFormat(string $provider): void
     {
         $model = ['provider' => $provider, 'base_url' => FakeLlm::url($provider)];
         $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}\nfail {}";
@@ -151,7 +151,7 @@ final class ChatTest extends TestCase
 
         $again = $this->chat($model)->send('Thank you', $stream->getState());
         self::assertSame('You said: Thank you', $again->text);
-        // The last request may call nothing, whether it has tools or not.
+        // The last request forbids calls, with or without tools.
         $limited = $this->chat($model, ['max_tool_rounds' => 1])->send($said);
         self::assertSame(['tool_rounds', $answer->text], [$limited->limitReached, $limited->text]);
     }
@@ -163,7 +163,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testH4AtTheLimitTheModelAnswersInWords(): void
+    public function testH4AtTheLimitTheModelAnswersWithText(): void
     {
         $stream = $this->chat(options: ['max_tool_rounds' => 1])->stream('shout {"text": "hi"}');
         $status = [];
@@ -176,7 +176,7 @@ final class ChatTest extends TestCase
         self::assertSame('tool_calls', $answer->limitReached);
     }
 
-    public function testH2TheModelSeesWhatItMay(): void
+    public function testH2TheModelSeesItsToolsOnly(): void
     {
         $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"1+1\"}";
         $few = $this->chat(['tools' => ['function_calling' => true, 'enabled_tools' => ['calculator']]]);
@@ -188,7 +188,7 @@ final class ChatTest extends TestCase
         self::assertSame([], $this->ran);
     }
 
-    public function testH7ACallThatDidNotRunHasWhatTheModelSent(): void
+    public function testH7ACallThatDidNotRunHasTheArgumentsOfTheModel(): void
     {
         $few = $this->chat(['tools' => ['function_calling' => true, 'enabled_tools' => ['shout']]], ['max_calls_per_answer' => 3]);
         $said = "shout {\"text\": \"hi\"}\nshout {\"text\": 5}\nshout {\"text\": \"cut\nshout {\"text\": \"one too many\"}";
@@ -209,7 +209,7 @@ final class ChatTest extends TestCase
         self::assertSame([], $blind->toolCalls);
     }
 
-    public function testH7AChatGoesOnFromItsState(): void
+    public function testH7AChatContinuesFromItsState(): void
     {
         $first = $this->chat(options: ['system' => 'Be brief'])->send('One');
         self::assertSame(['system', 'user', 'assistant'], array_column(json_decode($first->state, true)['messages'], 'role'));
@@ -219,7 +219,7 @@ final class ChatTest extends TestCase
         self::assertSame($second->text, $this->chat()->stream(state: $second->state)->getReturn()->text);
     }
 
-    public function testG3AChatGoesOnAfterADecision(): void
+    public function testG3AChatContinuesAfterADecision(): void
     {
         $said = "delete {\"text\": \"a.txt\"}\nshout {\"text\": \"hi\"}";
         $context = ['user' => 'ann'];
@@ -278,7 +278,7 @@ final class ChatTest extends TestCase
         $stream = $chat->stream(state: $waiting->state, context: $context);
         self::assertSame('The tools say: HI; 42; a is gone', $stream->getReturn()->text);
         self::assertSame([['delete'], $context], $executor->batches[1]);
-        // The yes was for that call: the same one again is asked about again.
+        // The approval was for one call: an equal call needs another approval.
         $waiting = $chat->send('delete {"text": "a"}', context: $context);
         self::assertSame(['awaiting_approval', []], [$waiting->status, $executor->batches[2][1]['approved']]);
 
@@ -295,7 +295,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testM2ADispatcherHearsOfCalls(): void
+    public function testM2ADispatcherReceivesCalls(): void
     {
         $events = [];
         $executor = new ToolExecutor($this->registry);
@@ -314,13 +314,13 @@ final class ChatTest extends TestCase
         self::assertSame([ToolCallStarted::class, ToolCallFinished::class], array_map(get_class(...), $events));
         foreach ($chat->stream('shout {"text": "hi"}') as $event) {
             if ($event->type === 'tool_started') {
-                // The tool is PHP code, and waits for the next look.
+                // The tool is PHP code, and runs at the next read.
                 break;
             }
         }
     }
 
-    public function testAStreamThatIsLeftRunsNoMore(): void
+    public function testAnAbandonedStreamStops(): void
     {
         $stream = $this->chat()->stream('shout {"text": "hi"}');
         foreach ($stream as $event) {
@@ -331,14 +331,14 @@ final class ChatTest extends TestCase
         $state = $stream->getState();
         unset($stream, $event);
         self::assertSame([], $this->ran);
-        // Whether it has run is not known to who comes later: it does not run again.
+        // Whether the tool ran is unknown, so it does not run again.
         $answer = $this->chat()->send(state: $state);
         self::assertStringContainsString('cut off', $answer->text);
         self::assertSame([['text' => 'hi']], array_column($answer->toolCalls, 'arguments'));
         self::assertSame([], $this->ran);
     }
 
-    public function testTheStateOfAStreamThatGoesOnEndsIt(): void
+    public function testReadingTheStateOfAStreamEndsTheStream(): void
     {
         $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}";
         $count = count(iterator_to_array($this->chat()->stream($said)));
@@ -359,7 +359,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testAToolOfAChatDoesNotAskForItsState(): void
+    public function testAToolCannotReadTheStateOfItsChat(): void
     {
         $stream = null;
         $this->registry->register(new ToolDefinition('look', 'Looks'), function () use (&$stream): ?string {
@@ -369,34 +369,34 @@ final class ChatTest extends TestCase
         self::assertStringContainsString('cannot wait for this chat', $stream->getReturn()->text);
     }
 
-    public function testM2AnAnswerIsNotLostWithAListenerThatFails(): void
+    public function testM2AThrowingListenerDoesNotLoseTheAnswer(): void
     {
         ini_set('pillion.log_level', 'off');
         $client = new McpClient(FakeServer::url());
         $this->registry->registerMcpServer($client, 'dice_');
         $dispatcher = new class () {
             /** @var list<string> */
-            public array $heard = [];
+            public array $received = [];
 
             public function dispatch(object $event): object
             {
-                $this->heard[] = $event::class;
+                $this->received[] = $event::class;
                 throw new \DomainException('no luck');
             }
         };
         $client->setEventDispatcher($dispatcher);
         foreach (['send', 'stream'] as $method) {
-            // The next call connects anew, which is told when the chat has its answer.
+            // The next call reconnects, and the event is dispatched with the chat's answer.
             $client->disconnect();
             $answer = $this->chat()->$method('dice_roll {"dice": "1d20"}');
             $answer = $method === 'send' ? $answer : $answer->getReturn();
             self::assertSame('answered', $answer->status);
         }
         ini_restore('pillion.log_level');
-        self::assertSame([ServerConnected::class, ServerConnected::class], $dispatcher->heard);
+        self::assertSame([ServerConnected::class, ServerConnected::class], $dispatcher->received);
     }
 
-    public function testTheKeyIsAskedForEachRequest(): void
+    public function testTheKeyIsReadForEachRequest(): void
     {
         $asked = 0;
         $key = function () use (&$asked): string {
@@ -409,7 +409,7 @@ final class ChatTest extends TestCase
         self::assertSame(3, $asked);
     }
 
-    public function testAKeyThatCannotBeHadIsAFailedAnswer(): void
+    public function testAMissingKeyIsAFailedAnswer(): void
     {
         foreach ([[fn () => throw new \DomainException('no vault'), 'no vault'], [fn () => 5, 'it must return a string, not int']] as [$key, $why]) {
             $answer = $this->chat(['api_key' => $key])->send('Hi');
@@ -417,7 +417,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testNoDumpAndNoTraceHasTheKey(): void
+    public function testNoDumpAndNoTraceContainsTheKey(): void
     {
         $chat = $this->chat(['api_key' => 's3cr3t-key', 'headers' => ['x-more' => 's3cr3t-header']]);
         ob_start();
@@ -432,7 +432,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testAFailureOfTheModelIsAnAnswerThatGoesOn(): void
+    public function testAfterAFailureOfTheModelTheChatCanContinue(): void
     {
         $gone = $this->chat(['base_url' => 'http://127.0.0.1:1/v1', 'max_retries' => 0]);
         $answer = $gone->send('Good morning');
@@ -448,13 +448,13 @@ final class ChatTest extends TestCase
         $answer->textOrThrow();
     }
 
-    public function testALimitOfTimeHolds(): void
+    public function testTheTimeLimitHolds(): void
     {
         $answer = $this->chat(options: ['timeout' => 0])->send('Hi');
         self::assertSame(['failed', 'timeout'], [$answer->status, $answer->errorCode]);
     }
 
-    public function testATokenLimitHolds(): void
+    public function testTheTokenLimitHolds(): void
     {
         $answer = $this->chat(options: ['max_total_tokens' => 10])->send(str_repeat('Hi ', 100));
         self::assertSame(['failed', 'rate_limited'], [$answer->status, $answer->errorCode]);
@@ -486,7 +486,7 @@ final class ChatTest extends TestCase
     }
 
     /** @dataProvider wrongThings */
-    public function testWhatIsWrongIsSaid(array $model, array $options, mixed $said, ?string $state, string $message): void
+    public function testErrorsAreClear(array $model, array $options, mixed $said, ?string $state, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
             try {

@@ -12,7 +12,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Every example of docs/PHP.md runs and prints what the page says.
+ * Every example of docs/PHP.md runs and prints the documented output.
  *
  * @group extension
  */
@@ -28,7 +28,7 @@ final class DocsTest extends TestCase
     }
 
     /** @dataProvider examples */
-    public function testAnExamplePrintsWhatThePageSays(string $code, string $printed): void
+    public function testAnExamplePrintsTheDocumentedOutput(string $code, string $printed): void
     {
         $code = str_replace('https://mcp.example.org/mcp', McpServer::url(), $code);
         if (str_contains($code, 'llm.example.org')) {

@@ -42,7 +42,7 @@ final class ExceptionTest extends TestCase
         self::assertNull((new RateLimitedException())->retryAfter);
     }
 
-    public function testC5WhatAToolThrowsSaysWithWhichCodeItFails(): void
+    public function testC5TheExceptionOfAToolSelectsTheErrorCode(): void
     {
         $thrown = [
             'not_found' => new NotFoundException('x'),
@@ -65,7 +65,7 @@ final class ExceptionTest extends TestCase
         }
     }
 
-    public function testFileLineAndTraceAreThoseOfTheCaller(): void
+    public function testFileLineAndTraceBelongToTheCaller(): void
     {
         try {
             new ToolDefinition('9x', 'd');

@@ -11,10 +11,10 @@ use Pillion\Tests\Support\Peer;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Two FPM workers through a long day: many requests with a tool call each to a real MCP
- * server, workers that retire, a reload, and the server's restart, all under load.
- * `PILLION_FPM_REQUESTS` sets how many requests, 10,000 for the whole of it; then the
- * figures go to stderr.
+ * Two FPM workers under load: many requests with a tool call each to a real MCP server, workers
+ * that exit after their maximum of requests, a reload, and a restart of the server.
+ * `PILLION_FPM_REQUESTS` sets the number of requests, 10,000 for the full test, which also prints
+ * its figures to stderr.
  *
  * @group endurance
  *
@@ -24,10 +24,10 @@ final class FpmEnduranceTest extends TestCase
 {
     private const SCRIPT = __DIR__ . '/fpm/endurance.php';
     private const REQUESTS = 2_000;
-    /** The most that a worker's memory may grow between its first and its last quarter. */
+    /** The maximum growth of a worker's memory between its first and its last quarter. */
     private const GROWTH_KB = 512;
 
-    /** Seconds until the server is back and each worker has asked it again; it asks at the latest after 30. */
+    /** Seconds until the server is back and each worker has retried it; the backoff is at most 30 s. */
     private const RECOVERY_TIMEOUT = 120;
 
     private Fpm $fpm;
@@ -52,7 +52,7 @@ final class FpmEnduranceTest extends TestCase
         $this->requests = (int) getenv('PILLION_FPM_REQUESTS') ?: self::REQUESTS;
         $this->server = new Peer('everything');
         $this->url = (string) $this->server->startedUrl();
-        // Each worker retires about when the calm half ends.
+        // Each worker exits at about the end of the first half.
         $this->fpm = new Fpm(2, ['pm.max_requests' => (string) intdiv($this->requests, 4)]);
     }
 
@@ -71,7 +71,7 @@ final class FpmEnduranceTest extends TestCase
         $kept = new FastCgi($this->fpm->socket, connections: 2, keepAlive: true);
         $this->send($kept, 0, $calm);
         $kept->close();
-        self::assertLessThanOrEqual(6, $kept->repeated, 'only where a worker retires is a kept connection lost');
+        self::assertLessThanOrEqual(6, $kept->repeated, 'reused connections are lost only when a worker exits');
 
         $single = new FastCgi($this->fpm->socket, connections: 4);
         $this->send($single, $calm, $reloaded = (int) ($this->requests * 0.65));
@@ -89,7 +89,7 @@ final class FpmEnduranceTest extends TestCase
             self::assertLessThan($end, microtime(true), 'a worker does not find the server again');
             $this->send($single, $next, $next + 20);
         }
-        self::assertNotSame([], $this->exceptions, 'somebody met the server that was away');
+        self::assertNotSame([], $this->exceptions, 'at least one request met the stopped server');
         $this->send($single, $next, max($next, $this->requests));
 
         self::assertNotContains('Z', $this->fpm->children(), 'a zombie');
@@ -111,7 +111,7 @@ final class FpmEnduranceTest extends TestCase
         self::assertIsArray($seen, "request $number: $body");
         $this->workers[$seen['process']][] = $seen;
         if ($this->recovered !== null && count($this->recovered) < 2) {
-            // Slower: an outage of thousands of errors shows no more than one of a hundred.
+            // Slower, because an outage with thousands of errors shows no more than one with a hundred.
             usleep(10_000);
             $this->isServerAway = $this->isServerAway && $this->server->startedUrl() === null;
         }
@@ -122,15 +122,15 @@ final class FpmEnduranceTest extends TestCase
             }
             return;
         }
-        // The client asks a server that is down again after a pause: until then, and not
-        // once more after that, a worker may see an error.
+        // After an outage, the client backs off. Until the backoff ends, and once more after that, a
+        // worker may see an error.
         self::assertNotNull($this->recovered, "request $number: $body");
         self::assertArrayNotHasKey($seen['process'], $this->recovered, "request $number: $body");
         self::assertTrue(is_subclass_of($seen['exception'], PillionException::class), $body);
         $this->exceptions[$seen['exception']] = ($this->exceptions[$seen['exception']] ?? 0) + 1;
     }
 
-    /** Each worker that lived long enough: its last quarter against its second. */
+    /** Compares the last quarter of each long-lived worker with its second quarter. */
     private function assertNothingGrew(): void
     {
         foreach ($this->workers as $process => $samples) {

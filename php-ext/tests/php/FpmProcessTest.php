@@ -9,7 +9,7 @@ use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The life of FPM workers: every kind of pool, every way of ending, a client that leaves.
+ * The lifecycle of FPM workers: every kind of pool, every way of ending, a client that disconnects.
  *
  * @group extension
  */
@@ -67,7 +67,7 @@ final class FpmProcessTest extends TestCase
      *
      * @param list<string> $kind
      */
-    public function testEachWorkerKeepsASessionForEachUser(array $kind): void
+    public function testEachWorkerHasASessionForEachUser(array $kind): void
     {
         $this->pool = new FpmPool($kind);
         $sessions = [];
@@ -77,7 +77,7 @@ final class FpmProcessTest extends TestCase
             self::assertSame("Bearer $user", $seen['authorization']);
             $sessions["{$seen['process']} $user"][$seen['session']] = true;
         }
-        // While one worker is busy another one has to answer.
+        // While one worker is busy, another worker has to answer.
         $started = $this->pool->path('started');
         $query = ['url' => $this->server->url, 'user' => 'alice', 'seconds' => '3', 'started' => $started];
         $busy = $this->pool->start(self::SCRIPT, $query);
@@ -95,7 +95,7 @@ final class FpmProcessTest extends TestCase
         self::assertEqualsCanonicalizing($ids, $this->server->seen()['opened']);
     }
 
-    public function testAWorkerThatIsReplacedEndsItsSessions(): void
+    public function testAReplacedWorkerEndsItsSessions(): void
     {
         $this->pool = new FpmPool([...self::ONE, 'pm.max_requests = 2']);
         $seen = [$this->ask(), $this->ask(), $this->ask(), $this->ask(), $this->ask()];
@@ -161,7 +161,7 @@ final class FpmProcessTest extends TestCase
     }
 
     /** @dataProvider waits */
-    public function testAClientThatLeavesEndsTheWait(bool $tcp, bool $sidecar): void
+    public function testADisconnectedClientEndsTheWait(bool $tcp, bool $sidecar): void
     {
         $this->pool = new FpmPool(self::ONE, [], [], $tcp);
         $before = $this->ask();
@@ -179,7 +179,7 @@ final class FpmProcessTest extends TestCase
         self::assertLessThan(15, microtime(true) - $left);
         $seen = json_decode((string) file_get_contents($note), true);
         self::assertSame([CONNECTION_ABORTED, false], [$seen['status'], $seen['done']]);
-        // The same worker is free, and its session still good.
+        // The same worker is free, and its session is still open.
         self::assertSame($before, $this->ask());
         fclose($listener);
     }
@@ -191,7 +191,7 @@ final class FpmProcessTest extends TestCase
     }
 
     /** @dataProvider reasonsToGoOn */
-    public function testTheWaitGoesOnWhereNobodyNeedsToWaitForTheAnswer(string $reason): void
+    public function testTheWaitContinuesWithoutAConnectedClient(string $reason): void
     {
         $this->pool = new FpmPool(self::ONE);
         $note = $this->pool->path('note');
@@ -204,7 +204,7 @@ final class FpmProcessTest extends TestCase
         self::assertTrue(json_decode((string) file_get_contents($note), true)['done']);
     }
 
-    public function testThePoolsConfigurationIsCheckedToo(): void
+    public function testTheConfigurationOfThePoolIsChecked(): void
     {
         $this->pool = new FpmPool([
             ...self::ONE, 'php_admin_value[pillion.max_sessions] = 1', 'php_value[pillion.timeout_ms] = soon',

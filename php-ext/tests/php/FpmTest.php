@@ -9,7 +9,7 @@ use Pillion\Tests\Support\Fpm;
 use PHPUnit\Framework\TestCase;
 
 /**
- * A real FPM worker: what one request leaves for the next.
+ * State of a real FPM worker between requests.
  *
  * @group extension
  */
@@ -38,7 +38,7 @@ final class FpmTest extends TestCase
         return json_decode($this->get($how), true, flags: JSON_THROW_ON_ERROR);
     }
 
-    public function testTheSecondRequestFindsTheSessionWarm(): void
+    public function testTheSecondRequestReusesTheSession(): void
     {
         $first = $this->seen();
         $second = $this->seen();
@@ -46,7 +46,7 @@ final class FpmTest extends TestCase
         self::assertSame(['goes on', '42'], [$second['ends'], $second['calculator']]);
     }
 
-    public function testHoweverARequestEndsTheNextOneWorks(): void
+    public function testAfterAnyEndOfARequestTheNextRequestWorks(): void
     {
         $before = $this->seen();
         self::assertSame('left', $this->get('exit'));

@@ -38,7 +38,7 @@ final class Replaced implements \JsonSerializable
 }
 
 /**
- * What goes out as JSON, seen by a server that returns the body it got.
+ * Encoded JSON, checked by a server that returns the received body.
  *
  * @group extension
  */
@@ -99,7 +99,7 @@ final class JsonTest extends TestCase
      *
      * @param \Closure(): mixed $make makes the value: PHPUnit prints its data sets, and cannot print all of these
      */
-    public function testWhatJsonCannotHoldIsRefused(\Closure $make, string $message): void
+    public function testValuesThatJsonCannotRepresentAreRejected(\Closure $make, string $message): void
     {
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage($message);
@@ -127,7 +127,7 @@ final class JsonTest extends TestCase
         yield '10,000 levels' => [fn () => array_reduce(range(1, 10_000), fn (array $deep) => [$deep], []), 'deeper than 128 levels'];
     }
 
-    public function testWhatJsonSerializeThrowsPassesThrough(): void
+    public function testExceptionsOfJsonSerializePassThrough(): void
     {
         $this->expectException(\DomainException::class);
         $this->expectExceptionMessage('not me');
@@ -139,7 +139,7 @@ final class JsonTest extends TestCase
         }]);
     }
 
-    public function testCodeThatLetsGoOfWhatIsBeingWritten(): void
+    public function testJsonSerializeMayReleaseTheValueBeingWritten(): void
     {
         $inner = [
             new class ($inner) implements \JsonSerializable {
@@ -171,7 +171,7 @@ final class JsonTest extends TestCase
         self::assertSame('{"v":{"-5":"a","b":"c","7":"d"}}', $written([-5 => 'a', 'b' => 'c', 7 => 'd']));
     }
 
-    public function testAnObjectThatReplacesItselfIsWrittenAsItWas(): void
+    public function testAnObjectThatReplacesItselfIsWrittenUnchanged(): void
     {
         foreach (['text', 7, null, [1], new \stdClass()] as $other) {
             $replaced = new Replaced($other);

@@ -12,8 +12,8 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Many calls in one process leave nothing behind: no memory, no descriptors, no threads.
- * PILLION_LEAK_CALLS=100000 makes it so many of each kind.
+ * Many calls in one process leak no memory, descriptors or threads.
+ * PILLION_LEAK_CALLS=100000 sets the number of calls of each kind.
  *
  * @group leak
  * @group extension
@@ -57,7 +57,7 @@ final class LeakTest extends TestCase
     }
 
     /** @dataProvider kinds */
-    public function testNothingIsLeftBehind(string $kind, int $calls): void
+    public function testNoMemoryLeaks(string $kind, int $calls): void
     {
         $calls = getenv('PILLION_LEAK_CALLS') ?: (string) $calls;
         $ran = Process::run([
@@ -68,9 +68,9 @@ final class LeakTest extends TestCase
         self::assertSame(['', 0], [$ran['errors'], $ran['exit']], $ran['output']);
         $grown = json_decode($ran['output'], true, flags: JSON_THROW_ON_ERROR);
         self::assertLessThan(20_000, $grown['memory'], $ran['output']);
-        // Bytes a call would be more than this, and caches and the allocator's ways less.
+        // A leak of bytes per call would exceed this; caches and the allocator stay below.
         self::assertLessThan(6_000, $grown['resident_kb'], $ran['output']);
-        // Sessions have a second connection now and then, and threads that wait for work end after a while.
+        // Sessions sometimes have a second connection, and idle threads end after a while.
         self::assertLessThanOrEqual(10, $grown['descriptors'], $ran['output']);
         self::assertLessThanOrEqual(10, $grown['threads'], $ran['output']);
     }

@@ -17,7 +17,7 @@ use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
-/** Against a fake of the S4 dialect; core's tests speak to real servers. */
+/** With a fake server of the legacy dialect (POST with an event stream); core's tests use real servers. */
 final class MCPSSEClientTest extends TestCase
 {
     private MCPSSEClient $client;
@@ -28,7 +28,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testE1ARequestAsS4HasIt(): void
+    public function testE1ARequestHasTheLegacyForm(): void
     {
         $seen = $this->client->callTool('connection');
         self::assertSame('application/json, text/event-stream', $seen['accept']);
@@ -48,7 +48,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testE3ErrorsInTheWordsOfS4(): void
+    public function testE3ErrorsHaveTheLegacyMessages(): void
     {
         self::assertFailure(TransportException::class, 'MCP SSE request failed with HTTP 500', 'status', ['status' => 500]);
         self::assertFailure(TransportException::class, 'No valid JSON-RPC response found in SSE stream', 'no_answer');
@@ -75,7 +75,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testE3NobodyListens(): void
+    public function testE3ARefusedConnectionIsAnError(): void
     {
         $client = new MCPSSEClient('http://127.0.0.1:1/sse');
         $this->expectException(TransportException::class);
@@ -120,7 +120,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertSame(['dice'], $tools[0]['inputSchema']['required']);
     }
 
-    public function testE5IsAvailableTellsTheTruth(): void
+    public function testE5IsAvailableMatchesTheStateOfTheServer(): void
     {
         self::assertTrue($this->client->isAvailable());
         self::assertFalse((new MCPSSEClient('http://127.0.0.1:1/sse'))->isAvailable());
@@ -134,10 +134,10 @@ final class MCPSSEClientTest extends TestCase
         $tool = new DmcpTool(['server_url' => $url]);
         (new ToolRegistry())->register($tool);
         self::assertTrue($tool->isServerAvailable());
-        // The kernel lets a connection wait here, whether anybody accepts it or not.
+        // The kernel accepts a connection here, although no process does.
         self::assertFalse(@stream_socket_accept($listener, 0.2), 'somebody has connected');
         if (extension_loaded('pillion')) {
-            // This way one is seen: the server is away before it has answered.
+            // The server stops before it has responded, so that a second request would be noticed.
             $patient = new MCPSSEClient($url, 0.2);
             self::assertFalse($patient->isAvailable());
             self::assertIsResource(@stream_socket_accept($listener, 0));
@@ -155,7 +155,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testJ3JsonBecomesArraysAsJsonDecodeHasThem(): void
+    public function testJ3JsonBecomesArraysLikeWithJsonDecode(): void
     {
         $json = '{"empty":{},"list":[1,"two",null,true,1.0],"big":1208925819614629174706176,'
             . '"nested":{"5":"five","05":"text"},"text":"grüße \ud83d\ude00",'
@@ -184,7 +184,7 @@ final class MCPSSEClientTest extends TestCase
     public function testJsonNestedTooDeepIsAClearError(): void
     {
         self::assertFailure(TransportException::class, 'recursion limit', 'deep', ['depth' => 10_000]);
-        self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll'), 'the client goes on working');
+        self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll'), 'the client still works');
     }
 
     /** @group extension */

@@ -25,7 +25,7 @@ final class MCPToolAdapterTest extends TestCase
     private const MODEL = ['function_calling' => true, 'mcp' => true];
 
     /** @group extension */
-    public function testJ2TheSampleOfTheSeedRuns(): void
+    public function testJ2TheLegacySampleRuns(): void
     {
         $tool = new MyMcpTool(['server_url' => FakeServer::url()]);
         self::assertInstanceOf(MCPToolInterface::class, $tool);
@@ -40,14 +40,14 @@ final class MCPToolAdapterTest extends TestCase
         self::assertSame(['error' => $result->error], $result->result);
     }
 
-    public function testJ2TheSampleWithoutAServer(): void
+    public function testJ2TheLegacySampleWorksWithoutAServer(): void
     {
         $result = (new MyMcpTool([]))->execute(['param1' => 'x'], 'c1');
         self::assertSame('Server unavailable', $result->error);
         self::assertSame(['error' => 'MCP server not available'], $result->result);
     }
 
-    public function testJ2TheSampleIsTheSeedsButForItsUseLines(): void
+    public function testJ2TheLegacySampleDiffersOnlyInItsUseLines(): void
     {
         $source = (string) file_get_contents((new \ReflectionClass(MyMcpTool::class))->getFileName());
         preg_match_all('/^use (.+);$/m', $source, $uses);
@@ -75,7 +75,7 @@ final class MCPToolAdapterTest extends TestCase
         }
     }
 
-    /** The entry of S4's service provider. */
+    /** The entry of HAWKI's service provider. */
     private const ENTRY = [
         'type' => 'mcp',
         'class' => MyMcpTool::class,
@@ -85,7 +85,7 @@ final class MCPToolAdapterTest extends TestCase
         'require_approval' => 'always',
     ];
 
-    public function testN2TheEntryOfTheSeedMakesATool(): void
+    public function testN2ALegacyEntryCreatesATool(): void
     {
         $registry = new ToolRegistry();
         $registry->register(new (self::ENTRY['class'])(self::ENTRY));
@@ -108,7 +108,7 @@ final class MCPToolAdapterTest extends TestCase
         $class->newInstance([]);
     }
 
-    public function testABadUrlIsRefusedAtOnce(): void
+    public function testABadUrlIsRejectedAtOnce(): void
     {
         $this->expectException(InvalidInputException::class);
         self::tool(['server_url' => 'not-a-url']);
@@ -203,7 +203,7 @@ final class MCPToolAdapterTest extends TestCase
         $refused = new DmcpTool(['server_url' => FakeServer::url(), 'tool_name' => 'fails']);
         $result = $refused->execute(['dice' => '1d6'], 'c');
         self::assertSame('It is broken', $result->error);
-        self::assertTrue($result->result['isError'], 'the content is kept');
+        self::assertTrue($result->result['isError'], 'the content is unchanged');
     }
 
     public function testD4NamesOfTheServerCanBeMapped(): void
@@ -227,7 +227,7 @@ final class MCPToolAdapterTest extends TestCase
     }
 
     /** @dataProvider answers */
-    public function testD4AnswersOfServersOfToday(array $answer, mixed $result, mixed $total): void
+    public function testD4ResponsesOfCurrentServersAreRead(array $answer, mixed $result, mixed $total): void
     {
         $client = $this->createMock(MCPSSEClient::class);
         $client->method('callTool')->willReturn($answer);
@@ -255,7 +255,7 @@ final class MCPToolAdapterTest extends TestCase
     }
 
     /** @group extension */
-    public function testM2ACallOfDmcpIsTwoLines(): void
+    public function testM2ADmcpCallLogsTwoLines(): void
     {
         $url = FakeServer::url();
         $calls = '$tool->execute(["dice" => "1d20", "reason" => "hunter2"], "c1"); $tool->execute([], "c2");'

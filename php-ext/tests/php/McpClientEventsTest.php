@@ -19,18 +19,18 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Each call whose beginning was told has exactly one end.
+ * Each call with a start event has exactly one end event.
  *
  * @group extension
  */
 final class McpClientEventsTest extends TestCase
 {
-    /** A dispatcher that keeps a word for each event, and may throw at one. */
+    /** A dispatcher that records each event, and may throw at one. */
     private static function dispatcher(?string $throwAt = null): object
     {
         return new class ($throwAt) {
             /** @var list<string> */
-            public array $told = [];
+            public array $reported = [];
 
             public function __construct(private readonly ?string $throwAt)
             {
@@ -44,7 +44,7 @@ final class McpClientEventsTest extends TestCase
                     default => null,
                 };
                 if ($word !== null) {
-                    $this->told[] = $word;
+                    $this->reported[] = $word;
                     $word === $this->throwAt && throw new \DomainException("at $word");
                 }
                 return $event;
@@ -63,7 +63,7 @@ final class McpClientEventsTest extends TestCase
     }
 
     /** @dataProvider thrown */
-    public function testACallbackThatThrowsEndsItsCalls(\Closure $call, \Throwable $thrown, array $told): void
+    public function testACallbackThatThrowsEndsItsCalls(\Closure $call, \Throwable $thrown, array $reported): void
     {
         $dispatcher = self::dispatcher();
         $client = self::asks()->setEventDispatcher($dispatcher)->onSampling(fn () => throw $thrown);
@@ -73,7 +73,7 @@ final class McpClientEventsTest extends TestCase
         } catch (\Throwable $e) {
             self::assertSame($thrown, $e);
         }
-        self::assertSame($told, $dispatcher->told);
+        self::assertSame($reported, $dispatcher->reported);
     }
 
     public static function thrown(): iterable
@@ -98,17 +98,17 @@ final class McpClientEventsTest extends TestCase
         ];
     }
 
-    public function testAStreamThatIsDroppedHasEnded(): void
+    public function testADroppedStreamHasAnEndEvent(): void
     {
         $dispatcher = self::dispatcher();
         $client = self::asks()->setEventDispatcher($dispatcher);
         $unread = $client->streamTool('hold', [], ['id' => 'a']);
         unset($unread);
-        self::assertSame(['start a', 'end a cancelled'], $dispatcher->told);
+        self::assertSame(['start a', 'end a cancelled'], $dispatcher->reported);
         foreach ($client->streamTool('remark', [], ['id' => 'b']) as $progress) {
             break;
         }
-        self::assertSame(['start b', 'end b cancelled'], array_slice($dispatcher->told, 2));
+        self::assertSame(['start b', 'end b cancelled'], array_slice($dispatcher->reported, 2));
         $token = new CancellationToken();
         $stream = $client->streamTool('hold', [], ['id' => 'c', 'cancellation' => $token]);
         $token->cancel();
@@ -122,10 +122,10 @@ final class McpClientEventsTest extends TestCase
         $stream = self::fake()->setEventDispatcher($dispatcher)->streamTool('roll', ['dice' => '1d6'], ['id' => 'd']);
         $stream->getResult();
         unset($stream);
-        self::assertSame(['start c', 'end c cancelled', 'start d', 'end d ok'], array_slice($dispatcher->told, 4));
+        self::assertSame(['start c', 'end c cancelled', 'start d', 'end d ok'], array_slice($dispatcher->reported, 4));
     }
 
-    public function testAStreamThatCannotBeginHasEnded(): void
+    public function testAStreamThatCannotStartHasAnEndEvent(): void
     {
         $dispatcher = self::dispatcher();
         $store = new class () {
@@ -144,21 +144,21 @@ final class McpClientEventsTest extends TestCase
             $client->streamTool('roll', [], ['id' => 'a']);
             self::fail('It began');
         } catch (\DomainException) {
-            self::assertSame(['start a', 'end a internal_error'], $dispatcher->told);
+            self::assertSame(['start a', 'end a internal_error'], $dispatcher->reported);
         }
     }
 
     /** @dataProvider throwingListeners */
-    public function testAListenerThatThrowsKeepsNoOtherEndFromBeingTold(string $throwAt, array $told): void
+    public function testAThrowingListenerDoesNotSuppressOtherEndEvents(string $throwAt, array $reported): void
     {
         $dispatcher = self::dispatcher($throwAt);
         try {
             self::fake()->setEventDispatcher($dispatcher)->callTools([['id' => 'a', 'name' => 'roll'], ['id' => 'b', 'name' => 'fails'], ['id' => 'c', 'name' => 'roll']]);
-            self::fail('It was not heard');
+            self::fail('No exception was thrown');
         } catch (\DomainException $e) {
             self::assertSame("at $throwAt", $e->getMessage());
         }
-        self::assertSame($told, $dispatcher->told);
+        self::assertSame($reported, $dispatcher->reported);
     }
 
     public static function throwingListeners(): iterable
@@ -169,23 +169,23 @@ final class McpClientEventsTest extends TestCase
         yield ['end c ok', $all];
     }
 
-    public function testTheSSEClientTellsToo(): void
+    public function testTheSSEClientHasEvents(): void
     {
-        $told = [];
-        $dispatcher = new class ($told) {
-            public function __construct(private array &$told)
+        $reported = [];
+        $dispatcher = new class ($reported) {
+            public function __construct(private array &$reported)
             {
             }
 
             public function dispatch(object $event): object
             {
-                $this->told[] = $event;
+                $this->reported[] = $event;
                 return $event;
             }
         };
         $client = (new MCPSSEClient(FakeServer::url(), options: ['label' => 'dice', 'headers' => ['x-key' => 'sekrit']]))->setEventDispatcher($dispatcher);
         $client->isAvailable();
-        $told = [];
+        $reported = [];
         $client->callTool('roll', ['dice' => 'hunter2']);
         self::assertTrue($client->callTool('fails')['isError']);
         try {
@@ -193,19 +193,19 @@ final class McpClientEventsTest extends TestCase
             self::fail('It worked');
         } catch (PillionException) {
         }
-        self::assertCount(6, $told);
+        self::assertCount(6, $reported);
         foreach ([['roll', true, null], ['fails', false, 'internal_error'], ['status', false, 'unavailable']] as $place => [$tool, $success, $code]) {
-            [$started, $finished] = array_slice($told, 2 * $place, 2);
+            [$started, $finished] = array_slice($reported, 2 * $place, 2);
             self::assertInstanceOf(ToolCallStarted::class, $started);
             self::assertInstanceOf(ToolCallFinished::class, $finished);
             self::assertSame([$tool, 'dice'], [$started->toolName, $started->server]);
             self::assertSame([$tool, $started->toolCallId, 'dice', $success, $code], [$finished->toolName, $finished->toolCallId, $finished->server, $finished->success, $finished->errorCode]);
         }
-        self::assertCount(3, array_unique(array_column(array_filter($told, fn ($event) => $event instanceof ToolCallStarted), 'toolCallId')));
-        self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $told)));
+        self::assertCount(3, array_unique(array_column(array_filter($reported, fn ($event) => $event instanceof ToolCallStarted), 'toolCallId')));
+        self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $reported)));
     }
 
-    public function testAnExecutorThatAListenerEndsTellsTheEndToo(): void
+    public function testAnExecutorEndedByAListenerHasAnEndEvent(): void
     {
         $dispatcher = self::dispatcher('start b');
         $registry = new ToolRegistry();
@@ -215,14 +215,14 @@ final class McpClientEventsTest extends TestCase
                 ['id' => 'a', 'name' => 'work', 'arguments' => []],
                 ['id' => 'b', 'name' => 'work', 'arguments' => []],
             ]);
-            self::fail('It was not heard');
+            self::fail('No exception was thrown');
         } catch (\DomainException $e) {
             self::assertSame('at start b', $e->getMessage());
         }
-        self::assertSame(['start a', 'end a ok', 'start b', 'end b internal_error'], $dispatcher->told);
+        self::assertSame(['start a', 'end a ok', 'start b', 'end b internal_error'], $dispatcher->reported);
     }
 
-    public function testTheEndOfTheScriptIsNotHeldUp(): void
+    public function testTheEndOfTheScriptIsNotDelayed(): void
     {
         $server = realpath(__DIR__ . '/../servers/asks.py');
         $ran = Process::php(<<<PHP

@@ -12,7 +12,7 @@ use Pillion\TokenStore;
 use PHPUnit\Framework\TestCase;
 
 /**
- * OAuth with real authorization servers: these agree to everything and redirect at once.
+ * OAuth with real authorization servers, which consent to everything and redirect at once.
  *
  * @group extension
  */
@@ -32,7 +32,7 @@ final class McpClientOAuthTest extends TestCase
         return $client->setTokenStore($store);
     }
 
-    /** What a browser does: it opens the page and is sent back. */
+    /** A browser: opens the page and follows the redirect. */
     private static function browser(string $url): string
     {
         $context = stream_context_create(['http' => ['follow_location' => 0, 'ignore_errors' => true]]);
@@ -54,7 +54,7 @@ final class McpClientOAuthTest extends TestCase
             public function load(string $key): ?array
             {
                 TestCase::assertMatchesRegularExpression('/^[a-z0-9_]{1,64}$/', $key);
-                // As it comes back from a database.
+                // Like tokens from a database.
                 return isset($this->entries[$key]) ? json_decode(json_encode($this->entries[$key]), true) : null;
             }
 
@@ -70,7 +70,7 @@ final class McpClientOAuthTest extends TestCase
     }
 
     /** @dataProvider peers */
-    public function testE8APersonIsAskedInThisProcessAndTokensAreKept(string $peer): void
+    public function testE8TheUserAuthorizesInThisProcessAndTokensAreStored(string $peer): void
     {
         $store = self::store();
         $asked = 0;
@@ -82,15 +82,15 @@ final class McpClientOAuthTest extends TestCase
         self::assertNotEmpty($client->listTools());
         self::assertSame(1, $asked);
         self::assertCount(1, $store->entries);
-        // Another object, which has nobody to ask, and the session that is there.
+        // Another object without a user, with the stored tokens.
         self::assertNotEmpty(self::client($peer, $store)->listTools());
-        // Another person, who has no tokens.
+        // Another user without tokens.
         $this->expectException(AuthorizationException::class);
         self::client($peer)->listTools();
     }
 
     /** @dataProvider peers */
-    public function testE8AWebApplicationComesBackLater(string $peer): void
+    public function testE8AWebApplicationFinishesTheAuthorizationLater(string $peer): void
     {
         $store = self::store();
         ['url' => $url, 'state' => $state] = self::client($peer, $store)->startAuthorization();
@@ -99,7 +99,7 @@ final class McpClientOAuthTest extends TestCase
         $back = self::browser($url);
         try {
             self::client($peer, self::store())->finishAuthorization($back);
-            self::fail('Somebody else took it up');
+            self::fail('Another client used the request');
         } catch (AuthorizationException $e) {
             self::assertSame('denied', $e->errorCode);
         }
@@ -113,7 +113,7 @@ final class McpClientOAuthTest extends TestCase
         $client->finishAuthorization($back);
     }
 
-    public function testTheExceptionSaysWhereTheAuthorizationIsGiven(): void
+    public function testTheExceptionContainsTheAuthorizationUrl(): void
     {
         $store = self::store();
         try {
@@ -127,7 +127,7 @@ final class McpClientOAuthTest extends TestCase
         self::assertTrue($client->callTool('add', ['a' => 1, 'b' => 2])->success);
     }
 
-    public function testTheTimeThatAPersonTakesIsNotThatOfAStream(): void
+    public function testTheTimeOfTheUserDoesNotCountForAStream(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(function (string $url): string {
             usleep(6_000_000);
@@ -136,7 +136,7 @@ final class McpClientOAuthTest extends TestCase
         self::assertTrue($client->streamTool('add', ['a' => 1, 'b' => 2], ['timeout' => 5])->getResult()->success);
     }
 
-    public function testACallbackThatGivesNoAddress(): void
+    public function testACallbackWithoutARedirectUrlIsAnError(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(fn () => null);
         $this->expectException(InvalidInputException::class);
@@ -144,7 +144,7 @@ final class McpClientOAuthTest extends TestCase
         $client->ping();
     }
 
-    public function testAPersonWhoSaysNo(): void
+    public function testARefusedAuthorizationIsAnError(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(function (string $url): string {
             parse_str((string) parse_url($url, PHP_URL_QUERY), $query);
@@ -154,7 +154,7 @@ final class McpClientOAuthTest extends TestCase
         $client->ping();
     }
 
-    public function testATokenStoreThatGivesNonsense(): void
+    public function testATokenStoreThatReturnsGarbageIsAnError(): void
     {
         $store = self::store();
         $client = self::client('fastmcp-oauth', new class () implements TokenStore {

@@ -19,7 +19,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * McpClient against real MCP servers.
+ * McpClient with real MCP servers.
  *
  * @group extension
  */
@@ -35,7 +35,7 @@ final class McpClientPeersTest extends TestCase
         return new McpClient(['command' => Peer::command('everything-stdio')], ['timeout' => 60]);
     }
 
-    public function testWhatTheServerSaysOfItself(): void
+    public function testServerInformation(): void
     {
         $info = self::client()->getServerInfo();
         self::assertSame(['name', 'version', 'protocol_version', 'transport', 'capabilities', 'instructions'], array_keys($info));
@@ -76,17 +76,17 @@ final class McpClientPeersTest extends TestCase
         self::assertTrue($result->result['isError']);
     }
 
-    public function testProgressComesToTheCallback(): void
+    public function testTheCallbackReceivesProgress(): void
     {
-        $heard = [];
+        $received = [];
         $result = self::client()->callTool('trigger-long-running-operation', ['duration' => 1, 'steps' => 4], [
             'id' => 'long',
-            'on_progress' => function (Progress $progress, string $id) use (&$heard): void {
-                $heard[] = [$progress->progress, $progress->total, $id];
+            'on_progress' => function (Progress $progress, string $id) use (&$received): void {
+                $received[] = [$progress->progress, $progress->total, $id];
             },
         ]);
         self::assertTrue($result->success);
-        self::assertSame([[1.0, 4.0, 'long'], [2.0, 4.0, 'long'], [3.0, 4.0, 'long'], [4.0, 4.0, 'long']], $heard);
+        self::assertSame([[1.0, 4.0, 'long'], [2.0, 4.0, 'long'], [3.0, 4.0, 'long'], [4.0, 4.0, 'long']], $received);
     }
 
     public function testAProgressCallbackMayThrow(): void
@@ -124,13 +124,13 @@ final class McpClientPeersTest extends TestCase
         $client->callTool('echo', ['message' => 'x'], ['cancellation' => $token]);
     }
 
-    public function testACallHasATimeoutOfItsOwn(): void
+    public function testACallHasItsOwnTimeout(): void
     {
         $this->expectException(TimeoutException::class);
         self::client()->callTool('trigger-long-running-operation', ['duration' => 20, 'steps' => 2], ['timeout' => 0.3]);
     }
 
-    public function testCallsSideBySideTouchNoOther(): void
+    public function testConcurrentCallsDoNotAffectEachOther(): void
     {
         $ids = [];
         $results = self::client('mcp2-http')->callTools([
@@ -148,7 +148,7 @@ final class McpClientPeersTest extends TestCase
         self::assertSame([], self::client()->callTools([]));
     }
 
-    public function testEightSlowCallsTakeNoLongerThanOne(): void
+    public function testEightSlowCallsRunConcurrently(): void
     {
         $client = self::client('mcp2-http');
         $client->ping();
@@ -158,14 +158,14 @@ final class McpClientPeersTest extends TestCase
         self::assertSame(array_fill(0, 8, true), array_column($results, 'success'));
     }
 
-    public function testAStreamGivesProgressAndThenTheResult(): void
+    public function testAStreamYieldsProgressAndThenTheResult(): void
     {
         $stream = self::client()->streamTool('trigger-long-running-operation', ['duration' => 1, 'steps' => 3], ['id' => 's']);
-        $heard = [];
+        $received = [];
         foreach ($stream as $index => $progress) {
-            $heard[$index] = $progress->progress;
+            $received[$index] = $progress->progress;
         }
-        self::assertSame([1.0, 2.0, 3.0], $heard);
+        self::assertSame([1.0, 2.0, 3.0], $received);
         self::assertTrue($stream->getResult()->success);
         self::assertSame('s', $stream->getResult()->toolCallId);
         self::assertFalse($stream->valid());
@@ -196,13 +196,13 @@ final class McpClientPeersTest extends TestCase
     }
 
     /** @dataProvider shapes */
-    public function testSamplingIsAnsweredByTheObjectThatWaits(string $shape): void
+    public function testTheWaitingObjectAnswersSampling(string $shape): void
     {
         $client = $shape === 'stdio' ? self::stdio() : self::client($shape);
         $asked = [];
         $client->onSampling(function (array $params) use (&$asked, $client): array {
             $asked[] = $params['messages'][0]['content']['text'] ?? null;
-            // The same object, in the middle of its own call.
+            // The same object, during its own call.
             self::assertSame('Echo: inside', $client->callTool('echo', ['message' => 'inside'])->result['content'][0]['text']);
             return ['role' => 'assistant', 'model' => 'test', 'content' => ['type' => 'text', 'text' => 'sampled!']];
         });
@@ -220,7 +220,7 @@ final class McpClientPeersTest extends TestCase
         yield 'stdio' => ['stdio'];
     }
 
-    public function testSamplingMayBeRefusedOrAnsweredInShort(): void
+    public function testSamplingMayBeRejectedOrAnsweredWithAString(): void
     {
         $text = fn ($result) => $result->result['content'][0]['text'];
         $client = self::client()->onSampling(fn () => 'short answer');
@@ -231,7 +231,7 @@ final class McpClientPeersTest extends TestCase
         self::assertStringContainsString('rejected', $refused->error);
     }
 
-    public function testACallbackMayThrowAndTheClientGoesOn(): void
+    public function testAfterAThrowingCallbackTheClientWorks(): void
     {
         $client = self::client()->onSampling(fn () => throw new \LogicException('no model here'));
         try {
@@ -314,22 +314,22 @@ final class McpClientPeersTest extends TestCase
 
     public function testNotifications(): void
     {
-        $heard = [];
-        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$heard): void {
-            $heard[$method][] = $params;
+        $received = [];
+        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$received): void {
+            $received[$method][] = $params;
         });
         $client->setLoggingLevel('debug');
         $client->callTool('toggle-simulated-logging');
         $until = microtime(true) + 20;
-        while (!isset($heard['notifications/message']) && microtime(true) < $until) {
+        while (!isset($received['notifications/message']) && microtime(true) < $until) {
             usleep(100_000);
             $client->ping();
         }
         $client->callTool('toggle-simulated-logging');
-        self::assertArrayHasKey('level', $heard['notifications/message'][0]);
+        self::assertArrayHasKey('level', $received['notifications/message'][0]);
     }
 
-    public function testADisconnectedClientConnectsAgain(): void
+    public function testADisconnectedClientReconnects(): void
     {
         $client = self::client();
         $client->disconnect();
@@ -347,7 +347,7 @@ final class McpClientPeersTest extends TestCase
         $client->disconnect();
     }
 
-    public function testE8AServerThatWantsABearerToken(): void
+    public function testE8AServerThatRequiresABearerToken(): void
     {
         try {
             self::client('fastmcp-bearer')->ping();
@@ -364,7 +364,7 @@ final class McpClientPeersTest extends TestCase
         self::client()->readResource('no:such/resource');
     }
 
-    public function testARegistryTakesTheTools(): void
+    public function testARegistryAcceptsTheTools(): void
     {
         $registry = new ToolRegistry();
         $registry->registerMcpServer(self::client(), prefix: 'e_');

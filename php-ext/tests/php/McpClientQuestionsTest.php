@@ -15,7 +15,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * What a server asks and says where it cannot be told on whose behalf: on the one stream of a program.
+ * Server requests and notifications that cannot be attributed to a call, on the one stream of a program.
  *
  * @group extension
  */
@@ -23,7 +23,7 @@ final class McpClientQuestionsTest extends TestCase
 {
     private static int $count = 0;
 
-    /** Each has a server of its own. */
+    /** Each test has its own server. */
     private static function client(): McpClient
     {
         return new McpClient(
@@ -37,7 +37,7 @@ final class McpClientQuestionsTest extends TestCase
         return json_decode($result->result['content'][0]['text'], true, flags: JSON_THROW_ON_ERROR);
     }
 
-    public function testAQuestionDoesNotGoToAStreamThatNobodyReads(): void
+    public function testARequestIsNotGivenToAnUnreadStream(): void
     {
         $client = self::client()->onSampling(fn () => 'because');
         $asks = $client->streamTool('ask_when_held');
@@ -46,7 +46,7 @@ final class McpClientQuestionsTest extends TestCase
         unset($held);
     }
 
-    public function testAQuestionGoesToTheCallThatPHPIsIn(): void
+    public function testARequestIsGivenToTheRunningCall(): void
     {
         $client = self::client()->onElicitation(fn () => ['action' => 'accept', 'content' => []]);
         $held = null;
@@ -58,7 +58,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(['action' => 'accept', 'content' => []], self::text($result));
     }
 
-    public function testAQuestionToAStreamThatNobodyReadsIsAnsweredByTheNextCall(): void
+    public function testTheNextCallAnswersARequestToAnUnreadStream(): void
     {
         $asked = 0;
         $client = self::client()->onSampling(function () use (&$asked): string {
@@ -66,7 +66,7 @@ final class McpClientQuestionsTest extends TestCase
             return 'because';
         });
         $asks = $client->streamTool('ask');
-        // A call that ends before the question is there leaves it to the next.
+        // A call that ends before the request arrives leaves the request to the next call.
         for ($calls = 0; $asked === 0 && $calls < 1000; $calls++) {
             $client->ping();
         }
@@ -75,7 +75,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(1, $asked);
     }
 
-    public function testAQuestionThatAnEndedCallLeavesIsHandedOn(): void
+    public function testAnUnansweredRequestOfAnEndedCallIsReassigned(): void
     {
         $client = self::client()->onSampling(fn () => 'because');
         $mark = tempnam(sys_get_temp_dir(), 'pillion');
@@ -92,7 +92,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame('because', self::text($answer->getResult())['content']['text']);
     }
 
-    public function testAQuestionThatAnExceptionLeavesIsHandedOn(): void
+    public function testAnUnansweredRequestOfAFailedCallIsReassigned(): void
     {
         $client = self::client()->onSampling(fn () => 'because');
         $answer = $client->streamTool('answer');
@@ -108,7 +108,7 @@ final class McpClientQuestionsTest extends TestCase
         }
     }
 
-    public function testAQuestionThatFindsNobodyIsRefused(): void
+    public function testARequestWithoutAWaitingCallIsRejected(): void
     {
         $client = self::client()->onSampling(fn () => throw new \DomainException('no'));
         try {
@@ -120,16 +120,16 @@ final class McpClientQuestionsTest extends TestCase
     }
 
     /** @dataProvider runs */
-    public function testQuestionsToToolsOfARegistryAreAnsweredByTheClientTheyCameWith(\Closure $run): void
+    public function testTheClientOfARegisteredToolAnswersItsRequests(\Closure $run): void
     {
         $registry = new ToolRegistry();
         $client = self::client()
             ->onSampling(fn (array $params) => 'because: ' . $params['messages'][0]['content']['text'])
             ->onElicitation(fn () => ['action' => 'decline']);
         $registry->registerMcpServer($client, prefix: 'a_');
-        // Another server, which asks another client.
+        // Another server, whose requests go to another client.
         $registry->registerMcpServer(self::client()->onSampling(fn () => 'the other'), prefix: 'b_');
-        // The registry keeps them.
+        // The registry keeps the clients alive.
         unset($client);
         gc_collect_cycles();
         $results = $run($registry);
@@ -168,7 +168,7 @@ final class McpClientQuestionsTest extends TestCase
         }];
     }
 
-    public function testACallbackThatComesLaterOrThrowsCountsToo(): void
+    public function testACallbackSetLaterOrThrowingIsUsed(): void
     {
         $registry = new ToolRegistry();
         $client = self::client();
@@ -189,7 +189,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(-32601, self::text($executor->execute($ask))['code']);
     }
 
-    public function testACallbackThatComesLaterLeavesAToolInItsPlaceThatWrapsOneOfTheServers(): void
+    public function testACallbackSetLaterDoesNotReplaceAWrappingTool(): void
     {
         $registry = new ToolRegistry();
         $client = self::client();
@@ -203,7 +203,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(2, $wrapper->calls);
     }
 
-    public function testACallbackThatComesLaterReachesToolsElsewhere(): void
+    public function testACallbackSetLaterAppliesInOtherRegistries(): void
     {
         [$first, $second] = [new ToolRegistry(), new ToolRegistry()];
         $client = self::client();
@@ -219,7 +219,7 @@ final class McpClientQuestionsTest extends TestCase
         }
     }
 
-    public function testF6AToolThatIsLeftOutIsToldToTheLoggerOfTheClient(): void
+    public function testF6ASkippedToolIsLoggedByTheClient(): void
     {
         $logger = new class () {
             public array $lines = [];
@@ -247,20 +247,20 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
     }
 
-    public function testAServerThatGoesOnTalkingHoldsUpNoCall(): void
+    public function testAServerThatKeepsSendingDelaysNoCall(): void
     {
-        $heard = 0;
-        $client = self::client()->onNotification(function () use (&$heard): void {
+        $received = 0;
+        $client = self::client()->onNotification(function () use (&$received): void {
             usleep(1_000);
-            ++$heard > 2_000 && throw new \DomainException('The call is held up');
+            ++$received > 2_000 && throw new \DomainException('The call is held up');
         });
         self::assertSame('done', self::text($client->callTool('chatter')));
         $client->ping();
-        self::assertGreaterThan(0, $heard);
+        self::assertGreaterThan(0, $received);
         $client->disconnect();
     }
 
-    /** What a forked child returns, as JSON has it. */
+    /** Returns the result of a forked child, as JSON. */
     private static function inAChild(\Closure $work): mixed
     {
         [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -274,10 +274,10 @@ final class McpClientQuestionsTest extends TestCase
     }
 
     /** @dataProvider places */
-    public function testToolsHaveConnectionsOfAForkedChildsOwnWhereverTheyAre(\Closure $place): void
+    public function testToolsInAForkedChildHaveTheirOwnConnections(\Closure $place): void
     {
         $server = new SessionServer();
-        // The one without a client gets its connection in another way.
+        // The tool without a client gets its connection in another way.
         foreach ([new McpClient($server->url, ['timeout' => 5]), ['server_url' => $server->url, 'timeout' => 5]] as $entry) {
             $registry = new ToolRegistry();
             $registry->registerMcpServer($entry);
@@ -314,7 +314,7 @@ final class McpClientQuestionsTest extends TestCase
         }];
     }
 
-    public function testAForkedChildGetsConnectionsOfItsOwnAlsoAtTheSecondTry(): void
+    public function testAForkedChildGetsItsOwnConnectionsAfterAFailedAttempt(): void
     {
         $store = new class () implements TokenStore {
             public bool $throws = false;
@@ -334,7 +334,7 @@ final class McpClientQuestionsTest extends TestCase
         $executor = new ToolExecutor($registry);
         $roll = ['id' => '1', 'name' => 'roll', 'arguments' => ['dice' => '1d6']];
         self::assertTrue($executor->execute($roll)->success);
-        $told = self::inAChild(function () use ($store, $executor, $roll): array {
+        $reported = self::inAChild(function () use ($store, $executor, $roll): array {
             $store->throws = true;
             try {
                 $executor->execute($roll);
@@ -344,6 +344,6 @@ final class McpClientQuestionsTest extends TestCase
                 return [$e->getMessage(), $executor->execute($roll)->result];
             }
         });
-        self::assertSame(['disk full', ['total' => 15, 'rolls' => [15]]], $told);
+        self::assertSame(['disk full', ['total' => 15, 'rolls' => [15]]], $reported);
     }
 }

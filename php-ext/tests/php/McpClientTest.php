@@ -23,7 +23,7 @@ use Pillion\ToolStream;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Arguments, values and hooks, against a fake server.
+ * Arguments, values and hooks, with a fake server.
  *
  * @group extension
  */
@@ -84,7 +84,7 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider hooked */
-    public function testL1WhatIsSetOnAnObjectIsNotShown(object $object, array $methods): void
+    public function testL1SettingsOfAnObjectAreNotShown(object $object, array $methods): void
     {
         $hook = new class ('sekrit') {
             public function __construct(public string $key)
@@ -131,7 +131,7 @@ final class McpClientTest extends TestCase
         yield 'ToolExecutor' => [new ToolExecutor(ToolRegistry::withBuiltins()), $all];
     }
 
-    public function testValuesAreWhatTheServerSent(): void
+    public function testValuesAreUnchanged(): void
     {
         $result = self::client()->callTool('values');
         self::assertInstanceOf(\stdClass::class, $result->result['empty'], '{} is not []');
@@ -145,7 +145,7 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider badArguments */
-    public function testBadArgumentsAreClear(\Closure $use, string $message): void
+    public function testBadArgumentsGiveClearErrors(\Closure $use, string $message): void
     {
         $client = self::client();
         try {
@@ -154,7 +154,7 @@ final class McpClientTest extends TestCase
         } catch (InvalidInputException | \TypeError $e) {
             self::assertStringContainsString($message, $e->getMessage());
         }
-        self::assertTrue($client->callTool('roll')->success, 'the client goes on working');
+        self::assertTrue($client->callTool('roll')->success, 'the client still works');
     }
 
     public static function badArguments(): iterable
@@ -200,7 +200,7 @@ final class McpClientTest extends TestCase
         (new McpClient('http://127.0.0.1:1/mcp'))->listTools();
     }
 
-    public function testL1TheLoggerGetsEveryLineAndNoSecret(): void
+    public function testL1TheLoggerReceivesEveryLineWithoutSecrets(): void
     {
         $logger = new class () {
             public array $lines = [];
@@ -223,7 +223,7 @@ final class McpClientTest extends TestCase
         self::assertCount($before, $logger->lines);
     }
 
-    public function testTheDispatcherHearsWhatHappensAndNothingSecret(): void
+    public function testTheDispatcherReceivesEventsWithoutSecrets(): void
     {
         $dispatcher = new class () {
             public array $events = [];
@@ -251,7 +251,7 @@ final class McpClientTest extends TestCase
         self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $dispatcher->events)));
     }
 
-    public function testAListenerThatThrowsIsHeard(): void
+    public function testTheExceptionOfAListenerIsThrown(): void
     {
         $dispatcher = new class () {
             public function dispatch(object $event): object
@@ -262,7 +262,7 @@ final class McpClientTest extends TestCase
         $client = self::client()->setEventDispatcher($dispatcher);
         try {
             $client->callTool('roll');
-            self::fail('It was not heard');
+            self::fail('No exception was thrown');
         } catch (\DomainException $e) {
             self::assertSame('no ' . ToolCallStarted::class, $e->getMessage());
         }
@@ -270,7 +270,7 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider clients */
-    public function testTheListOfToolsIsKeptForEachTenant(string $class): void
+    public function testTheListOfToolsIsCachedForEachTenant(string $class): void
     {
         $cache = self::cache();
         $client = (new $class(FakeServer::url()))->setCache($cache, 60, 'a');
@@ -283,7 +283,7 @@ final class McpClientTest extends TestCase
         self::assertSame([1, 1], [$cache->hits, $cache->sets]);
         $cached->setCache($cache, 60, 'b')->listTools();
         self::assertCount(2, $cache->entries);
-        // What is no list counts as none.
+        // A value that is not a list counts as a missing entry.
         $cache->entries = array_fill_keys(array_keys($cache->entries), '{"not": "a list"');
         self::assertEquals($tools, $cached->listTools());
     }
@@ -304,7 +304,7 @@ final class McpClientTest extends TestCase
         self::assertStringNotContainsString('alice', json_encode(array_keys($cache->entries)));
     }
 
-    public function testACacheThatFailsCostsTimeOnly(): void
+    public function testAFailingCacheIsIgnored(): void
     {
         $cache = new class () {
             public function get($key, $default = null): mixed
@@ -334,7 +334,7 @@ final class McpClientTest extends TestCase
         self::assertSame(['redis is gone', 'redis is gone'], $logger->warnings);
     }
 
-    public function testAChangeOfTheToolsEmptiesTheCacheAndIsTold(): void
+    public function testAChangeOfTheToolsClearsTheCacheAndIsAnEvent(): void
     {
         $cache = self::cache();
         $dispatcher = new class () {
@@ -355,22 +355,22 @@ final class McpClientTest extends TestCase
         self::assertSame(['dice'], $dispatcher->changes);
     }
 
-    public function testNoticesAreBoundedAndEachObjectHearsItsOwn(): void
+    public function testNotificationsAreLimitedAndEachObjectReceivesItsOwn(): void
     {
-        $heard = [];
+        $received = [];
         $methods = array_map(fn (int $i) => "notifications/x$i", range(1, 400));
         $quiet = self::client();
-        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$heard): void {
-            $heard[] = $method;
+        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$received): void {
+            $received[] = $method;
             self::assertEquals(new \stdClass(), $params['empty']);
         });
         $client->callTool('notifies', ['methods' => ['notifications/a', 'notifications/b']]);
-        self::assertSame(['notifications/a', 'notifications/b'], $heard);
+        self::assertSame(['notifications/a', 'notifications/b'], $received);
         $quiet->callTool('notifies', ['methods' => $methods]);
         $client->callTool('roll');
-        self::assertCount(2, $heard, 'sessions without such a callback are others');
+        self::assertCount(2, $received, 'sessions without such a callback are others');
         $client->onNotification(null)->callTool('notifies', ['methods' => $methods]);
-        self::assertCount(2, $heard);
+        self::assertCount(2, $received);
         $client->onNotification(fn () => throw new \DomainException('heard'));
         $this->expectExceptionMessage('heard');
         $client->callTool('notifies', ['methods' => ['notifications/a']]);
@@ -429,7 +429,7 @@ final class McpClientTest extends TestCase
         (new \ReflectionClass(ToolStream::class))->newInstance();
     }
 
-    public function testAStreamThatFailedSaysSoAgain(): void
+    public function testAFailedStreamThrowsAgain(): void
     {
         $stream = self::client()->streamTool('rpc_error');
         try {

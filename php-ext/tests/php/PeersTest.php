@@ -13,7 +13,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Against real MCP servers. What each of them does in detail is core's matter.
+ * With real MCP servers. Core's tests cover the details of each.
  *
  * @group extension
  */
@@ -43,7 +43,7 @@ final class PeersTest extends TestCase
         yield 'Python over Streamable HTTP' => ['mcp2-http', 'add', ['a' => 1, 'b' => 2], '3'];
     }
 
-    public function testE8AServerThatWantsABearerToken(): void
+    public function testE8AServerThatRequiresABearerToken(): void
     {
         $url = self::url('fastmcp-bearer');
         self::assertFalse((new MCPSSEClient($url, timeout: 20))->isAvailable());
@@ -60,7 +60,7 @@ final class PeersTest extends TestCase
         $result = $registry->execute('fail', ['message' => 'broken'], 'c1');
         self::assertFalse($result->success);
         self::assertStringContainsString('broken', $result->error);
-        self::assertTrue($result->result['isError'], 'the content is kept');
+        self::assertTrue($result->result['isError'], 'the content is unchanged');
     }
 
     /** @group timing */

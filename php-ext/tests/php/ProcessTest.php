@@ -11,7 +11,7 @@ use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The life of a command-line process: its sessions, its forks, its signals, its end.
+ * The lifecycle of a command-line process: sessions, forks, signals, end.
  *
  * @group extension
  */
@@ -30,7 +30,7 @@ final class ProcessTest extends TestCase
     }
 
     /**
-     * Runs code in which `$url` is the server and `$who` asks it for its view of a client.
+     * Runs code in which `$url` is the server, and `$who` returns the server's view of a client.
      *
      * @param list<string> $options
      *
@@ -45,13 +45,13 @@ final class ProcessTest extends TestCase
         return Process::php($start . $code, $options);
     }
 
-    /** @return list<string> what a run of the code has opened and not ended */
+    /** @return list<string> the sessions that the code opened and did not end */
     private function leftBy(string $code, string $output, int $exit = 0): array
     {
         $before = self::$server->seen()['opened'];
         $ran = $this->runPhp($code);
         self::assertSame([$output, '', $exit], [$ran['output'], $ran['errors'], $ran['exit']]);
-        // What the process has said at its end, the server may hear a moment later.
+        // The server may process the last messages of the process a moment later.
         $seen = self::$server->seenWhen(fn ($seen) => array_diff($seen['opened'], $before, $seen['ended']) === []);
         $opened = array_diff($seen['opened'], $before);
         self::assertNotEmpty($opened);
@@ -59,7 +59,7 @@ final class ProcessTest extends TestCase
         return array_values(array_diff($opened, $seen['ended']));
     }
 
-    public function testHoweverAScriptEndsItsSessionsAreEnded(): void
+    public function testSessionsEndHoweverAScriptEnds(): void
     {
         self::assertSame([], $this->leftBy('$who(); $who("a"); echo "end";', 'end'));
         self::assertSame([], $this->leftBy('$who(); exit(3);', '', 3));
@@ -68,7 +68,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy('$client = new Pillion\MCPSSEClient($url); $client->listTools(); $r = new Pillion\ToolRegistry; $r->registerMcpServer($client); echo count($r);', '1'));
     }
 
-    public function testACallGoesOnWhilePhpDoesSomethingElse(): void
+    public function testACallContinuesWhilePhpDoesSomethingElse(): void
     {
         $code = <<<'PHP'
             $opened = fn () => count(json_decode(file_get_contents(str_replace('/mcp', '/seen', $url)), true)['opened']);
@@ -79,7 +79,7 @@ final class ProcessTest extends TestCase
                     usleep(20_000);
                 }
                 echo $opened() - $before;
-                // The thread that stood in is relieved, and stands in again.
+                // The signal thread is replaced, and takes over again.
                 echo $stream->getResult()->success ? ' ends ' : ' fails ';
             }
             PHP;
@@ -87,13 +87,13 @@ final class ProcessTest extends TestCase
         self::assertSame(['1 ends 2 ends ', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
     }
 
-    public function testAServerThatHangsHoldsUpTheEndOfAScriptForAMoment(): void
+    public function testAHangingServerDelaysTheEndOfAScriptBriefly(): void
     {
         $server = new SessionServer();
         $note = tempnam(sys_get_temp_dir(), 'pillion');
         $code = sprintf(
             '(new Pillion\MCPSSEClient(%1$s))->callTool("who"); posix_kill(%2$d, SIGSTOP);'
-            // Its other threads go on until one of them has seen the signal.
+            // Its other threads run until one of them has seen the signal.
             . 'while (!str_contains(file_get_contents("/proc/%2$d/stat"), ") T ")) { usleep(1000); }'
             . 'file_put_contents(%3$s, (string) microtime(true));',
             var_export($server->url, true),
@@ -119,9 +119,9 @@ final class ProcessTest extends TestCase
                 if ($status !== 0) { echo "the child ended with $status "; }
             };
             PHP;
-        // Before first use: all start anew.
+        // Before the first use: each process starts its own threads.
         self::assertSame([], $this->leftBy($fork . '$fork(fn () => $who()); $who(); echo "end";', 'end'));
-        // Warm sessions; the child uses none of them, and some of its own.
+        // With warm sessions: the child uses none of them, and opens its own.
         $code = $fork . <<<'PHP'
             $mine = $who()['session'];
             $fork(function () {});
@@ -131,7 +131,7 @@ final class ProcessTest extends TestCase
             echo $who()['session'] === $mine ? 'kept' : 'lost';
             PHP;
         self::assertSame([], $this->leftBy($code, 'the child ended with 9 own own kept'));
-        // A registry with tools of a server, freed by the child.
+        // A registry with tools of a server, released by the child.
         $code = $fork . <<<'PHP'
             $registry = new Pillion\ToolRegistry;
             $registry->registerMcpServer(new Pillion\MCPSSEClient($url));
@@ -171,7 +171,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy($code, '7 42 who'));
     }
 
-    public function testForkedChildrenLeaveTheProgramsOfTheirParentRunning(): void
+    public function testForkedChildrenDoNotEndTheProgramsOfTheirParent(): void
     {
         $code = sprintf('$command = ["python3", %s];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
             $pid = fn () => (new Pillion\McpClient(["command" => $command], ["timeout" => 20]))->request("tools/call", ["name" => "pid"])["structuredContent"]["pid"];
@@ -184,7 +184,7 @@ final class ProcessTest extends TestCase
             $fork(function () {});
             $fork(fn () => posix_kill(getmypid(), SIGKILL));
             $fork(fn () => print($pid() . ' '));
-            // Longer than a server has to end after its input has.
+            // Longer than the time that a server has to exit after its input ended.
             sleep(3);
             echo $mine, ' ', $pid();
             PHP;
@@ -192,19 +192,19 @@ final class ProcessTest extends TestCase
         self::assertSame(['', 0], [$ran['errors'], $ran['exit']]);
         self::assertMatchesRegularExpression('/^\d+ \d+ \d+$/', $ran['output']);
         [$childs, $before, $after] = array_map('intval', explode(' ', $ran['output']));
-        self::assertSame($before, $after, 'the parent goes on with the same program');
+        self::assertSame($before, $after, 'the parent still uses the same program');
         self::assertNotSame($before, $childs);
         self::assertTrue(FpmPool::waitFor(fn () => !posix_kill($childs, 0) && !posix_kill($before, 0)), 'no program outlives its process');
     }
 
-    public function testSignalsOfOursAreNotPhps(): void
+    public function testInternalSignalsDoNotReachPhp(): void
     {
         $code = sprintf('$command = ["python3", %s, "deaf"];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
             pcntl_async_signals(true);
             pcntl_signal(SIGPIPE, function () { echo 'SIGPIPE '; });
             $client = new Pillion\McpClient(['command' => $command], ['timeout' => 1]);
             for ($call = 0; $call < 4; $call++) {
-                // The program reads no more after its first answer: what is written to it then is lost.
+                // The program reads nothing after its first response: later messages are lost.
                 try { $client->request('tools/call', ['name' => 'pid']); } catch (Pillion\Exception\PillionException) { }
             }
             foreach (glob('/proc/self/task/*/status') as $status) {
@@ -221,7 +221,7 @@ final class ProcessTest extends TestCase
         self::assertSame(['0 end', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
     }
 
-    public function testAFiberWithASmallStackCalls(): void
+    public function testAFiberWithASmallStackCanCall(): void
     {
         $code = <<<'PHP'
             ini_set('fiber.stack_size', '96K');
@@ -231,7 +231,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy($code, 'called'));
     }
 
-    public function testWhatIsLetGoJustBeforeTheEndIsEndedToo(): void
+    public function testSessionsReleasedAtTheEndAreEnded(): void
     {
         $code = sprintf('$command = ["python3", %s];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
             ini_set('pillion.log_level', 'off');
@@ -263,7 +263,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy($code, '[1,1,1,1,1] 5'));
     }
 
-    public function testThereAreNoMoreSessionsThanAllowed(): void
+    public function testTheNumberOfSessionsIsLimited(): void
     {
         $before = count(self::$server->seen()['ended']);
         $note = tempnam(sys_get_temp_dir(), 'pillion');
@@ -273,7 +273,7 @@ final class ProcessTest extends TestCase
             '$who = fn ($key) => (new Pillion\MCPSSEClient("' . self::$server->url . '", 20, $key))->callTool("who");' . $code,
         ], [['pipe', 'r'], ['pipe', 'w'], ['pipe', 'w']], $pipes);
         self::assertNotFalse($script);
-        // A session has a second connection where the first was not free again in time.
+        // A session has a second connection if the first was not free in time.
         $seen = self::$server->seenWhen(fn ($seen) => count($seen['ended']) === $before + 17
             && $seen['connections'] <= 6 && file_get_contents($note) === 'done');
         fclose($pipes[0]);
@@ -316,7 +316,7 @@ final class ProcessTest extends TestCase
     {
         $url = var_export(FakeServer::url(), true);
         $code = "$handler (new Pillion\\MCPSSEClient($url))->callTool('echo');"
-            // In the block: the signal may come before the wait has begun.
+            // Inside the block, because the signal may arrive before the wait.
             . "try { echo \"ready\n\"; (new Pillion\\MCPSSEClient($url))->callTool('slow', ['seconds' => 25]); } catch (Exception \$e) { echo \$e->getMessage(); }";
         $script = proc_open(
             [PHP_BINARY, '-d', 'extension=' . getenv('PILLION_EXTENSION'), '-r', $code],
@@ -343,7 +343,7 @@ final class ProcessTest extends TestCase
         }
     }
 
-    public function testWithoutThreadsThereAreExceptionsAndTheProcessLives(): void
+    public function testWithoutThreadsThereAreExceptionsAndNoCrash(): void
     {
         $url = var_export(FakeServer::url(), true);
         $code = <<<PHP

@@ -31,7 +31,7 @@ final class ProviderFormatTest extends TestCase
         self::assertSame([], ProviderFormat::tools('hal9000', $tools));
     }
 
-    public function testA3RequiredIsThereInARawSchemaAsWell(): void
+    public function testA3RequiredIsAlwaysPresentInRawSchemas(): void
     {
         $inner = ['type' => 'object', 'properties' => ['x' => ['type' => 'string']]];
         $tool = new ToolDefinition('t', 'd', ['properties' => ['a' => $inner]]);
@@ -42,7 +42,7 @@ final class ProviderFormatTest extends TestCase
         self::assertSame($parameters, ProviderFormat::tools('anthropic', [$tool])[0]['input_schema']);
     }
 
-    public function testH1GoogleGetsWhatItsSchemaHas(): void
+    public function testH1GoogleReceivesOnlySupportedKeywords(): void
     {
         $tool = new ToolDefinition('t', 'd', [
             'type' => 'object',
@@ -110,7 +110,7 @@ final class ProviderFormatTest extends TestCase
         }
     }
 
-    public function testH5TextOfClaudesWithoutAWordDoesNotGoBack(): void
+    public function testH5BlankTextOfClaudeDoesNotGoBack(): void
     {
         $text = fn (string $text) => ['type' => 'text', 'text' => $text];
         $use = fn (string $kind, mixed $input) => ['type' => $kind, 'id' => 'u1', 'name' => 'roll', 'input' => $input];
@@ -129,7 +129,7 @@ final class ProviderFormatTest extends TestCase
         }
     }
 
-    public function testH5ThinkingThatNothingCameOfDoesNotGoBack(): void
+    public function testH5ThinkingWithoutAnAnswerDoesNotGoBack(): void
     {
         $thinking = ['type' => 'thinking', 'thinking' => 'Hm.', 'signature' => 's'];
         $redacted = ['type' => 'redacted_thinking', 'data' => 'd'];
@@ -157,7 +157,7 @@ final class ProviderFormatTest extends TestCase
         }
     }
 
-    public function testH5AMessageWithoutCallsHasAContent(): void
+    public function testH5AMessageWithoutCallsHasContent(): void
     {
         $sent = fn (array $message) => ProviderFormat::assistantMessages('openai', ['choices' => [['message' => $message]]])[0];
         self::assertSame('', $sent(['role' => 'assistant', 'content' => null])['content']);
@@ -167,7 +167,7 @@ final class ProviderFormatTest extends TestCase
         self::assertNull($sent(['role' => 'assistant', 'content' => null, 'tool_calls' => [$call]])['content']);
     }
 
-    public function testH5ARefusalIsTheTextWhereThereIsNoOther(): void
+    public function testH5ARefusalIsTheTextOfAnAnswerWithoutText(): void
     {
         $chat = fn (array $message) => ProviderFormat::text('openai', ['choices' => [['message' => $message]]]);
         $part = fn (string $kind, string $text) => ['type' => $kind, $kind === 'output_text' ? 'text' : $kind => $text];

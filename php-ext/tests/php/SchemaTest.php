@@ -12,7 +12,7 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
-/** What the arguments of a tool are checked for, and in which words (A5, C3). */
+/** Argument checks and their messages (A5, C3). */
 final class SchemaTest extends TestCase
 {
     private static function check(array $schema, array|string $arguments): ToolResult
@@ -70,7 +70,7 @@ final class SchemaTest extends TestCase
         yield 'a tree' => [['$ref' => '#/properties/a/properties/self', 'properties' => ['self' => ['type' => 'integer']]], 'x', 'Invalid type for a: expected integer'];
     }
 
-    public function testC3TheOrderIsThatOfTheParameters(): void
+    public function testC3ParametersAreCheckedInOrder(): void
     {
         $schema = ['type' => 'object', 'properties' => ['a' => ['type' => 'string'], 'b' => ['type' => 'integer']], 'required' => ['b', 'a']];
         self::assertSame('Missing required parameter: a', self::check($schema, ['b' => 'x'])->error);
@@ -82,7 +82,7 @@ final class SchemaTest extends TestCase
         );
     }
 
-    public function testC3WhatFitsPassesAndDefaultsAreFilledIn(): void
+    public function testC3ValidArgumentsPassAndDefaultsAreFilledIn(): void
     {
         $properties = [
             'a' => ['type' => 'integer', 'default' => 5],
@@ -96,7 +96,7 @@ final class SchemaTest extends TestCase
     }
 
     /** @dataProvider noSchemas */
-    public function testASchemaThatIsNoneIsRefused(array $property, string $place): void
+    public function testAnInvalidSchemaIsRejected(array $property, string $place): void
     {
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage("Tool 't': Invalid JSON Schema at '$place");
@@ -117,12 +117,12 @@ final class SchemaTest extends TestCase
     }
 
     /** @dataProvider emptyArrays */
-    public function testE11AnEmptyArrayIsAMapWhereOnlyAMapFits(array $property, mixed $value, string $json): void
+    public function testE11AnEmptyArrayIsAMapWhereOnlyAMapIsValid(array $property, mixed $value, string $json): void
     {
         $definitions = ['map' => ['type' => 'object'], 'list' => ['type' => 'array']];
         $registry = new ToolRegistry();
         $schema = ['type' => 'object', 'properties' => ['a' => $property], '$defs' => $definitions];
-        // A metadata of arguments that need approval shows them as they are.
+        // The metadata of arguments that need approval contains them unchanged.
         $registry->register(new ToolDefinition('t', 'd', $schema, requiresConfirmation: true), fn (array $arguments) => $arguments);
         $asked = (new ToolExecutor($registry))->execute(new ToolCall('1', 't', $value === null ? [] : ['a' => $value]));
         self::assertSame($json, json_encode($asked->metadata['arguments']['a'] ?? $asked->error));
@@ -151,7 +151,7 @@ final class SchemaTest extends TestCase
         yield 'by its word' => [['items' => ['oneOf' => [$kind('m', $map), $kind('l', $list)]]], [['k' => 'm', 'v' => []], ['k' => 'l', 'v' => []]], '[{"k":"m","v":{}},{"k":"l","v":[]}]'];
     }
 
-    public function testASchemaThatMeansNoGoodComesToAnEnd(): void
+    public function testAHostileSchemaIsBounded(): void
     {
         $definitions = [];
         for ($nth = 0; $nth < 40; $nth++) {
@@ -165,7 +165,7 @@ final class SchemaTest extends TestCase
         self::assertSame('invalid_input', self::check($endless, ['a' => str_repeat('a', 200) . '!'])->errorCode);
     }
 
-    public function testA6ArgumentsThatAreNoMapAreRefused(): void
+    public function testA6ArgumentsThatAreNotAMapAreRejected(): void
     {
         $schema = ['type' => 'object', 'properties' => []];
         foreach (['[1]', '5', [1, 2]] as $arguments) {

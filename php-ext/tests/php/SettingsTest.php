@@ -14,7 +14,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The ini settings, and the table that shows them.
+ * The ini settings, and their table in phpinfo.
  *
  * @group extension
  */
@@ -44,7 +44,7 @@ final class SettingsTest extends TestCase
     }
 
     /** @dataProvider senseless */
-    public function testWhatMakesNoSenseIsRefusedWithALineInTheLog(string $setting, string $value, string $default): void
+    public function testInvalidSettingsAreRejectedAndLogged(string $setting, string $value, string $default): void
     {
         $ran = Process::php("echo ini_get('$setting');", ['-d', "$setting=$value", '-d', 'log_errors=1', '-d', 'error_log=/dev/stderr']);
         self::assertSame([$default, 0], [$ran['output'], $ran['exit']]);
@@ -53,7 +53,7 @@ final class SettingsTest extends TestCase
         self::assertSame(1, substr_count($ran['errors'], "\n"));
     }
 
-    public function testIniSetSaysThatItHasFailed(): void
+    public function testIniSetReportsFailure(): void
     {
         self::assertFalse(ini_set('pillion.timeout_ms', 'soon'));
         self::assertFalse(ini_set('pillion.socket', "/a\0b"));
@@ -66,7 +66,7 @@ final class SettingsTest extends TestCase
         }
     }
 
-    public function testTheTimeLimitIsThatOfClientsWithoutOneOfTheirOwn(): void
+    public function testTheTimeLimitAppliesToClientsWithoutTheirOwn(): void
     {
         ini_set('pillion.timeout_ms', '200');
         $hurried = new MCPSSEClient(FakeServer::url());
@@ -82,7 +82,7 @@ final class SettingsTest extends TestCase
         self::assertSame(['slept' => 0.5], (new MCPSSEClient(FakeServer::url(), apiKey: 'named'))->callTool('slow', ['seconds' => 0.5]));
     }
 
-    public function testTheTimeLimitIsThatOfTheSidecarToo(): void
+    public function testTheTimeLimitAppliesToTheSidecar(): void
     {
         $silent = sys_get_temp_dir() . '/pillion-silent-' . bin2hex(random_bytes(6));
         $listener = stream_socket_server("unix://$silent");
@@ -98,7 +98,7 @@ final class SettingsTest extends TestCase
         }
     }
 
-    public function testTheSizeOfAnAnswerIsLimited(): void
+    public function testTheSizeOfAResponseIsLimited(): void
     {
         ini_set('pillion.max_response_bytes', '20k');
         $limited = new MCPSSEClient(FakeServer::url());
@@ -110,7 +110,7 @@ final class SettingsTest extends TestCase
         $limited->callTool('big', ['items' => 5000]);
     }
 
-    public function testTheSizeOfTheSidecarsAnswerIsLimited(): void
+    public function testTheSizeOfTheSidecarsResponseIsLimited(): void
     {
         $process = new SidecarProcess();
         try {

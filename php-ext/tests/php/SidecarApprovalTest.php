@@ -13,7 +13,7 @@ use Pillion\Sidecar;
 use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
-/** Calls that somebody has to approve, at the real sidecar (G1 to G3). */
+/** Calls that need approval, with the real sidecar (G1 to G3). */
 final class SidecarApprovalTest extends TestCase
 {
     private static SidecarProcess $process;
@@ -44,10 +44,10 @@ final class SidecarApprovalTest extends TestCase
         } catch (ApprovalRequiredException $e) {
             return $e;
         }
-        self::fail('Nobody was asked');
+        self::fail('No approval was requested');
     }
 
-    public function testG3ACallThatIsApprovedRunsOnce(): void
+    public function testG3AnApprovedCallRunsOnce(): void
     {
         $asked = $this->ask('6 * 7', 'ann');
         self::assertSame('calculator', $asked->toolName);
@@ -61,7 +61,7 @@ final class SidecarApprovalTest extends TestCase
         self::assertNotSame($asked->approvalId, $this->ask('6 * 7', 'ann')->approvalId);
     }
 
-    public function testG3ADenialIsSaidWithItsReason(): void
+    public function testG3ADenialContainsItsReason(): void
     {
         $asked = $this->ask('1 + 1', 'bob');
         self::assertSame('denied', $this->sidecar->deny($asked->approvalId, 'not today')['status']);
@@ -78,7 +78,7 @@ final class SidecarApprovalTest extends TestCase
         $this->sidecar->deny($asked->approvalId);
     }
 
-    public function testNobodyDecidesOnWhatIsNotThere(): void
+    public function testAnUnknownApprovalCannotBeDecided(): void
     {
         foreach (['01a2007e-3395-7020-b45a-9f725a72da6e', '..', '', "a/b?c#d"] as $id) {
             try {
@@ -90,7 +90,7 @@ final class SidecarApprovalTest extends TestCase
         }
     }
 
-    public function testWaitingForADecisionEndsInTime(): void
+    public function testWaitingForADecisionTimesOut(): void
     {
         $this->expectException(ApprovalRequiredException::class);
         $this->sidecar->callTool('calculator', ['expression' => '3 + 3'], ['user' => 'dan', 'approval_wait' => 0.2]);
@@ -106,14 +106,14 @@ final class SidecarApprovalTest extends TestCase
     }
 
     /** @dataProvider wrongContexts */
-    public function testAContextThatMakesNoSenseIsSaid(array $context, string $message): void
+    public function testAnInvalidContextIsAnError(array $context, string $message): void
     {
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage($message);
         $this->sidecar->callTool('get_time', [], $context);
     }
 
-    public function testAFilterThatThereIsNotIsSaid(): void
+    public function testAnUnknownFilterIsAnError(): void
     {
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage("There is no filter 'colour'");
@@ -137,7 +137,7 @@ final class SidecarApprovalTest extends TestCase
         $this->sidecar->callTool('roll_dice', ['notation' => '1d2'], $context);
     }
 
-    public function testC7ALimitSaysWhenToComeBack(): void
+    public function testC7ALimitSetsRetryAfter(): void
     {
         $this->sidecar->callTool('get_time', [], ['user' => 'flo']);
         try {

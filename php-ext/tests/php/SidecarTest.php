@@ -17,7 +17,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolCall;
 use PHPUnit\Framework\TestCase;
 
-/** Against the real sidecar. */
+/** The Sidecar class with the real sidecar. */
 final class SidecarTest extends TestCase
 {
     private static SidecarProcess $process;
@@ -47,7 +47,7 @@ final class SidecarTest extends TestCase
     }
 
     /** @dataProvider wrongTypes */
-    public function testAnAnswerOfOtherTypesIsNone(string $method, array $arguments, string $message): void
+    public function testAResponseWithWrongTypesIsRejected(string $method, array $arguments, string $message): void
     {
         $peer = new OddPeer('wrong types');
         try {
@@ -77,7 +77,7 @@ final class SidecarTest extends TestCase
         self::assertSame(4, $this->sidecar->callTool('calculator', ['expression' => '2 + 2'])['result']);
     }
 
-    public function testD5D8D11ToolsOfTheMemoryAndOfThePackAreThere(): void
+    public function testD5D8D11ToolsOfTheMemoryAndOfThePackAreListed(): void
     {
         $process = new SidecarProcess(environment: ['PILLION__TABLETOP__ENABLED' => 'true']);
         try {
@@ -105,7 +105,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function testI2AFailedToolThrowsWhatFitsItsCode(): void
+    public function testI2AFailedToolThrowsTheExceptionOfItsCode(): void
     {
         try {
             $this->sidecar->callTool('calculator', ['expression' => '1/0']);
@@ -120,7 +120,7 @@ final class SidecarTest extends TestCase
         $this->sidecar->callTool('nope');
     }
 
-    public function testA7ExecuteGivesAResultLikeTheExecutors(): void
+    public function testA7ExecuteReturnsAResultLikeTheExecutor(): void
     {
         $result = $this->sidecar->execute(new ToolCall('c1', 'calculator', ['expression' => '10/3']), ['user' => 'alice']);
         self::assertSame(['c1', 'calculator', true], [$result->toolCallId, $result->toolName, $result->success]);
@@ -129,7 +129,7 @@ final class SidecarTest extends TestCase
         self::assertArrayHasKey('execution_time', $result->metadata);
     }
 
-    public function testC1OneFailureNeverAffectsSiblings(): void
+    public function testC1OneFailureNeverAffectsOtherCalls(): void
     {
         $calls = [
             new ToolCall('1', 'calculator', ['expression' => '1+1']),
@@ -205,7 +205,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function testPartsOfABatchHaveIdempotencyKeysOfTheirOwn(): void
+    public function testPartsOfABatchHaveTheirOwnIdempotencyKeys(): void
     {
         $calls = array_map(fn (int $number) => new ToolCall("c$number", 'roll_dice', ['notation' => '10d100']), range(1, 130));
         foreach (['parts', '"quoted parts"'] as $key) {
@@ -216,7 +216,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function testARefusalOfTheWholeRequestThrows(): void
+    public function testARejectedRequestThrows(): void
     {
         $calls = array_map(fn (int $number) => new ToolCall("c$number", 'get_time'), range(1, 8));
         foreach (['executeAll', 'executeParallel'] as $method) {
@@ -296,7 +296,7 @@ final class SidecarTest extends TestCase
         self::assertStringStartsWith("The sidecar's response has no ", $results[150]->error);
     }
 
-    public function testG3ArgumentsThatNeedApprovalStayAsTheyAre(): void
+    public function testG3ArgumentsThatNeedApprovalAreUnchanged(): void
     {
         $peer = new OddPeer('asks');
         try {
@@ -330,7 +330,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function testNobodyListens(): void
+    public function testARefusedConnectionIsAnError(): void
     {
         $sidecar = new Sidecar('/nonexistent/pillion.sock');
         self::assertFalse($sidecar->isAvailable());
@@ -340,7 +340,7 @@ final class SidecarTest extends TestCase
     }
 
     /** @group timing */
-    public function testAPeerThatSaysNothingTimesOut(): void
+    public function testASilentServerTimesOut(): void
     {
         $path = sys_get_temp_dir() . '/pillion-mute-' . getmypid();
         $server = stream_socket_server("unix://$path");

@@ -29,7 +29,7 @@ final class SignatureTest extends TestCase
 {
     private const ANY = ['string', 'number', 'boolean', 'object', 'array', 'null'];
 
-    public function testAnEmptyMapIsAMapAsADefaultToo(): void
+    public function testAnEmptyMapIsAMapAsADefault(): void
     {
         $registry = new ToolRegistry();
         $function = /** @param array<string, int> $x */ fn (array $x = []) => count($x);
@@ -107,13 +107,13 @@ final class SignatureTest extends TestCase
             self::assertStringStartsWith($error, (string) $result->error);
             self::assertSame('invalid_input', $result->errorCode);
         }
-        // Without an executor nobody has checked the arguments.
+        // Without an executor, the arguments are not checked.
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage('Invalid type for n: expected integer');
         $registry->get('f')->execute(['level' => 2, 'n' => 1.5], 'c');
     }
 
-    public function testE11AnEmptyArrayIsTheMapThatTheDocCommentSays(): void
+    public function testE11AnEmptyArrayIsTheMapOfTheDocComment(): void
     {
         $tool = new class () {
             /**
@@ -135,7 +135,7 @@ final class SignatureTest extends TestCase
     }
 
     /** @dataProvider bytes */
-    public function testTextThatIsNotUtf8IsRefusedInWords(string $code, mixed $callable): void
+    public function testTextThatIsNotUtf8IsRejectedClearly(string $code, mixed $callable): void
     {
         eval(str_replace('#', "\xfc", $code));
         $this->expectException(InvalidInputException::class);
@@ -152,7 +152,7 @@ final class SignatureTest extends TestCase
         yield 'a default' => ['/** Does */ function of_bytes_3(string $x = "#") {}', 'of_bytes_3'];
     }
 
-    public function testAClassIsMadeWhenAMethodNeedsAnObject(): void
+    public function testAClassIsInstantiatedWhenAMethodNeedsAnObject(): void
     {
         $registry = new ToolRegistry();
         self::assertSame(['roll_dice2'], $registry->registerObject(RollDice2::class));
@@ -177,7 +177,7 @@ final class SignatureTest extends TestCase
         self::assertSame(3, $registry->execute('add', ['a' => 1, 'b' => 2], 'c')->result);
     }
 
-    public function testOneSchemaThatCannotBeCompiledKeepsAllOut(): void
+    public function testOneInvalidSchemaRegistersNothing(): void
     {
         $object = new class () {
             #[AsTool(description: 'Is fine')]
@@ -284,7 +284,7 @@ final class SignatureTest extends TestCase
             ['int<min, -5>', 'int', ['type' => 'integer', 'maximum' => -5]],
             ['1|2', 'int', ['type' => 'integer', 'enum' => [1, 2]]],
             ['non-empty-string', 'string', ['type' => 'string', 'minLength' => 1]],
-            // What is not understood, or not what PHP takes, leaves PHP's own type.
+            // Unknown doc types, and types that PHP does not accept, leave PHP's own type.
             ['Collection<Foo>', 'array', ['type' => 'array']],
             ['int', 'string', ['type' => 'string']],
             ['list<', 'array', ['type' => 'array']],
@@ -299,7 +299,7 @@ final class SignatureTest extends TestCase
     }
 
     /** @dataProvider refused */
-    public function testWhatCannotBeAToolIsRefusedWithAReason(mixed $callable, string $message): void
+    public function testInvalidToolsAreRejectedWithAReason(mixed $callable, string $message): void
     {
         try {
             ToolDefinition::fromCallable($callable);
@@ -334,7 +334,7 @@ final class SignatureTest extends TestCase
         yield 'an object without a method' => [new \stdClass(), 'stdClass has neither __invoke() nor execute()'];
     }
 
-    public function testRegisterObjectSaysWhatIsWrong(): void
+    public function testRegisterObjectReportsErrors(): void
     {
         $wrong = [
             [new \stdClass(), 'Nothing of stdClass has #[Pillion\AsTool]'],

@@ -8,7 +8,7 @@ use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The stubs say what the extension has, no more and no less.
+ * The stubs describe exactly the extension.
  *
  * @group extension
  */
@@ -16,7 +16,7 @@ final class StubTest extends TestCase
 {
     private const STUBS = __DIR__ . '/../../stubs';
 
-    public function testTheStubsAreTheExtension(): void
+    public function testTheStubsMatchTheExtension(): void
     {
         $describe = __DIR__ . '/Support/describe.php';
         $extension = Process::run([PHP_BINARY, '-n', '-d', 'extension=' . getenv('PILLION_EXTENSION'), $describe]);

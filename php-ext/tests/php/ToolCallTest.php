@@ -27,7 +27,7 @@ final class ToolCallTest extends TestCase
         new ToolCall('1', 't', 5);
     }
 
-    public function testA6TheOpenAiFormHasTheArgumentsAsAString(): void
+    public function testA6TheOpenAiFormHasArgumentsAsAString(): void
     {
         $call = new ToolCall(id: '1', name: 't', arguments: ['path' => 'a/b', 'n' => 1.0]);
         self::assertSame(
@@ -44,7 +44,7 @@ final class ToolCallTest extends TestCase
         );
     }
 
-    public function testA6FromArrayTakesBothForms(): void
+    public function testA6FromArrayAcceptsBothForms(): void
     {
         $flat = ToolCall::fromArray(['id' => '1', 'name' => 't', 'arguments' => ['a' => 1], 'index' => 2]);
         self::assertSame(['id' => '1', 'type' => 'function', 'name' => 't', 'arguments' => ['a' => 1], 'index' => 2], $flat->toArray());

@@ -127,7 +127,7 @@ final class ToolDefinitionTest extends TestCase
         self::assertStringContainsString('"properties":{}', json_encode($definition->toAnthropicFormat()));
     }
 
-    public function testH1AStrictSchemaHasTheFormThatOpenAiWants(): void
+    public function testH1AStrictSchemaHasTheFormOfOpenAi(): void
     {
         $node = ['type' => 'object', 'properties' => ['next' => ['$ref' => '#/$defs/node']]];
         $schema = ['type' => 'object', 'required' => ['q'], '$defs' => ['node' => $node], 'properties' => [
@@ -163,7 +163,7 @@ final class ToolDefinitionTest extends TestCase
     }
 
     /** @dataProvider neverStrict */
-    public function testH1StrictIsNotClaimedOfASchemaThatCannotBe(array $property, array $more = []): void
+    public function testH1OnlySchemasThatCanBeStrictAreMarkedStrict(array $property, array $more = []): void
     {
         $schema = $more + ['type' => 'object', 'properties' => ['a' => $property], 'required' => ['a']];
         $definition = new ToolDefinition('t', 'd', $schema, strict: true);
@@ -194,7 +194,7 @@ final class ToolDefinitionTest extends TestCase
         yield 'an open tool' => [$text, ['additionalProperties' => true]];
     }
 
-    public function testH1NullForAnOptionalParameterCountsAsLeftOut(): void
+    public function testH1NullForAnOptionalParameterCountsAsOmitted(): void
     {
         $inner = ['type' => 'object', 'properties' => ['x' => ['type' => 'string'], 'y' => ['type' => ['string', 'null']]]];
         $schema = ['type' => 'object', 'properties' => ['n' => ['type' => 'integer', 'default' => 5], 'note' => ['type' => 'string'], 'o' => $inner, 'to' => ['type' => 'string']], 'required' => ['to']];
@@ -207,7 +207,7 @@ final class ToolDefinitionTest extends TestCase
         }
     }
 
-    public function testItCanGoThroughAQueue(): void
+    public function testItCanBeQueued(): void
     {
         $definition = new ToolDefinition('t', 'd', self::SCHEMA, strict: true);
         self::assertEquals($definition, unserialize(serialize($definition)));

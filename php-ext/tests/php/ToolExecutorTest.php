@@ -42,7 +42,7 @@ final class ToolExecutorTest extends TestCase
         );
     }
 
-    public function testAnUnknownOptionIsNamedWithThoseThatThereAre(): void
+    public function testAnUnknownOptionIsNamedWithTheValidOptions(): void
     {
         try {
             new ToolExecutor($this->registry, ['timeot' => 5]);
@@ -54,7 +54,7 @@ final class ToolExecutorTest extends TestCase
         }
     }
 
-    public function testN1WhetherResultsAreKeptIsASwitch(): void
+    public function testN1CachingCanBeDisabled(): void
     {
         new ToolExecutor($this->registry, ['enable_caching' => true]);
         $this->expectException(InvalidInputException::class);
@@ -63,7 +63,7 @@ final class ToolExecutorTest extends TestCase
     }
 
     /** @group extension */
-    public function testN1TheSwitchEndsTheKeepingOfResults(): void
+    public function testN1DisablingTheCacheStopsCaching(): void
     {
         ini_set('pillion.log_level', 'off');
         $this->registry->registerMcpServer(['server_url' => str_replace('/sse', '/everything', FakeServer::url())], 'x_');
@@ -80,7 +80,7 @@ final class ToolExecutorTest extends TestCase
         return (new ToolExecutor($this->registry, $options))->execute(new ToolCall('c1', $name, $arguments), $context);
     }
 
-    public function testC1OneFailureNeverAffectsSiblings(): void
+    public function testC1OneFailureNeverAffectsOtherCalls(): void
     {
         $calls = array_map(
             fn (string $expression) => ['id' => $expression, 'name' => 'calculator', 'arguments' => ['expression' => $expression]],
@@ -94,7 +94,7 @@ final class ToolExecutorTest extends TestCase
         }
     }
 
-    public function testC1OrderIsKeptOverToolsOfAllKinds(): void
+    public function testC1OrderIsKeptAcrossToolsOfAllKinds(): void
     {
         $this->add('nap', function (array $arguments) {
             usleep($arguments['ms'] * 1000);
@@ -134,7 +134,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame('timeout', $result->errorCode);
     }
 
-    public function testC2TheTimeLimitOfAPHPToolStartsWithItsTurn(): void
+    public function testC2TheTimeLimitOfAPHPToolStartsWhenItRuns(): void
     {
         $this->add('nap', function () {
             usleep(400_000);
@@ -160,7 +160,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame('invalid_input', $this->call('greet', ['name' => 5])->errorCode);
     }
 
-    public function testC4AThrowingCallableFailsItsOwnCallOnly(): void
+    public function testC4AThrowingCallableFailsOnlyItsCall(): void
     {
         $this->add('throws', fn () => throw new \DomainException('no luck'));
         $this->add('errs', fn () => intdiv(1, 0));
@@ -173,7 +173,7 @@ final class ToolExecutorTest extends TestCase
         self::assertStringContainsString('must be of type int', $this->call('wrong')->error);
     }
 
-    public function testC5AnExceptionOfOursKeepsItsCode(): void
+    public function testC5APillionExceptionKeepsItsCode(): void
     {
         $this->add('refuses', fn () => throw new InvalidInputException('no'));
         $this->add('calls', fn () => (new MCPSSEClient('http://127.0.0.1:1/'))->callTool('x'));
@@ -197,7 +197,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame('invalid_input', $bad->errorCode);
     }
 
-    public function testB5AnUnknownToolInTheWordsOfS0(): void
+    public function testB5TheExecutorsErrorForAnUnknownToolNamesIt(): void
     {
         $result = $this->call('zip');
         self::assertSame('Unknown tool: zip', $result->error);
@@ -228,7 +228,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame(['said no', 'denied', ['error' => 'x']], [$result->error, $result->errorCode, $result->result]);
     }
 
-    public function testAReturnThatIsNoJsonFailsTheCall(): void
+    public function testAReturnValueThatIsNotJsonFailsTheCall(): void
     {
         $this->add('resource', fn () => STDIN);
         $result = $this->call('resource');
@@ -239,7 +239,7 @@ final class ToolExecutorTest extends TestCase
         }
     }
 
-    public function testWhatJsonSerializeThrowsKeepsItsCode(): void
+    public function testAnExceptionOfJsonSerializeKeepsItsCode(): void
     {
         $this->add('refuses', fn () => new class () implements \JsonSerializable {
             public function jsonSerialize(): mixed
@@ -283,7 +283,7 @@ final class ToolExecutorTest extends TestCase
         }
     }
 
-    public function testAnApprovalThatAsksForItselfHasALimit(): void
+    public function testTheDepthOfRecursiveApprovalsIsLimited(): void
     {
         $errors = [];
         $executor = new ToolExecutor($this->registry, [
@@ -301,7 +301,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame("The call to tool 'upper' was denied", $errors[1]);
     }
 
-    public function testAListenerThatCallsWhatItHearsOfHasALimit(): void
+    public function testTheDepthOfCallsInListenersIsLimited(): void
     {
         $executor = new ToolExecutor($this->registry);
         $deepest = null;
@@ -326,7 +326,7 @@ final class ToolExecutorTest extends TestCase
         self::assertStringContainsString('Calls nest deeper than 64 levels', $deepest);
     }
 
-    public function testFibersThatWaitInsideOfToolsAreNotDeep(): void
+    public function testFibersThatWaitInToolsDoNotCountAsNesting(): void
     {
         $this->add('suspends', fn () => \Fiber::suspend());
         $fibers = [];
@@ -355,7 +355,7 @@ final class ToolExecutorTest extends TestCase
      * @group extension
      * @group timing
      */
-    public function testToolsInPHPRunBesideMCPTools(): void
+    public function testToolsInPHPAndMCPToolsRunConcurrently(): void
     {
         $this->registerServer();
         $this->add('nap', function () {
@@ -396,7 +396,7 @@ final class ToolExecutorTest extends TestCase
         self::assertLessThan(6, $took, 'one after the other they take 6.2 s');
     }
 
-    public function testC2C7LimitsOfSingleToolsHoldInParallel(): void
+    public function testC2C7LimitsOfToolsHoldInParallel(): void
     {
         $this->registerServer();
         $executor = new ToolExecutor($this->registry, [
@@ -412,7 +412,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame(['timeout', null, 'rate_limited', null], array_column($results, 'errorCode'));
     }
 
-    public function testC1AToolMayHaveFewerPlacesThanAllTogether(): void
+    public function testC1AToolMayHaveItsOwnConcurrencyLimit(): void
     {
         $this->registerServer();
         $executor = new ToolExecutor($this->registry, ['tool_concurrency' => ['slow' => 1]]);
@@ -427,7 +427,7 @@ final class ToolExecutorTest extends TestCase
         new ToolExecutor($this->registry, ['tool_concurrency' => ['slow' => 0]]);
     }
 
-    public function testC1AServerHasItsOwnPlacesAndHoldsUpNoToolOfAnother(): void
+    public function testC1AServerHasItsOwnConcurrencyLimitAndDelaysNoOther(): void
     {
         $this->registerServer();
         $ended = [];
@@ -453,7 +453,7 @@ final class ToolExecutorTest extends TestCase
         }
     }
 
-    public function testM2LoggerAndEventsSeeEachCall(): void
+    public function testM2LoggerAndDispatcherReceiveEachCall(): void
     {
         $this->registerServer();
         $this->add('fails', fn () => throw new \DomainException('a secret'));
@@ -527,21 +527,21 @@ final class ToolExecutorTest extends TestCase
         new ToolExecutor($this->registry, ['timout' => 5]);
     }
 
-    public function testACallThatIsNoCallIsRefused(): void
+    public function testAnInvalidCallIsRejected(): void
     {
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage('A call must be a Pillion\ToolCall or an array');
         (new ToolExecutor($this->registry))->executeParallel([5]);
     }
 
-    public function testAnyNumberOfPlacesIsTaken(): void
+    public function testAnyConcurrencyLimitIsAccepted(): void
     {
         $registry = ToolRegistry::withBuiltins();
         $executor = new ToolExecutor($registry, ['max_concurrent' => PHP_INT_MAX]);
         self::assertSame('4', $executor->execute(['id' => '1', 'name' => 'calculator', 'arguments' => ['expression' => '2+2']])->result);
     }
 
-    public function testWhatAToolThrowsNeedNotBeUtf8(): void
+    public function testExceptionMessagesNeedNotBeUtf8(): void
     {
         $registry = new ToolRegistry();
         $registry->register(new ToolDefinition('f', 'Throws'), fn () => throw new \RuntimeException("caf\xE9 closed"));

@@ -32,7 +32,7 @@ final class ToolRegistryTest extends TestCase
         return new DmcpTool(['server_label' => 'dmcp', 'server_url' => 'http://127.0.0.1:1/sse']);
     }
 
-    public function testB1ADuplicateIsRefusedUnlessItReplaces(): void
+    public function testB1ADuplicateIsRejectedUnlessReplaceIsSet(): void
     {
         $registry = new ToolRegistry();
         $registry->register(new Upper());
@@ -48,7 +48,7 @@ final class ToolRegistryTest extends TestCase
         self::assertCount(1, $registry);
     }
 
-    public function testAToolOfTheEngineThatWasReplacedDoesItsOwnWork(): void
+    public function testAReplacedEngineToolStillWorks(): void
     {
         $registry = ToolRegistry::withBuiltins();
         $calculator = $registry->get('calculator');
@@ -92,7 +92,7 @@ final class ToolRegistryTest extends TestCase
         self::assertSame(['two', 'three'], array_keys($registry->getAll()));
     }
 
-    public function testB3BuiltinsAreThere(): void
+    public function testB3BuiltinsAreRegistered(): void
     {
         $registry = ToolRegistry::withBuiltins();
         self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys($registry->getAll()));
@@ -102,7 +102,7 @@ final class ToolRegistryTest extends TestCase
         self::assertSame('c1', $result->toolCallId);
     }
 
-    public function testB4MCPToolsAreKeptApart(): void
+    public function testB4MCPToolsAreListedSeparately(): void
     {
         $registry = new ToolRegistry();
         $registry->register(new Upper());
@@ -149,7 +149,7 @@ final class ToolRegistryTest extends TestCase
         ini_set('pillion.log_level', (string) $before);
     }
 
-    public function testN2TheKeysOfAnEntryAreThoseOfS4(): void
+    public function testN2LegacyKeysOfAnEntryAreAccepted(): void
     {
         $before = ini_set('pillion.log_level', 'off');
         $entry = ['type' => 'mcp', 'server_label' => 'fake', 'server_url' => FakeServer::url()];
@@ -165,7 +165,7 @@ final class ToolRegistryTest extends TestCase
     }
 
     /** @group extension */
-    public function testL1ServersWithoutALabelAreToldApartByTheirURL(): void
+    public function testL1ServersWithoutALabelAreDistinguishedByUrl(): void
     {
         $registry = new ToolRegistry();
         $registry->registerMcpServer(['server_url' => FakeServer::url()], prefix: 'a_');
@@ -200,13 +200,13 @@ final class ToolRegistryTest extends TestCase
     }
 
     /** @group extension */
-    public function testAServerThatCannotBeAskedIsAnException(): void
+    public function testAnUnreachableServerThrows(): void
     {
         $this->expectException(TransportException::class);
         (new ToolRegistry())->registerMcpServer(['server_url' => 'http://127.0.0.1:1/sse']);
     }
 
-    public function testB5AnUnknownToolInTheWordsOfS4(): void
+    public function testB5TheErrorForAnUnknownToolNamesIt(): void
     {
         $result = (new ToolRegistry())->execute('nope', [], 'c1');
         self::assertFalse($result->success);
@@ -227,7 +227,7 @@ final class ToolRegistryTest extends TestCase
         );
     }
 
-    public function testH2OnlyTheEnabledTool(): void
+    public function testH2OnlyTheEnabledToolIsListed(): void
     {
         $registry = ToolRegistry::withBuiltins();
         $registry->register(self::dmcp());
@@ -344,7 +344,7 @@ final class ToolRegistryTest extends TestCase
         self::assertCount(0, $registry);
     }
 
-    public function testTheCacheAndTheDispatcherOfAClientAreThoseOfItsToolsToo(): void
+    public function testToolsUseTheCacheAndTheDispatcherOfTheirClient(): void
     {
         $cache = new class () {
             /** @var array<string, string> */

@@ -58,7 +58,7 @@ final class ToolResultTest extends TestCase
     }
 
     /** @dataProvider envelopes */
-    public function testE10AModelReadsWhatAnMcpResultSays(mixed $result, string $text): void
+    public function testE10AModelReadsTheTextOfAnMcpResult(mixed $result, string $text): void
     {
         $result = new ToolResult('c', 't', $result);
         self::assertSame([$text, $text], [$result->toMessage(), $result->toMessageFormat()['content']]);
@@ -110,7 +110,7 @@ final class ToolResultTest extends TestCase
         }
     }
 
-    public function testE10AModelIsToldThatAnMcpCallFailed(): void
+    public function testE10AModelReadsThatAnMcpCallFailed(): void
     {
         $envelope = ['content' => [['type' => 'text', 'text' => 'no dice']], 'isError' => true];
         foreach ([$envelope, ['content' => []], 'no dice'] as $result) {
@@ -146,7 +146,7 @@ final class ToolResultTest extends TestCase
         '_meta' => ['cost' => 2],
     ];
 
-    public function testE10AnMcpResultIsReadInPartsAndNothingIsLost(): void
+    public function testE10AllPartsOfAnMcpResultAreRead(): void
     {
         $result = new ToolResult('c', 't', self::MCP);
         self::assertSame(self::MCP['content'], $result->content());
@@ -160,7 +160,7 @@ final class ToolResultTest extends TestCase
         self::assertSame(self::MCP, $result->result);
     }
 
-    public function testE10StructuredContentWithoutTextIsTextToo(): void
+    public function testE10StructuredContentWithoutTextIsText(): void
     {
         foreach ([[], ['content' => []]] as $content) {
             $result = new ToolResult('c', 't', $content + ['structuredContent' => ['a' => 1.0]]);
@@ -191,7 +191,7 @@ final class ToolResultTest extends TestCase
         yield 'a map of blocks' => [new ToolResult('c', 't', ['content' => ['k' => ['type' => 'text']]]), '{"content":{"k":{"type":"text"}}}', ['content' => ['k' => ['type' => 'text']]]];
     }
 
-    public function testAnImageThatIsNoBase64IsNamed(): void
+    public function testAnImageThatIsNotBase64IsNamed(): void
     {
         $result = new ToolResult('c', 't', ['content' => [['type' => 'text', 'text' => ''], ['type' => 'image', 'data' => '!!!']]]);
         $this->expectException(TransportException::class);
@@ -224,7 +224,7 @@ final class ToolResultTest extends TestCase
         }
     }
 
-    public function testThrowTakesWhatTheMetadataKnows(): void
+    public function testThrowUsesTheMetadata(): void
     {
         $required = ['approval_id' => 'abc', 'arguments' => ['a' => 1]];
         try {
@@ -243,7 +243,7 @@ final class ToolResultTest extends TestCase
         }
     }
 
-    public function testThrowGivesAResultThatWorkedBack(): void
+    public function testThrowReturnsASuccessfulResult(): void
     {
         $result = ToolResult::success(5);
         self::assertSame($result, $result->throw());
@@ -271,7 +271,7 @@ final class ToolResultTest extends TestCase
         self::assertSame($result->toArray(), json_decode(json_encode($result), true));
     }
 
-    public function testJ1AResultThatIsNoJsonIsKeptUntilItIsSent(): void
+    public function testJ1AResultMayContainValuesThatAreNotJsonUntilItIsSent(): void
     {
         $result = new ToolResult('c', 't', "\xff");
         self::assertSame("\xff", $result->result);

@@ -11,7 +11,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use Pillion\Tests\Support\WorkerProcess;
 use Pillion\ToolCall;
 
-/** Workers of a real sidecar, and those who call their tools. */
+/** Workers of a real sidecar, and callers of their tools. */
 final class WorkerSidecarTest extends TestCase
 {
     private SidecarProcess $process;
@@ -28,7 +28,7 @@ final class WorkerSidecarTest extends TestCase
         $this->process->stop();
     }
 
-    public function testWhoCallsTheSidecarCallsPhp(): void
+    public function testCallsToTheSidecarRunInPhp(): void
     {
         $worker = $this->worker();
         self::assertContains('find_order', array_column($this->sidecar->listTools(), 'name'));
@@ -50,7 +50,7 @@ final class WorkerSidecarTest extends TestCase
         self::assertSame(['alice', 'web'], array_slice(json_decode($about->result, true), 1, 2));
     }
 
-    public function testAnMcpClientCallsPhp(): void
+    public function testCallsOfAnMcpClientRunInPhp(): void
     {
         $worker = $this->worker();
         $hello = ['protocolVersion' => '2025-06-18', 'capabilities' => new \stdClass(), 'clientInfo' => ['name' => 'test', 'version' => '1']];
@@ -84,13 +84,13 @@ final class WorkerSidecarTest extends TestCase
         usleep(300_000);
         $worker->signal(SIGKILL);
         self::assertStringContainsString('"unavailable"', $this->end($call));
-        // Calls that come now wait for the next worker.
+        // Calls wait for the next worker now.
         $call = $this->begin('twice', []);
         $next = $this->worker();
         self::assertStringContainsString('42', $this->end($call));
     }
 
-    public function testACallOfAToolThatExitsFailsAtOnce(): void
+    public function testACallFailsAtOnceIfItsToolExits(): void
     {
         $worker = $this->worker();
         $result = $this->sidecar->execute(new ToolCall('1', 'give', ['what' => 'exit']));
@@ -111,7 +111,7 @@ final class WorkerSidecarTest extends TestCase
 
     public function testWorkersThatEndLeaveNoCallUnanswered(): void
     {
-        // Each ends after a few calls, together after all of them.
+        // Each worker ends after a few calls; together they run all calls.
         $workers = array_map(fn () => $this->worker(['maxCalls' => 4]), range(1, 3));
         $calls = array_map(fn (int $id) => new ToolCall((string) $id, 'twice', ['number' => $id]), range(1, 12));
         $results = $this->sidecar->executeParallel($calls);
@@ -123,7 +123,7 @@ final class WorkerSidecarTest extends TestCase
         }
     }
 
-    public function testAWorkerComesBackToASidecarThatComesBack(): void
+    public function testAWorkerReconnectsToARestartedSidecar(): void
     {
         $worker = $this->worker();
         $this->process->restart();
@@ -144,7 +144,7 @@ final class WorkerSidecarTest extends TestCase
         self::assertStringContainsString('reconnecting', $worker->output());
     }
 
-    public function testANameOfTheSidecarsOwnIsRefused(): void
+    public function testANameOfABuiltInToolIsRejected(): void
     {
         $code = 'require_once ' . var_export(__DIR__ . '/../../library/autoload.php', true) . ';'
             . '$worker = new Pillion\Worker(' . var_export($this->process->socket, true) . ", 'x');"

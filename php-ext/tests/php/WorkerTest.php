@@ -20,17 +20,17 @@ use Pillion\Worker\Call;
 
 require_once __DIR__ . '/../../library/autoload.php';
 
-/** A worker, with a sidecar that the test is itself. */
+/** A worker; the test is the sidecar. */
 final class WorkerTest extends TestCase
 {
-    public function testTheLibraryHasItWithTheExtensionToo(): void
+    public function testTheLibraryDefinesItWithTheExtension(): void
     {
         $file = (new \ReflectionClass(Worker::class))->getFileName();
         self::assertStringEndsWith('library/src/Worker.php', (string) $file);
         self::assertSame(getenv('PILLION_CONTRACT') !== 'library', (new \ReflectionClass(ToolRegistry::class))->isInternal());
     }
 
-    public function testItOffersWhatARegistryTakes(): void
+    public function testItOffersEveryKindOfTool(): void
     {
         $registry = ToolRegistry::withBuiltins();
         $registry->register(new ToolDefinition('of_a_registry', 'One'), fn () => 1);
@@ -69,14 +69,14 @@ final class WorkerTest extends TestCase
     }
 
     /** @dataProvider refused */
-    public function testWhatCannotBeIsRefused(\Closure $what, string $message): void
+    public function testInvalidToolsAreRejected(\Closure $what, string $message): void
     {
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage($message);
         $what(new Worker('/nowhere'));
     }
 
-    public function testItSaysWhatItOffers(): void
+    public function testItSendsItsDefinitions(): void
     {
         [$sidecar, $worker] = $this->connected($offer);
         self::assertStringStartsWith("POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-worker\r\n", $sidecar->request);
@@ -126,14 +126,14 @@ final class WorkerTest extends TestCase
         }
     }
 
-    public function testMapsStayMapsAndFloatsFloats(): void
+    public function testMapsStayMapsAndFloatsStayFloats(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'find_order', ['number' => 3]);
         $json = '{"number":3,"price":1.0,"lines":[],"notes":{}}';
         self::assertSame(
             '{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":' . json_encode($json) . '}],"structuredContent":' . $json . "}}\n",
-            $sidecar->hearLine(),
+            $sidecar->receiveLine(),
         );
     }
 
@@ -147,7 +147,7 @@ final class WorkerTest extends TestCase
         self::assertSame(-32602, $sidecar->call('nothing')['error']['code']);
     }
 
-    public function testApprovalsAndCooldownsAreTheSidecars(): void
+    public function testTheSidecarAppliesApprovalsAndCooldowns(): void
     {
         [$sidecar, $worker] = $this->connected();
         self::assertSame('deleted 7', $sidecar->call('delete_order')['content'][0]['text']);
@@ -156,54 +156,54 @@ final class WorkerTest extends TestCase
         }
     }
 
-    public function testAToolKnowsItsCall(): void
+    public function testAToolReceivesItsCall(): void
     {
         self::assertNull(Call::current());
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(9, 'give', ['what' => 'about'], ['callId' => '01a', 'user' => 'alice', 'channel' => 'web', 'deadlineMs' => 29_990]);
-        self::assertSame('["01a","alice","web",30.0]', $sidecar->hear()['result']['content'][0]['text']);
+        self::assertSame('["01a","alice","web",30.0]', $sidecar->receive()['result']['content'][0]['text']);
     }
 
-    public function testAClaimedUserIsNotTheUser(): void
+    public function testAClaimedUserIsNotTheVerifiedUser(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'give', ['what' => 'caller'], ['claimedUser' => 'alice', 'principal' => 'token:ci']);
-        self::assertSame('[null,"alice","token:ci"]', $sidecar->hear()['result']['content'][0]['text']);
+        self::assertSame('[null,"alice","token:ci"]', $sidecar->receive()['result']['content'][0]['text']);
         $sidecar->sendCall(2, 'give', ['what' => 'caller'], ['user' => 'alice', 'principal' => 'uid:33']);
-        self::assertSame('["alice",null,"uid:33"]', $sidecar->hear()['result']['content'][0]['text']);
+        self::assertSame('["alice",null,"uid:33"]', $sidecar->receive()['result']['content'][0]['text']);
         $sidecar->sendCall(3, 'give', ['what' => 'caller']);
-        self::assertSame('[null,null,null]', $sidecar->hear()['result']['content'][0]['text']);
+        self::assertSame('[null,null,null]', $sidecar->receive()['result']['content'][0]['text']);
     }
 
-    public function testProgressIsTold(): void
+    public function testProgressIsSent(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(5, 'count_up', ['to' => 2]);
         foreach ([1, 2] as $step) {
-            $told = $sidecar->hear();
-            self::assertSame('notifications/progress', $told['method']);
-            self::assertEquals(['progressToken' => 5, 'progress' => $step, 'total' => 2, 'message' => "at $step"], $told['params']);
+            $reported = $sidecar->receive();
+            self::assertSame('notifications/progress', $reported['method']);
+            self::assertEquals(['progressToken' => 5, 'progress' => $step, 'total' => 2, 'message' => "at $step"], $reported['params']);
         }
-        self::assertSame('counted to 2', $sidecar->hear()['result']['content'][0]['text']);
+        self::assertSame('counted to 2', $sidecar->receive()['result']['content'][0]['text']);
     }
 
-    public function testACancelledCallHearsOfIt(): void
+    public function testACancelledCallIsNotified(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(5, 'count_up', ['to' => 100_000]);
-        $sidecar->hear();
+        $sidecar->receive();
         $sidecar->send('notifications/cancelled', ['requestId' => 4, 'reason' => 'another']);
         $sidecar->send('ping', [], 'there?');
-        while (($heard = $sidecar->hear()) !== null && isset($heard['method'])) {
-            self::assertSame('notifications/progress', $heard['method']);
+        while (($received = $sidecar->receive()) !== null && isset($received['method'])) {
+            self::assertSame('notifications/progress', $received['method']);
         }
-        self::assertSame('there?', $heard['id'], 'a ping is answered between two reports');
+        self::assertSame('there?', $received['id'], 'a ping is answered between two reports');
         $sidecar->send('notifications/cancelled', ['requestId' => 5, 'reason' => 'bored']);
-        while (($heard = $sidecar->hear()) !== null && isset($heard['method'])) {
-            self::assertSame('notifications/progress', $heard['method']);
+        while (($received = $sidecar->receive()) !== null && isset($received['method'])) {
+            self::assertSame('notifications/progress', $received['method']);
         }
-        self::assertSame('cancelled', $heard['result']['errorCode']);
-        self::assertSame('The call was cancelled: bored', $heard['result']['content'][0]['text']);
+        self::assertSame('cancelled', $received['result']['errorCode']);
+        self::assertSame('The call was cancelled: bored', $received['result']['content'][0]['text']);
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
     }
 
@@ -211,15 +211,15 @@ final class WorkerTest extends TestCase
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'give', ['what' => 'exit']);
-        self::assertNull($sidecar->hear());
+        self::assertNull($sidecar->receive());
         self::assertSame(3, $worker->ended());
     }
 
-    public function testATooLateResultIsATimeout(): void
+    public function testALateResultIsATimeout(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'rest', ['seconds' => 0.3], ['deadlineMs' => 50]);
-        self::assertSame('timeout', $sidecar->hear()['result']['errorCode']);
+        self::assertSame('timeout', $sidecar->receive()['result']['errorCode']);
     }
 
     public function testASignalEndsTheCallAndThenTheWorker(): void
@@ -228,15 +228,15 @@ final class WorkerTest extends TestCase
         $sidecar->sendCall(1, 'rest', ['seconds' => 0.5]);
         usleep(200_000);
         $worker->signal(SIGTERM);
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $ping = $sidecar->hear();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $ping = $sidecar->receive();
         self::assertSame('ping', $ping['method']);
-        self::assertSame('rested', $sidecar->hear()['result']['content'][0]['text']);
-        // It was on its way already.
+        self::assertSame('rested', $sidecar->receive()['result']['content'][0]['text']);
+        // The call was sent already.
         $sidecar->sendCall(2, 'twice');
-        self::assertSame('42', $sidecar->hear()['result']['content'][0]['text']);
+        self::assertSame('42', $sidecar->receive()['result']['content'][0]['text']);
         $sidecar->sendLine((string) json_encode(['jsonrpc' => '2.0', 'id' => $ping['id'], 'result' => []]));
-        self::assertNull($sidecar->hear());
+        self::assertNull($sidecar->receive());
         self::assertSame(0, $worker->ended());
         self::assertStringEndsWith("stopped: signal\nsignal\n", $worker->output());
     }
@@ -249,7 +249,7 @@ final class WorkerTest extends TestCase
         $worker->signal(SIGINT);
         usleep(300_000);
         $worker->signal(SIGINT);
-        self::assertNull($sidecar->hear());
+        self::assertNull($sidecar->receive());
         self::assertSame(-1, $worker->ended());
     }
 
@@ -267,7 +267,7 @@ final class WorkerTest extends TestCase
     }
 
     /**
-     * For PHP's own allocator, which counts the memory.
+     * For PHP's own allocator, which counts memory.
      *
      * @group leak
      */
@@ -285,20 +285,20 @@ final class WorkerTest extends TestCase
         for ($left = $calls; $left > 0; $left--) {
             $sidecar->sendCall($left, 'twice');
             if ($left > 1) {
-                self::assertSame($left, $sidecar->hear()['id']);
+                self::assertSame($left, $sidecar->receive()['id']);
             }
         }
-        self::assertSame('worker/draining', $sidecar->hear()['method'], 'before the last answer');
-        self::assertSame('ping', $sidecar->hear()['method']);
+        self::assertSame('worker/draining', $sidecar->receive()['method'], 'before the last answer');
+        self::assertSame('ping', $sidecar->receive()['method']);
         if ($calls > 0) {
-            self::assertSame(1, $sidecar->hear()['id']);
+            self::assertSame(1, $sidecar->receive()['id']);
         }
-        $sidecar->hangUp();
+        $sidecar->disconnect();
         self::assertSame(0, $worker->ended());
         self::assertStringEndsWith("\n$reason\n", $worker->output());
     }
 
-    public function testItWaitsForASidecarAndComesBack(): void
+    public function testItWaitsForASidecarAndReconnects(): void
     {
         $sidecar = new FakeSidecar();
         $sidecar->stop();
@@ -309,7 +309,7 @@ final class WorkerTest extends TestCase
         $worker->printed('The sidecar cannot accept another worker now: Not today; reconnecting');
         $sidecar->accept();
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
-        $sidecar->hangUp();
+        $sidecar->disconnect();
         $sidecar->accept();
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
         $sidecar->stop();
@@ -318,12 +318,12 @@ final class WorkerTest extends TestCase
         self::assertSame(0, $worker->ended(), 'also while it waits');
     }
 
-    public function testACallWhoseSidecarGoesIsToldSo(): void
+    public function testACallIsNotifiedWhenItsSidecarEnds(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'count_up', ['to' => 100_000]);
-        $sidecar->hear();
-        $sidecar->hangUp();
+        $sidecar->receive();
+        $sidecar->disconnect();
         $worker->printed('cancelled at');
         $sidecar->accept();
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
@@ -345,7 +345,7 @@ final class WorkerTest extends TestCase
     }
 
     /** @dataProvider refusals */
-    public function testARefusalIsAnException(string $answer, string $message): void
+    public function testARejectedRegistrationThrows(string $answer, string $message): void
     {
         $sidecar = new FakeSidecar();
         $worker = new WorkerProcess($sidecar->socket);
@@ -367,7 +367,7 @@ final class WorkerTest extends TestCase
     }
 
     /** @dataProvider nonsense */
-    public function testNonsenseIsAnException(string $line, string $message): void
+    public function testGarbageFromTheSidecarThrows(string $line, string $message): void
     {
         [$sidecar, $worker] = $this->connected();
         @$sidecar->sendLine($line);
@@ -376,20 +376,20 @@ final class WorkerTest extends TestCase
         self::assertStringContainsString($message, $worker->output());
     }
 
-    public function testHostileArgumentsFailTheirCallAlone(): void
+    public function testHostileArgumentsFailOnlyTheirCall(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendLine('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"twice","arguments":{"\u0000a":1}}}');
-        self::assertSame([1, -32602], [($answer = $sidecar->hear())['id'], $answer['error']['code']]);
+        self::assertSame([1, -32602], [($answer = $sidecar->receive())['id'], $answer['error']['code']]);
         $sidecar->sendLine('{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"twice","arguments":{"x":' . str_repeat('[', 200) . str_repeat(']', 200) . '}}}');
-        self::assertSame('invalid_input', $sidecar->hear()['result']['errorCode']);
+        self::assertSame('invalid_input', $sidecar->receive()['result']['errorCode']);
         $sidecar->sendLine('{"jsonrpc":"2.0","id":3,"method":"resources/list"}');
-        self::assertSame(-32601, $sidecar->hear()['error']['code']);
+        self::assertSame(-32601, $sidecar->receive()['error']['code']);
         $sidecar->sendLine('{"jsonrpc":"2.0","method":"notifications/whatever"}');
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
     }
 
-    public function testWhatIsAroundACallSeesItAndItsException(): void
+    public function testWrappersSeeACallAndItsException(): void
     {
         $sidecar = new FakeSidecar();
         $code = 'require_once ' . var_export(__DIR__ . '/../../library/autoload.php', true) . ';'
@@ -408,10 +408,10 @@ final class WorkerTest extends TestCase
         $process = proc_open([PHP_BINARY, ...$options, '-r', $code], [1 => ['pipe', 'w']], $pipes);
         $sidecar->accept();
         $sidecar->sendCall(1, 'fail');
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $sidecar->hear();
-        self::assertSame('outside', $sidecar->hear()['result']['content'][0]['text']);
-        $sidecar->hangUp();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $sidecar->receive();
+        self::assertSame('outside', $sidecar->receive()['result']['content'][0]['text']);
+        $sidecar->disconnect();
         self::assertSame('DomainException fail internal_error requested', stream_get_contents($pipes[1]));
         self::assertSame(0, proc_close($process));
     }

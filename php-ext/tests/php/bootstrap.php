@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * The tests of the classes run against the extension, or, with PILLION_CONTRACT=library,
- * against the Composer library in plain PHP.
+ * The tests of the classes run with the extension, or, with PILLION_CONTRACT=library, with the
+ * Composer library in plain PHP.
  */
 
 $library = getenv('PILLION_CONTRACT') === 'library';
@@ -27,8 +27,8 @@ require __DIR__ . '/Support/McpServer.php';
 require __DIR__ . '/Support/OddPeer.php';
 require __DIR__ . '/Support/Peer.php';
 require __DIR__ . '/Support/Process.php';
+require __DIR__ . '/Support/ReportsState.php';
 require __DIR__ . '/Support/ServerScript.php';
-require __DIR__ . '/Support/TellsWhatItSaw.php';
 require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
 require __DIR__ . '/Support/TalkativeLlm.php';
@@ -38,7 +38,7 @@ require __DIR__ . '/Support/WorkerProcess.php';
 require __DIR__ . '/Support/Wrapper.php';
 
 if ($library) {
-    // The library's built-in and MCP tools are those of the sidecar.
+    // The library uses the built-in tools and MCP tools of the sidecar.
     $url = Pillion\Tests\Support\FakeServer::url();
     $sidecar = new Pillion\Tests\Support\SidecarProcess([
         ['label' => 'fake', 'url' => $url],

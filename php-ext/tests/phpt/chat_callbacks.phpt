@@ -43,7 +43,7 @@ try {
     echo 'parent: the child ended with ', pcntl_wexitstatus($status), "\n";
 } catch (Error $e) {
     echo 'child: ', $e->getMessage(), "\n";
-    // A child has chats of its own.
+    // A forked child has its own chats.
     echo 'child: ', (new ToolAwareChat(new ToolExecutor($registry), $model))->send('Hi')->text, "\n";
     exit(3);
 }

@@ -19,12 +19,12 @@ function cycle(): void {
     $witness = new Witness;
     $registry->register(new ToolDefinition('self', 'Holds all'), fn () => [$registry, $executor, $witness]);
 
-    // Through the callable that approves, an object with attributes, a logger and a dispatcher.
+    // Cycles through the approval callable, an object with attributes, a logger and a dispatcher.
     $executor = new ToolExecutor($registry, ['approve' => function () use (&$executor) { return $executor && new Witness; }]);
     $held = new Held;
     $registry->registerObject($held);
     $executor->setLogger($held)->setEventDispatcher($held);
-    // Through the callable that gives the key of a chat.
+    // Cycles through the callable that returns the key of a chat.
     $chat = new ToolAwareChat($executor, ['base_url' => 'http://127.0.0.1:1/v1', 'model' => 'x', 'api_key' => function () use (&$chat) { return $chat && new Witness; }]);
     $held->all = [$chat, $registry, $executor, new Witness];
     $definition = ToolDefinition::fromCallable([$held, 'run'], 'again');

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A fake MCP server over stdio that asks its client something in the middle of a tool's call, which
-real servers do not do at the moment that a test needs.
+"""A fake MCP server over stdio that sends requests to its client during a tool call, at a time that a test
+controls.
 
-- `ask` asks at once, and its result is the answer; `mark` is a file that is made when it has asked.
-- `ask_when_held` tells of progress, and asks when there is a call of `hold`, which never ends.
-- `answer` gives the answer to whatever is asked, as soon as there is one.
-- `remark` tells of progress and never ends.
-- `chatter` ends at once, and its server goes on sending notices.
+- `ask` sends a request at once, and returns the answer; creates the file `mark` after the request.
+- `ask_when_held` reports progress, and sends a request when there is a call of `hold`, which never ends.
+- `answer` returns the answer to any request, as soon as there is one.
+- `remark` reports progress and never ends.
+- `chatter` ends at once, and the server keeps sending notifications.
 """
 
 import json

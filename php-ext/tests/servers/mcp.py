@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An MCP server that keeps to the protocol (Streamable HTTP, 2025-11-25, without sessions): the one
-of the examples of docs/PHP.md. Prints its port and serves until its standard input ends.
+"""A conforming MCP server (Streamable HTTP, 2025-11-25, without sessions), used by the examples in
+docs/PHP.md. Prints its port and serves until its standard input is closed.
 """
 
 import json
@@ -22,7 +22,7 @@ TOOLS = [
     {"name": "not a name", "description": "Has a name that models cannot call", "inputSchema": {"type": "object"}},
 ]
 
-# The dice always fall like this.
+# The dice always show these numbers.
 ROLLS = {"1d20": [15], "2d6": [4, 2]}
 
 

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * A peer on a Unix socket that speaks HTTP badly: php peer.php SOCKET BEHAVIOUR. Prints a
- * line for each request that it has read, and ends with its standard input.
+ * A misbehaving HTTP server on a Unix socket: php peer.php SOCKET BEHAVIOR. Prints a line for
+ * each request that it has read, and ends when its standard input is closed.
  */
 
 [, $path, $behaviour] = $argv;

@@ -1,5 +1,5 @@
-"""What the fake servers share: HTTP/1.1 with connections that stay open, and an end that comes
-with the end of standard input. A server prints its port when it is ready."""
+"""The common part of the fake servers: HTTP/1.1 with persistent connections, and an end when standard
+input is closed. A server prints its port when it is ready."""
 
 import sys
 import threading
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body go out as two writes; without this each answer takes 40 ms.
+    # Headers and body are two writes; without this, each response takes 40 ms.
     disable_nagle_algorithm = True
 
     def log_message(self, *arguments):
@@ -26,7 +26,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        # A client that hangs up first is what some tests are about.
+        # Some tests disconnect before the response.
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -34,6 +34,6 @@ class Server(ThreadingHTTPServer):
 def serve(handler):
     server = Server(("127.0.0.1", 0), handler)
     print(server.server_address[1], flush=True)
-    # The server ends with whoever started it: its standard input closes then.
+    # The server ends with the process that started it, which closes its standard input.
     threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()
     server.serve_forever()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A fake MCP server with sessions (Streamable HTTP, 2025-06-18) that tells who has spoken to it.
+"""A fake MCP server with sessions (Streamable HTTP, 2025-06-18) that reports its clients.
 
-Prints its port and serves until its standard input ends. GET /seen answers with the sessions that
-were opened and ended, and with the number of connections that are open.
+Prints its port and serves until its standard input is closed. GET /seen returns the sessions that
+were opened and ended, and the number of open connections.
 """
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A fake MCP server over stdio whose only tool tells its process id.
+"""A fake MCP server over stdio whose only tool returns its process id.
 
-With the argument `deaf` it closes its input before it answers the first call.
+With the argument `deaf`, it closes its input before it answers the first call.
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 import time
 
 is_deaf = sys.argv[1:] == ["deaf"]
-# Unbuffered, so that nothing is read that is not answered.
+# Unbuffered, so that no message is read without being answered.
 for line in iter(lambda: sys.stdin.buffer.raw.readline(), b""):
     request = json.loads(line)
     if "id" not in request:

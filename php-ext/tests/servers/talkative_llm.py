@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A language model behind OpenAI's chat completions, streamed, that says very much. The last message
-is a number: so many bytes of words it says, and then calls `shout`; with 0 it talks without end. To
-the result of the call it says `Done.`
+"""A language model with OpenAI's streamed chat completions and very long answers. The last message is a
+number of bytes: the model sends that much text, and then calls `shout`; with 0, the text is endless.
+The model answers the result of the call with `Done.`
 
-Prints its port and serves until its standard input ends. GET /seen answers with the bytes that
-could be sent up to now, and with the number of answers that are not at their end.
+Prints its port and serves until its standard input is closed. GET /seen returns the bytes sent so
+far, and the number of unfinished answers.
 """
 
 import json

@@ -1,4 +1,4 @@
-//! Any text as dice: a roll whose parts fit together, or an error of bounded length.
+//! Any text as a dice notation: a consistent roll, or an error of bounded length.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

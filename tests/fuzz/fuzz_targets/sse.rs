@@ -1,11 +1,11 @@
-//! Any bytes as an event stream: however the network cuts them, the same events come out
-//! and the same error, and no event is larger than allowed.
+//! Any bytes as an event stream: chunk boundaries do not change the events or the error, and no
+//! event exceeds the limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use pillion_sse::{SseDecoder, SseError, SseEvent};
 
-/// Small, so that the fuzzer reaches it.
+/// Small, so that the fuzzer reaches the limit.
 const LIMIT: usize = 256;
 
 type Read = (Vec<SseEvent>, Result<(), SseError>);
@@ -27,7 +27,7 @@ fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Read {
     (events, outcome)
 }
 
-/// Cuts `bytes` at places that `lengths` says, over and over; a zero is an empty chunk.
+/// Splits `bytes` into chunks of the sizes in `lengths`, repeatedly; zero is an empty chunk.
 fn cut<'a>(mut bytes: &'a [u8], lengths: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let all_zero = lengths.iter().all(|length| *length == 0);
     let mut lengths = lengths.iter().copied().cycle();
@@ -46,8 +46,8 @@ fn cut<'a>(mut bytes: &'a [u8], lengths: &'a [u8]) -> impl Iterator<Item = &'a [
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // The last bytes are a part of the stream and also say where it is cut, so that seeds
-    // are plain streams.
+    // The last bytes are part of the stream and also the chunk sizes, so that seeds are plain
+    // streams.
     let lengths = &bytes[bytes.len().saturating_sub(4)..];
     let whole = read([bytes]);
     assert_eq!(whole, read(bytes.chunks(1)), "byte by byte");

@@ -11,18 +11,18 @@ fn roll(daemon: &Daemon, tool: &str) -> Value {
 }
 
 #[test]
-fn g1_trusted_tools_run_and_others_ask() {
+fn g1_trusted_tools_run_and_others_need_approval() {
     let config = "[approvals]\npolicy = \"trusted-only\"\ntrusted_tools = [\"get_time\"]\n";
     let daemon = Daemon::with_config(config, &[]);
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     asked(&calculate(&daemon.socket, "alice", "1", ""));
-    // By default nothing asks.
+    // By default, no tool needs approval.
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon.socket, "alice", "1", "")["success"], true);
 }
 
 #[test]
-fn g2_a_server_and_a_tool_say_otherwise_than_the_policy() {
+fn g2_settings_of_servers_and_tools_override_the_policy() {
     let server = McpServer::start(json!([
         {"name": "echo", "inputSchema": {"type": "object"}},
         {"name": "wipe", "inputSchema": {"type": "object"}},
@@ -43,20 +43,20 @@ fn g2_a_server_and_a_tool_say_otherwise_than_the_policy() {
     asked(&calculate(&daemon.socket, "alice", "1", ""));
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     assert_eq!(roll(&daemon, "free_echo")["success"], true);
-    // The operator's word on a tool beats that on its server.
+    // The operator's policy for a tool overrides the policy of the server.
     asked(&roll(&daemon, "free_wipe"));
     let id = asked(&roll(&daemon, "strict_wipe"));
     assert_eq!(roll(&daemon, "strict_echo")["success"], true);
     let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
     assert_eq!(shown["approval"]["server"], "strict");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
-    // An approval for one server's tool is none for another's.
+    // An approval for a tool of one server is not valid for a tool of another server.
     asked(&roll(&daemon, "free_wipe"));
     assert_eq!(roll(&daemon, "strict_wipe")["success"], true);
 }
 
 #[test]
-fn c1_of_a_batch_each_call_asks_for_itself() {
+fn c1_each_call_of_a_batch_needs_its_own_approval() {
     let config = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(config, &[]);
     let calls = json!({"calls": [

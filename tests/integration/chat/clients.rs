@@ -1,4 +1,4 @@
-//! The clients of OpenAI and Anthropic themselves, as applications use them: `tests/peers/chat`.
+//! The official clients of OpenAI and Anthropic, in `tests/peers/chat`.
 
 use std::collections::HashSet;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::program::{Daemon, stderr, stdout};
 
 const TOKEN: &str = "everything-everything-1";
 
-/// A model that does what it is told, that refuses once what begins so, and that takes its time.
+/// Starts a model that follows instructions, refuses certain prompts once, and answers slowly.
 async fn model() -> FakeLlm {
     let refused = Mutex::new(HashSet::new());
     FakeLlm::answering(LlmDialect::OpenAiChat, move |request| {
@@ -41,7 +41,7 @@ async fn model() -> FakeLlm {
     .await
 }
 
-/// Lets a client speak to a sidecar, until it is content.
+/// Runs a client against a sidecar; the client has to succeed.
 async fn speaks(client: &str) {
     let Some((program, before)) = Peer::command(client) else {
         return;
@@ -77,21 +77,21 @@ async fn speaks(client: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_openai_for_python_has_the_tools() {
+async fn h7_the_openai_python_client_uses_the_tools() {
     speaks("client-openai-python").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_openai_for_node_has_the_tools() {
+async fn h7_the_openai_node_client_uses_the_tools() {
     speaks("client-openai-node").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_anthropic_for_python_has_the_tools() {
+async fn h7_the_anthropic_python_client_uses_the_tools() {
     speaks("client-anthropic").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_phps_http_clients_have_the_tools_over_the_socket() {
+async fn h7_php_http_clients_use_the_tools_over_the_socket() {
     speaks("client-http-php").await;
 }

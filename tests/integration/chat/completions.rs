@@ -1,4 +1,4 @@
-//! OpenAI's chat completions with the sidecar's tools behind them.
+//! The OpenAI-compatible chat completions API with the sidecar's tools.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -29,7 +29,7 @@ fn complete(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     )
 }
 
-/// The chunks of a stream, and whether it ended as OpenAI's do.
+/// Returns the chunks of a stream, and whether the stream ended with `[DONE]`.
 fn chunks(reply: &Reply) -> (Vec<Value>, bool) {
     let text = String::from_utf8(unchunked(&reply.body)).unwrap();
     let data = text
@@ -43,7 +43,7 @@ fn chunks(reply: &Reply) -> (Vec<Value>, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_completion_has_run_the_tools() {
+async fn h4_a_completion_runs_the_tools() {
     let llm = FakeLlm::start([
         calculator().costing(10, 5),
         LlmAnswer::text("It is 42.").costing(20, 3),
@@ -57,13 +57,13 @@ async fn h4_a_completion_has_run_the_tools() {
     assert_eq!(answer["choices"][0]["message"]["content"], "It is 42.");
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
     assert_eq!(answer["usage"]["total_tokens"], 38);
-    // What OpenAI's API has beside the usual goes along.
+    // Other members of OpenAI's API are forwarded.
     let asked = &llm.bodies()[0];
     assert_eq!(asked["seed"], 7, "{asked}");
     assert_eq!(asked["stop"], json!(["!"]));
     let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
-    // The client has the conversation: it is not kept here.
+    // The client has the conversation, so the sidecar does not store it.
     let kept = http::send(
         &daemon.socket,
         "GET",
@@ -75,7 +75,7 @@ async fn h4_a_completion_has_run_the_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_chunks_have_the_words_and_in_the_end_the_cost() {
+async fn h6_chunks_have_the_text_and_the_usage_at_the_end() {
     let llm = FakeLlm::start([
         LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmAnswer::text("It is 42.").thinking("Hm.").costing(20, 3),
@@ -105,7 +105,7 @@ async fn h6_chunks_have_the_words_and_in_the_end_the_cost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_tools_of_the_clients_own_come_back_to_it() {
+async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
     let call = || LlmAnswer::call("order_pizza", &json!({"size": 3}));
     let llm = FakeLlm::start([call(), call()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -119,7 +119,7 @@ async fn h5_tools_of_the_clients_own_come_back_to_it() {
         "function": {"name": "order_pizza", "arguments": r#"{"size":3}"#}}]);
     assert_eq!(choice["message"]["tool_calls"], expected);
     assert_eq!(choice["message"]["content"], Value::Null);
-    // The model had that tool alone.
+    // The model received only that tool.
     assert_eq!(llm.bodies()[0]["tools"].as_array().unwrap().len(), 1);
     assert_eq!(llm.bodies()[0]["tool_choice"], "auto");
 
@@ -140,7 +140,7 @@ async fn h5_tools_of_the_clients_own_come_back_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_completion_that_waits_says_how_to_go_on() {
+async fn g3_a_pending_completion_contains_how_to_continue() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -168,13 +168,13 @@ async fn g3_a_completion_that_waits_says_how_to_go_on() {
         answer["choices"][0]["message"]["content"], "It is 42.",
         "{answer}"
     );
-    // Now there is nothing to go on with.
+    // No approval is left to continue with.
     let gone = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
     assert_eq!(gone.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_stream_whose_first_call_waits_says_so_by_its_status() {
+async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     let words = LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42."), words]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
@@ -187,7 +187,7 @@ async fn g3_a_stream_whose_first_call_waits_says_so_by_its_status() {
     super::approve_all(&daemon.socket);
     let (said, is_done) = chunks(&complete(&daemon, &header, &streamed));
     assert!(is_done, "{said:?}");
-    // After words it is the last event.
+    // After text, the approval is the last event.
     let waits = complete(&daemon, "", &streamed);
     assert_eq!(waits.status, 200, "{waits:?}");
     let (said, is_done) = chunks(&waits);
@@ -196,7 +196,7 @@ async fn g3_a_stream_whose_first_call_waits_says_so_by_its_status() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_completion_that_waits_goes_on_after_a_crash() {
+async fn g3_a_pending_completion_survives_a_crash() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -217,7 +217,7 @@ async fn g3_a_completion_that_waits_goes_on_after_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_are_errors_as_openais_clients_read_them() {
+async fn failures_are_errors_in_openais_format() {
     let limited = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([
         limited.with_header("Retry-After", "9"),
@@ -232,7 +232,7 @@ async fn failures_are_errors_as_openais_clients_read_them() {
     assert_eq!(busy.json()["error"]["type"], "rate_limit_error");
     assert!(busy.head.contains("retry-after: 9"), "{}", busy.head);
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
-    // A repetition of the client's own would run the tool again.
+    // A retry by the client would run the tool again.
     let broken = complete(&daemon, "", &json!({}));
     assert_eq!(broken.status, 502, "{broken:?}");
     assert!(
@@ -272,7 +272,7 @@ async fn failures_are_errors_as_openais_clients_read_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_stream_that_fails_before_its_first_word_has_the_status_of_the_failure() {
+async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_failure() {
     let busy = || {
         LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down")
             .with_header("Retry-After", "9")
@@ -287,7 +287,7 @@ async fn h6_a_stream_that_fails_before_its_first_word_has_the_status_of_the_fail
         assert_eq!(reply.json()["error"]["code"], "rate_limited", "{reply:?}");
     }
     assert_eq!(kept(&daemon), json!([]));
-    // What takes long begins all the same: nobody between may give the connection up.
+    // A slow response starts early, so that proxies keep the connection open.
     let mut slow = UnixStream::connect(&daemon.socket).unwrap();
     let body = json!({"messages": [{"role": "user", "content": "Hi"}], "stream": true}).to_string();
     let head = format!(
@@ -307,7 +307,7 @@ async fn h6_a_stream_that_fails_before_its_first_word_has_the_status_of_the_fail
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_answers_have_every_member_that_clients_with_types_read() {
+async fn h4_answers_have_all_members_that_typed_clients_need() {
     let call = || LlmAnswer::text("Yes.").and_call("order_pizza", "");
     let llm = FakeLlm::start([LlmAnswer::text("Hello."), call(), call()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -344,7 +344,7 @@ async fn h4_answers_have_every_member_that_clients_with_types_read() {
             assert!(answer["usage"][count].is_u64(), "{answer}");
         }
     }
-    // No calls are no member, for some take an empty list for calls.
+    // Without calls the member is omitted, because some clients read an empty list as calls.
     assert_eq!(plain["choices"][0]["message"].get("tool_calls"), None);
     let call = &called["choices"][0]["message"]["tool_calls"][0];
     assert_eq!(call["type"], "function");
@@ -374,7 +374,7 @@ async fn h4_answers_have_every_member_that_clients_with_types_read() {
     }
 }
 
-/// The chats that the sidecar has kept of this.
+/// Returns the chats that the sidecar stored.
 fn kept(daemon: &Daemon) -> Value {
     http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone()
 }
@@ -396,7 +396,7 @@ async fn a_stream_names_its_chat_before_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_chat_that_was_answered_before_is_streamed_with_its_words() {
+async fn a_repeated_request_streams_the_stored_answer() {
     let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "6 * 7?"}"#).json();
@@ -423,7 +423,7 @@ async fn a_chat_that_was_answered_before_is_streamed_with_its_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_before_any_call_leaves_nothing_behind() {
+async fn a_failure_before_any_call_stores_no_chat() {
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([busy]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -433,7 +433,7 @@ async fn a_failure_before_any_call_leaves_nothing_behind() {
     assert_eq!(kept(&daemon), json!([]));
 }
 
-/// A request with a tool of its own.
+/// Returns a request with a tool of the client.
 fn own_tool(more: Value) -> Value {
     let mut body = more;
     body["tools"] = json!([{"type": "function", "function": {"name": "order_pizza",
@@ -442,7 +442,7 @@ fn own_tool(more: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
+async fn h4_the_limits_apply_to_the_clients_tools() {
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([
         busy.with_header("Retry-After", "9"),
@@ -454,7 +454,7 @@ async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
     let reply = complete(&daemon, "", &own_tool(json!({})));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
-    // No answer may be longer than what is left to spend.
+    // The maximum length of an answer is the rest of the token limit.
     let longest = llm.bodies()[0]["max_tokens"].as_u64().unwrap();
     assert!((1500..2000).contains(&longest), "{longest}");
     let reply = complete(&daemon, "", &own_tool(json!({})));
@@ -468,7 +468,7 @@ async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_call_of_the_clients_that_lost_its_arguments_is_not_streamed() {
+async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
     let cut_off = || {
         LlmAnswer::default()
             .and_call("order_pizza", "")
@@ -485,7 +485,7 @@ async fn h6_a_call_of_the_clients_that_lost_its_arguments_is_not_streamed() {
     );
     let end = &chunks.last().unwrap()["choices"][0];
     assert_eq!(end["finish_reason"], "length");
-    // As without a stream.
+    // The same as without streaming.
     let answer = complete(&daemon, "", &own_tool(json!({}))).json();
     let choice = &answer["choices"][0];
     assert!(choice["message"]["tool_calls"].is_null(), "{answer}");
@@ -493,7 +493,7 @@ async fn h6_a_call_of_the_clients_that_lost_its_arguments_is_not_streamed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_calls_of_odd_providers_are_streamed_as_openai_has_them() {
+async fn h6_calls_of_nonconforming_providers_are_streamed_in_openais_format() {
     let two = || LlmAnswer::default().and_call("order_pizza", r#"{"size":3}"#);
     let llm = FakeLlm::start([
         two().and_call("order_pizza", "").without_ids(),
@@ -525,10 +525,10 @@ async fn h6_calls_of_odd_providers_are_streamed_as_openai_has_them() {
     }
 }
 
-/// Gemini signs its calls and DeepSeek wants its thoughts back: without them the client's next request is
-/// refused.
+/// Gemini signs its calls and DeepSeek requires its thoughts: without both, the client's next
+/// request is rejected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_client_gets_what_its_provider_wants_back_with_the_calls() {
+async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
     let signed = json!({"id": "a", "type": "function", "extra_content": {"google": {"thought_signature": "c2ln"}},
         "function": {"name": "order_pizza", "arguments": "{\"size\":3}"}});
     let plain = json!({"id": "b", "type": "function",
@@ -574,7 +574,7 @@ async fn h5_a_client_gets_what_its_provider_wants_back_with_the_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
+async fn h4_tool_choice_is_translated_for_the_provider() {
     let function = json!({"type": "function", "function": {"name": "order_pizza"}});
     for (api, dialect, choice, key, expected) in [
         (
@@ -619,10 +619,10 @@ async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
     }
 }
 
-/// OpenAI's Responses refuse a call without the thoughts before it, and those are asked for by the model's name
-/// alone where nothing is said.
+/// OpenAI's Responses API rejects a call without the reasoning before it. Without a setting, the
+/// name of the model decides whether reasoning is requested.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_model_of_any_name_may_be_one_that_thinks() {
+async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
     let llm = FakeLlm::in_turn(LlmDialect::OpenAiResponses, [LlmAnswer::text("Hello.")]).await;
     let toml = config(&llm, "")
         .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
@@ -640,7 +640,7 @@ async fn h5_a_model_of_any_name_may_be_one_that_thinks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_calls_one_at_a_time_is_put_in_the_providers_words_and_held_to() {
+async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
     let disabled = json!({"type": "auto", "disable_parallel_tool_use": true});
     for (api, dialect, key, expected) in [
         (
@@ -680,14 +680,14 @@ async fn h4_calls_one_at_a_time_is_put_in_the_providers_words_and_held_to() {
             .flatten();
         assert!(pieces.all(|piece| piece["index"] == 0), "{api}: {chunks:?}");
 
-        // Nothing is said of it where the client does not.
+        // Omitted unless the client sets it.
         complete(&daemon, "", &own_tool(json!({})));
         assert_eq!(llm.bodies()[2][key], Value::Null, "{api}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_is_shown_by_its_name() {
+async fn a_model_can_be_retrieved_by_its_name() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let slashed = config(&llm, "").replace(r#"id = "bare""#, r#"id = "meta/bare/8b""#);
     let daemon = Daemon::with_config(&slashed, &[]);
@@ -704,7 +704,7 @@ async fn a_model_is_shown_by_its_name() {
     let gone = http::get(&daemon.socket, "/v1/models/gone");
     assert_eq!(gone.status, 404);
     assert_eq!(gone.json()["error"]["code"], "model_not_found");
-    // What is not there is said in OpenAI's words as well.
+    // A missing item is reported in OpenAI's format, too.
     let nothing = http::get(&daemon.socket, "/v1/embeddings");
     assert_eq!(nothing.status, 404);
     assert_eq!(nothing.json()["error"]["type"], "invalid_request_error");

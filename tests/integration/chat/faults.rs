@@ -1,4 +1,4 @@
-//! What the doors for providers' clients make of odd answers, and of requests that nobody may make.
+//! Errors of the provider-compatible APIs: malformed provider responses and forbidden requests.
 
 use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
 use serde_json::{Value, json};
@@ -10,42 +10,42 @@ use crate::program::Daemon;
 const COMPLETIONS: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 
-fn ask(daemon: &Daemon, door: &str, more: Value) -> Reply {
+fn ask(daemon: &Daemon, path: &str, more: Value) -> Reply {
     let mut body = json!({"max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]});
     let Value::Object(more) = more else {
         panic!("{more}")
     };
     body.as_object_mut().unwrap().extend(more);
-    http::post(&daemon.socket, door, body.to_string())
+    http::post(&daemon.socket, path, body.to_string())
 }
 
-/// An answer that is this body.
+/// Returns a provider response with this body.
 fn body(json: &Value) -> LlmAnswer {
     LlmAnswer::failing("200 OK", &json.to_string())
 }
 
-fn own_tools(door: &str) -> Value {
-    match door {
+fn own_tools(path: &str) -> Value {
+    match path {
         MESSAGES => json!({"tools": [{"name": "order_pizza", "input_schema": {"type": "object"}}]}),
         _ => json!({"tools": [{"type": "function", "function": {"name": "order_pizza"}}]}),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_a_key_of_ours_that_is_wrong_is_no_outage_and_not_repeated() {
+async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
     let wrong = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No");
     let llm = FakeLlm::start([wrong]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    for door in [COMPLETIONS, MESSAGES] {
-        for more in [json!({}), own_tools(door)] {
-            let reply = ask(&daemon, door, more);
-            assert_eq!(reply.status, 502, "{door}: {reply:?}");
+    for path in [COMPLETIONS, MESSAGES] {
+        for more in [json!({}), own_tools(path)] {
+            let reply = ask(&daemon, path, more);
+            assert_eq!(reply.status, 502, "{path}: {reply:?}");
             assert!(
                 reply.head.contains("x-should-retry: false"),
                 "{}",
                 reply.head
             );
-            if door == MESSAGES {
+            if path == MESSAGES {
                 assert_eq!(reply.json()["error"]["type"], "api_error");
             }
         }
@@ -53,19 +53,19 @@ async fn c5_a_key_of_ours_that_is_wrong_is_no_outage_and_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_an_answer_that_cannot_be_read_may_be_asked_for_again() {
+async fn c5_a_malformed_provider_response_may_be_retried() {
     let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
     let llm = FakeLlm::start([broken]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    for door in [COMPLETIONS, MESSAGES] {
-        let reply = ask(&daemon, door, json!({}));
-        assert_eq!(reply.status, 502, "{door}: {reply:?}");
+    for path in [COMPLETIONS, MESSAGES] {
+        let reply = ask(&daemon, path, json!({}));
+        assert_eq!(reply.status, 502, "{path}: {reply:?}");
         assert!(!reply.head.contains("x-should-retry"), "{}", reply.head);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_refusal_is_given_as_openai_gives_it() {
+async fn h5_a_refusal_is_returned_in_openais_format() {
     let message = json!({"role": "assistant", "content": null, "refusal": "I must not."});
     let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
     let refusal = body(&json!({"id": "1", "object": "chat.completion", "choices": [choice]}));
@@ -86,7 +86,7 @@ async fn h5_a_refusal_is_given_as_openai_gives_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_stop_sequence_is_named_as_anthropic_names_it() {
+async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
     let ended = body(&json!({"id": "m", "type": "message", "role": "assistant",
         "content": [{"type": "text", "text": "One"}], "stop_reason": "stop_sequence",
         "stop_sequence": "Two", "usage": {"input_tokens": 1, "output_tokens": 1}}));
@@ -109,10 +109,10 @@ async fn h5_a_stop_sequence_is_named_as_anthropic_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() {
+async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
     let server = json!([{"type": "url", "name": "x", "url": "https://x.example/mcp"}]);
     let function = json!([{"name": "order_pizza"}]);
-    for (door, api, dialect, refused, passed_on) in [
+    for (path, api, dialect, refused, passed_on) in [
         (
             MESSAGES,
             "anthropic",
@@ -150,8 +150,8 @@ async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() 
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);
         for (name, value) in refused {
-            let reply = ask(&daemon, door, json!({name: value}));
-            assert_eq!(reply.status, 400, "{door} {name}: {reply:?}");
+            let reply = ask(&daemon, path, json!({name: value}));
+            assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
             assert!(
                 message.contains(&format!("'{name}' must be omitted")),
@@ -159,7 +159,7 @@ async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() 
             );
         }
         assert!(llm.bodies().is_empty());
-        let reply = ask(&daemon, door, passed_on);
+        let reply = ask(&daemon, path, passed_on);
         assert_eq!(reply.status, 200, "{reply:?}");
         let asked = llm.requests.all().pop().unwrap();
         assert_eq!(asked.json()["top_k"], 5);

@@ -1,4 +1,4 @@
-//! Keys of providers (L1): from a variable or the vault, and shown nowhere.
+//! Provider keys (L1): from a variable or the vault, and never shown.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -28,7 +28,7 @@ fn authorization(llm: &FakeLlm) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn l1_a_key_in_a_variable_goes_to_the_provider_and_nowhere_else() {
+async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let text = config(&llm, "key_env = \"LLM_KEY\"");
     let daemon = Daemon::with_config(&text, &[VAULT, ("LLM_KEY", KEY)]);
@@ -57,7 +57,7 @@ async fn l1_a_key_in_a_variable_goes_to_the_provider_and_nowhere_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn l1_a_key_in_the_vault_counts_at_once_and_is_not_readable_there() {
+async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     let refused = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", &format!("bad {KEY}"));
     let llm = FakeLlm::start([LlmAnswer::text("Hello."), refused]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[VAULT]);
@@ -77,7 +77,7 @@ async fn l1_a_key_in_the_vault_counts_at_once_and_is_not_readable_there() {
     let needle = KEY.as_bytes();
     assert!(!store.windows(needle.len()).any(|window| window == needle));
 
-    // What the provider says of a wrong key may have it in it.
+    // The provider's message about a wrong key may contain the key.
     let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(answer["status"], "failed", "{answer}");
     assert!(!answer.to_string().contains(KEY), "{answer}");

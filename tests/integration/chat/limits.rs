@@ -1,4 +1,4 @@
-//! The limits of `[chat]` and of a model, through every door.
+//! The limits of `[chat]` and of a model, in every interface.
 
 use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect};
 use serde_json::{Value, json};
@@ -7,9 +7,9 @@ use super::config;
 use crate::http::{self, Reply};
 use crate::program::Daemon;
 
-const DOORS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"];
+const PATHS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"];
 
-/// A model that makes so many calls in each answer, for as long as it has tools.
+/// Starts a model that makes this many calls in each answer while it has tools.
 async fn caller(calls: usize) -> FakeLlm {
     FakeLlm::answering(LlmDialect::OpenAiChat, move |request| {
         if request.json().get("tools").is_none() {
@@ -22,16 +22,16 @@ async fn caller(calls: usize) -> FakeLlm {
     .await
 }
 
-fn ask(daemon: &Daemon, door: &str, said: &str) -> Reply {
+fn ask(daemon: &Daemon, path: &str, said: &str) -> Reply {
     let body = json!({"max_tokens": 50, "messages": [{"role": "user", "content": said}]});
     let mut body = body;
-    if door == "/api/v1/chat" {
+    if path == "/api/v1/chat" {
         body.as_object_mut().unwrap().remove("max_tokens");
     }
-    http::post(&daemon.socket, door, body.to_string())
+    http::post(&daemon.socket, path, body.to_string())
 }
 
-/// The words of an answer through whatever door.
+/// Returns the text of an answer of any interface.
 fn words(reply: &Reply) -> Value {
     let json = reply.json();
     let places = ["/content/0/text", "/choices/0/message/content", "/content"];
@@ -40,15 +40,15 @@ fn words(reply: &Reply) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_one_call_a_round_is_six_requests_and_two_are_four() {
+async fn h4_one_call_a_round_makes_six_requests_and_two_calls_make_four() {
     for (calls, requests, reached) in [(1, 6, "tool_rounds"), (2, 4, "tool_calls")] {
         let llm = caller(calls).await;
         let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-        for (round, door) in DOORS.into_iter().enumerate() {
-            let reply = ask(&daemon, door, "Go");
-            assert_eq!(words(&reply), "Done.", "{door}: {reply:?}");
-            assert_eq!(llm.bodies().len(), (round + 1) * requests, "{door}");
-            if door == "/api/v1/chat" {
+        for (round, path) in PATHS.into_iter().enumerate() {
+            let reply = ask(&daemon, path, "Go");
+            assert_eq!(words(&reply), "Done.", "{path}: {reply:?}");
+            assert_eq!(llm.bodies().len(), (round + 1) * requests, "{path}");
+            if path == "/api/v1/chat" {
                 assert_eq!(reply.json()["limit_reached"], reached);
             }
         }
@@ -60,64 +60,64 @@ async fn h4_the_configuration_sets_the_limits() {
     for (calls, more, requests, run) in [
         (1, "max_tool_rounds = 2", 3, 2),
         (1, "max_tool_calls = 3", 4, 3),
-        // The batch that passes the limit runs.
+        // The batch that exceeds the limit still runs.
         (2, "max_tool_calls = 3", 3, 4),
         (3, "max_calls_per_answer = 2\nmax_tool_rounds = 1", 2, 2),
     ] {
         let llm = caller(calls).await;
         let daemon = Daemon::with_config(&config(&llm, &format!("[chat]\n{more}\n")), &[]);
-        for (round, door) in DOORS.into_iter().enumerate() {
-            let reply = ask(&daemon, door, "Go");
-            assert_eq!(words(&reply), "Done.", "{more} {door}: {reply:?}");
-            assert_eq!(llm.bodies().len(), (round + 1) * requests, "{more} {door}");
+        for (round, path) in PATHS.into_iter().enumerate() {
+            let reply = ask(&daemon, path, "Go");
+            assert_eq!(words(&reply), "Done.", "{more} {path}: {reply:?}");
+            assert_eq!(llm.bodies().len(), (round + 1) * requests, "{more} {path}");
             let log = http::get(&daemon.socket, "/api/v1/tool-calls/?limit=100").json();
             let logged = log["calls"].as_array().unwrap().len();
-            assert_eq!(logged, (round + 1) * run, "{more} {door}: {log}");
+            assert_eq!(logged, (round + 1) * run, "{more} {path}: {log}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_stream_says_that_the_limit_is_reached() {
+async fn h6_a_stream_reports_that_the_limit_is_reached() {
     let llm = caller(1).await;
     let daemon = Daemon::with_config(&config(&llm, "[chat]\nmax_tool_rounds = 1\n"), &[]);
-    for door in DOORS {
+    for path in PATHS {
         let body = json!({"messages": [{"role": "user", "content": "Go"}], "stream": true});
-        let reply = http::post(&daemon.socket, door, body.to_string());
+        let reply = http::post(&daemon.socket, path, body.to_string());
         let text = String::from_utf8(super::unchunked(&reply.body)).unwrap();
         let executing = text.find("Executing calculator...").unwrap();
         let reached = "Maximum tool execution rounds reached. Generating final response...";
-        assert!(text.find(reached).unwrap() > executing, "{door}: {text}");
+        assert!(text.find(reached).unwrap() > executing, "{path}: {text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_conversation_longer_than_the_model_reads_is_not_sent() {
+async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
     let llm = FakeLlm::start([LlmAnswer::text("Done.")]).await;
     let limited = "context_tokens = 20000\ntools = { function_calling = true }";
     let toml = config(&llm, "").replacen("tools = { function_calling = true }", limited, 1);
     let daemon = Daemon::with_config(&toml, &[]);
-    // Also where it has no blank.
+    // Also for text without spaces.
     for long in ["What now? ".repeat(20_000), "a".repeat(200_000)] {
-        for door in DOORS {
-            let reply = ask(&daemon, door, &long);
+        for path in PATHS {
+            let reply = ask(&daemon, path, &long);
             let json = reply.json();
-            if door == "/api/v1/chat" {
+            if path == "/api/v1/chat" {
                 assert_eq!(json["error_code"], "invalid_input", "{json}");
             } else {
-                assert_eq!(reply.status, 400, "{door}: {json}");
+                assert_eq!(reply.status, 400, "{path}: {json}");
             }
             assert!(json.to_string().contains("context has room for"), "{json}");
         }
     }
     assert!(llm.bodies().is_empty());
-    for door in DOORS {
-        assert_eq!(words(&ask(&daemon, door, "Hi")), "Done.", "{door}");
+    for path in PATHS {
+        assert_eq!(words(&ask(&daemon, path, "Hi")), "Done.", "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_list_has_no_more_than_the_beginning_of_an_answer() {
+async fn h7_a_list_contains_only_the_start_of_an_answer() {
     let llm = FakeLlm::start([LlmAnswer::text(&"word ".repeat(10_000))]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let answer = ask(&daemon, "/api/v1/chat", "Go").json();

@@ -1,4 +1,4 @@
-//! Anthropic's messages with the sidecar's tools behind them.
+//! The Anthropic-compatible messages API with the sidecar's tools.
 
 use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
 use serde_json::{Value, json};
@@ -26,13 +26,13 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     )
 }
 
-/// The configuration with a model that speaks like Anthropic's.
+/// Returns a configuration with a model that uses Anthropic's API.
 fn anthropic(llm: &FakeLlm) -> String {
     config(llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_message_has_run_the_tools_whoever_the_provider_is() {
+async fn h4_a_message_runs_the_tools_with_every_provider() {
     for dialect in [LlmDialect::OpenAiChat, LlmDialect::Anthropic] {
         let answers = [
             calculator().costing(10, 5),
@@ -109,7 +109,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     let (name, error) = super::events(&unchunked(&reply.body)).pop().unwrap();
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
-    // One that fails before its first word is no stream, as Anthropic has it.
+    // A stream that fails before its first text is an error response, like at Anthropic.
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([busy.with_header("Retry-After", "9")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -120,7 +120,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_tools_of_the_clients_own_come_back_as_anthropic_has_them() {
+async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
     let call = || LlmAnswer::text("Yes.").and_call("order_pizza", r#"{"size": 3}"#);
     let llm = FakeLlm::start([call(), call().and_call("order_pizza", "")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -151,7 +151,7 @@ async fn h5_tools_of_the_clients_own_come_back_as_anthropic_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_anthropics_own_models_get_what_was_said_as_it_is() {
+async fn h5_messages_reach_anthropics_models_unchanged() {
     let call = LlmAnswer::call("order_pizza", &json!({"size": 3}));
     let llm = FakeLlm::in_turn(LlmDialect::Anthropic, [call]).await;
     let daemon = Daemon::with_config(&anthropic(&llm), &[]);
@@ -181,7 +181,7 @@ async fn h5_anthropics_own_models_get_what_was_said_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_message_may_want_one_call_at_a_time_of_the_sidecars_tools() {
+async fn h4_a_message_may_disable_parallel_tool_use() {
     let choice = json!({"type": "auto", "disable_parallel_tool_use": true});
     for dialect in [LlmDialect::OpenAiChat, LlmDialect::Anthropic] {
         let llm = FakeLlm::in_turn(dialect, [calculator(), LlmAnswer::text("It is 42.")]).await;
@@ -200,9 +200,9 @@ async fn h4_a_message_may_want_one_call_at_a_time_of_the_sidecars_tools() {
     }
 }
 
-/// The API refuses a request in a round of calls whose thoughts are missing or changed.
+/// The API rejects a request in a round of calls if its thinking blocks are missing or changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_what_an_anthropic_model_thought_stays_with_its_calls() {
+async fn h5_thinking_blocks_stay_with_their_calls() {
     let thought = json!({"type": "thinking", "thinking": "The tool knows.", "signature": "EqQB=="});
     let call = || calculator().after_item(thought.clone());
     let llm = FakeLlm::in_turn(
@@ -224,7 +224,7 @@ async fn h5_what_an_anthropic_model_thought_stays_with_its_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_message_that_waits_goes_on_after_a_crash() {
+async fn g3_a_pending_message_survives_a_crash() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -242,7 +242,7 @@ async fn g3_a_message_that_waits_goes_on_after_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_anthropics_door_refuses_is_said_in_its_words() {
+async fn errors_of_the_messages_api_have_anthropics_format() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for (more, status, kind, words) in [

@@ -1,4 +1,4 @@
-//! MCP servers that the provider calls by itself (H1), under the approvals of our own calls (G3).
+//! MCP servers that the provider calls itself (H1), with Pillion's approvals (G3).
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::program::{Daemon, run, stdout};
 
 const TOKEN: &str = "t0ken-for-the-provider";
 
-/// A sidecar with a server `dice`, which the provider of the model `demo` calls by itself.
+/// Starts a sidecar with a server `dice` that the provider of the model `demo` calls itself.
 fn daemon(llm: &FakeLlm, api: &str, server: &FakeMcp, policy: &str) -> Daemon {
     let text = format!(
         "[log]\nfilter = \"trace\"\n\
@@ -44,7 +44,7 @@ fn shown(socket: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h1_g3_a_call_of_the_providers_waits_for_an_approval_and_is_logged() {
+async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     let asked = json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dice",
         "name": "roll", "arguments": "{\"notation\": \"2d6\"}"});
     let called = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "dice", "name": "roll",
@@ -83,7 +83,7 @@ async fn h1_g3_a_call_of_the_providers_waits_for_an_approval_and_is_logged() {
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
         "approve": true});
     assert!(input.contains(&allowed), "{input:?}");
-    // Nothing but the list of its tools was asked of the server.
+    // The server received only a request for its list of tools.
     assert!(server.requests.calls("tools/call").is_empty());
     let log = http::get(socket, "/api/v1/tool-calls/").json();
     assert_eq!(log["calls"][0]["toolName"], "dice_roll", "{log}");
@@ -97,7 +97,7 @@ async fn h1_g3_a_call_of_the_providers_waits_for_an_approval_and_is_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_provider_that_asks_nobody_is_told_of_no_tool_that_needs_approval() {
+async fn g3_a_provider_without_approvals_gets_no_server_whose_tools_need_approval() {
     for (policy, is_native) in [("never", true), ("always", false)] {
         let answers = [LlmAnswer::text("Hello.")];
         let llm = FakeLlm::in_turn(LlmDialect::Anthropic, answers).await;

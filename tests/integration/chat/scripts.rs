@@ -1,4 +1,4 @@
-//! `pillion chat` and `pillion approvals` in a script, which reads ids and asks no person.
+//! `pillion chat` and `pillion approvals` in a script that reads ids from JSON output.
 
 use pillion_testkit::{FakeLlm, LlmAnswer};
 use serde_json::Value;
@@ -14,7 +14,7 @@ async fn daemon() -> (FakeLlm, Daemon) {
     (llm, daemon)
 }
 
-/// Runs a command against the daemon, without standard input.
+/// Runs a command against the daemon without standard input.
 fn pillion(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
     let socket = daemon.socket.to_str().unwrap();
     run(arguments, &[("PILLION_SOCKET", socket)])
@@ -25,7 +25,7 @@ fn json(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_h7_a_script_approves_and_resumes_a_chat_by_the_ids_in_its_json() {
+async fn g3_h7_a_script_approves_and_resumes_a_chat_with_the_ids_in_the_json_output() {
     let (_llm, daemon) = daemon().await;
     tokio::task::block_in_place(|| {
         let said = stdout(&pillion(&daemon, &["chat", "--json", "Go"]));
@@ -52,7 +52,7 @@ async fn g3_h7_a_script_approves_and_resumes_a_chat_by_the_ids_in_its_json() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_h7_the_commands_that_a_waiting_chat_prints_run_as_they_are_printed() {
+async fn g3_h7_the_commands_that_a_pending_chat_prints_can_be_run() {
     let (_llm, daemon) = daemon().await;
     tokio::task::block_in_place(|| {
         let output = pillion(&daemon, &["chat", "Go"]);

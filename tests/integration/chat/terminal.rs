@@ -1,4 +1,4 @@
-//! `pillion chat` on a terminal.
+//! `pillion chat` at a terminal.
 
 use std::sync::{Mutex, mpsc};
 
@@ -17,7 +17,7 @@ fn chat(daemon: &Daemon, message: &str) -> Terminal {
     ))
 }
 
-/// All that the terminal has shown when the chat has ended, well or not.
+/// Returns everything that the terminal showed when the chat has ended, successfully or not.
 fn end(terminal: Terminal, well: bool) -> String {
     let (ended_well, text) = terminal.end();
     assert_eq!(ended_well, well, "{text}");
@@ -34,7 +34,7 @@ fn runs(daemon: &Daemon, tool: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run() {
+async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call() {
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
     let far = FakeMcp::builder(Dialect::StreamableJson)
@@ -42,7 +42,7 @@ async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run(
             Reply::result(&json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}))
         })
         .on("tools/call", move |_| {
-            // Until the test has looked, or has failed.
+            // Waits until the test has checked the output, or has failed.
             let _ = tokio::task::block_in_place(|| released.lock().unwrap().recv());
             Reply::result(&json!({"content": [{"type": "text", "text": "slept"}]}))
         })
@@ -66,7 +66,7 @@ async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run(
         release.send(()).unwrap();
         terminal.shows("= far_slow: slept");
         terminal.shows(QUESTION);
-        assert_eq!(runs(&daemon, "calculator"), 0, "nobody has said yes");
+        assert_eq!(runs(&daemon, "calculator"), 0, "the call is not approved");
         terminal.types("y\n");
         let text = end(terminal, true);
         let after = text.split_once(QUESTION).unwrap().1;
@@ -77,7 +77,7 @@ async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_the_question_at_the_terminal_shows_what_a_model_has_hidden() {
+async fn g3_the_question_at_the_terminal_shows_hidden_characters() {
     let hidden = json!({"expression": "6\u{202e} *\u{200b} 7\u{9b}2J\u{e0061}"});
     let call = LlmAnswer::call("calculator", &hidden);
     let llm = FakeLlm::start([call, LlmAnswer::text("As you wish.")]).await;
@@ -93,8 +93,8 @@ async fn g3_the_question_at_the_terminal_shows_what_a_model_has_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_goes_on() {
-    // A bare line is no yes.
+async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
+    // An empty line does not approve.
     for keys in ["n\n", "\n"] {
         let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
         let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
@@ -106,7 +106,7 @@ async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_goes_on() {
             assert!(text.contains("As you wish."), "{text}");
             assert_eq!(runs(&daemon, "calculator"), 0);
         });
-        let told = llm.bodies()[1]["messages"][2]["content"].clone();
-        assert!(told.as_str().unwrap().contains("denied"), "{told}");
+        let reported = llm.bodies()[1]["messages"][2]["content"].clone();
+        assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
     }
 }

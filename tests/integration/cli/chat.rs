@@ -1,4 +1,4 @@
-//! `pillion chat`, as far as no model is needed.
+//! `pillion chat` without a model.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -12,7 +12,7 @@ fn chat(daemon: &Daemon, arguments: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may end before it has read all.
+    // The program may exit before it has read everything.
     drop(child.stdin.take().unwrap().write_all(input));
     child.wait_with_output().unwrap()
 }
@@ -29,7 +29,7 @@ fn h7_a_message_that_is_too_long_is_refused_with_the_limit() {
 }
 
 #[test]
-fn h7_a_line_without_an_end_is_not_read_to_it() {
+fn h7_an_endless_line_is_not_read_to_the_end() {
     let daemon = Daemon::start();
     let output = chat(&daemon, &[], &vec![0; 65 * 1024 * 1024]);
     assert_eq!(output.status.code(), Some(2));

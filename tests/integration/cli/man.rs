@@ -1,5 +1,5 @@
-//! The manual pages of `docs/man`, one a command, are made of what the program says in its
-//! `--help`. `PILLION_WRITE_MAN=1` writes them anew.
+//! The manual pages in `docs/man`, one for each command, are generated from the program's
+//! `--help`. `PILLION_WRITE_MAN=1` writes the pages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use clap::Command;
 use clap_mangen::Man;
 use pillion_testkit::checkout;
 
-/// What the generator puts before each section.
+/// The text that the generator puts before each section.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
 const EXIT_STATUS: &str = r#".SH "EXIT STATUS"
@@ -35,7 +35,7 @@ Variables of the service's environment, such as secrets that the configuration n
 The documentation, where the package is installed.
 ";
 
-/// Each page by the name of its file.
+/// Returns each page by its file name.
 fn pages() -> BTreeMap<String, String> {
     let mut command = pillion::cli::command().disable_help_subcommand(true);
     command.build();
@@ -60,7 +60,7 @@ fn add(command: &Command, parent: Option<&str>, pages: &mut BTreeMap<String, Str
     }
 }
 
-/// The name of a command's page, such as `pillion-mcp-call`.
+/// Returns the name of a command's page, such as `pillion-mcp-call`.
 fn name(command: &Command) -> String {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     name.replace(' ', "-")
@@ -100,7 +100,7 @@ fn page(command: &Command, related: &[String]) -> String {
     text
 }
 
-/// The indented lines, which the generator would run together.
+/// Returns the indented lines, which the generator would join.
 fn examples(help: &str) -> String {
     let mut section = String::from(".SH EXAMPLES\n.nf\n");
     for line in help.lines() {
@@ -118,7 +118,7 @@ fn examples(help: &str) -> String {
 }
 
 #[test]
-fn the_manual_pages_are_those_of_the_program() {
+fn the_manual_pages_match_the_help_of_the_program() {
     let folder = checkout().join("docs/man");
     let pages = pages();
     if std::env::var_os("PILLION_WRITE_MAN").is_some() {

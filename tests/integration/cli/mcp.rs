@@ -17,12 +17,12 @@ use std::process::Output;
 
 use crate::program::run;
 
-/// `pillion mcp ...` with nothing in its environment.
+/// Returns `pillion mcp ...` with an empty environment.
 pub fn mcp(arguments: &[&str]) -> Output {
     mcp_with(arguments, &[])
 }
 
-/// `pillion mcp ...` with these variables.
+/// Returns `pillion mcp ...` with these variables.
 pub fn mcp_with(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     run(&[&["mcp"], arguments].concat(), variables)
 }

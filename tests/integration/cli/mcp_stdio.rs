@@ -1,7 +1,7 @@
 //! `pillion mcp-stdio`: the MCP server for a client that starts it as a program.
 
-mod alone;
 mod bridge;
+mod standalone;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,17 +16,17 @@ use serde_json::{Value, json};
 
 use crate::program::{eventually, pillion, pillion_path, run, stderr, stdout};
 
-/// The environment of one that keeps nothing.
+/// An environment without a store.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
 
-/// How long a message may be waited for.
+/// The timeout for a message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client with the program that serves it.
 struct Client {
     child: Child,
     input: Option<ChildStdin>,
-    heard: mpsc::Receiver<Value>,
+    incoming: mpsc::Receiver<Value>,
     requests: u64,
 }
 
@@ -35,7 +35,7 @@ impl Client {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, heard) = mpsc::channel();
+        let (sender, incoming) = mpsc::channel();
         thread::spawn(move || {
             for line in output.lines() {
                 let message = serde_json::from_str(&line.unwrap()).unwrap();
@@ -47,83 +47,84 @@ impl Client {
         Self {
             input: child.stdin.take(),
             child,
-            heard,
+            incoming,
             requests: 0,
         }
     }
 
-    /// One of the sidecar at `socket`, or with `--standalone` of that process, with this store.
+    /// Starts a client of the sidecar at `socket`, or with `--standalone` of a process with this
+    /// store.
     fn of(socket: &Path, store: &Path, arguments: &[&str]) -> Self {
         let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
         command.arg("--socket").arg(socket);
         Self::start(command.env("PILLION__STORE__LOCATION", store))
     }
 
-    /// With the handshake of 2025-11-25, and what the client is capable of.
-    fn greet(&mut self, capabilities: &Value) {
+    /// Performs the handshake of 2025-11-25 with these client capabilities.
+    fn initialize(&mut self, capabilities: &Value) {
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
-        let answer = self.ask("initialize", &hello);
+        let answer = self.request("initialize", &hello);
         assert_eq!(
             answer["result"]["protocolVersion"], "2025-11-25",
             "{answer}"
         );
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
-    fn say(&mut self, message: &Value) {
+    fn send(&mut self, message: &Value) {
         writeln!(self.input.as_ref().unwrap(), "{message}").unwrap();
     }
 
-    /// Sends a request; its id.
-    fn begin(&mut self, method: &str, params: &Value) -> u64 {
+    /// Sends a request. Returns its id.
+    fn send_request(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         let id = self.requests;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
     }
 
-    /// The next message.
-    fn hear(&mut self) -> Value {
-        self.heard.recv_timeout(MESSAGE_TIMEOUT).unwrap()
+    /// Returns the next message.
+    fn receive(&mut self) -> Value {
+        self.incoming.recv_timeout(MESSAGE_TIMEOUT).unwrap()
     }
 
-    /// The next message of that kind; others are skipped.
-    fn hear_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    /// Returns the next message of that kind, and skips others.
+    fn receive_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let message = self.hear();
+            let message = self.receive();
             if fits(&message) {
                 return message;
             }
         }
     }
 
-    fn answer_to(&mut self, id: u64) -> Value {
-        self.hear_until(|message| message["id"] == id && message.get("method").is_none())
+    fn response_to(&mut self, id: u64) -> Value {
+        self.receive_until(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
-        let id = self.begin(method, params);
-        self.answer_to(id)
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.send_request(method, params);
+        self.response_to(id)
     }
 
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
     fn tools(&mut self) -> Vec<String> {
-        let listed = self.ask("tools/list", &json!({}));
+        let listed = self.request("tools/list", &json!({}));
         let tools = listed["result"]["tools"].as_array().unwrap().iter();
         tools
             .map(|tool| tool["name"].as_str().unwrap().to_owned())
             .collect()
     }
 
-    /// Says nothing any more and waits for the end.
+    /// Closes the input and waits for the exit.
     fn end(mut self) -> Vec<Value> {
         self.input = None;
         assert!(self.child.wait().unwrap().success());
-        self.heard.iter().collect()
+        self.incoming.iter().collect()
     }
 
     fn kill(&mut self) {
@@ -144,7 +145,7 @@ fn text(answer: &Value) -> &str {
     text.unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// Runs it with these lines for its input, to the end.
+/// Runs the program with these lines as input until it exits.
 fn exchange(arguments: &[&str], lines: &[&str]) -> Output {
     let mut child = start(arguments);
     let mut input = child.stdin.take().unwrap();
@@ -177,7 +178,7 @@ fn with_id(messages: &[Value], id: &Value) -> Value {
 }
 
 #[test]
-fn both_eras_are_spoken_and_what_was_asked_is_answered_before_the_end() {
+fn both_protocol_eras_work_and_pending_requests_are_answered_before_the_end() {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}}});
     let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call",
@@ -201,7 +202,7 @@ fn both_eras_are_spoken_and_what_was_asked_is_answered_before_the_end() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_by_an_error_and_ends_nothing() {
+fn an_invalid_message_gets_an_error_and_ends_nothing() {
     let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
     let list = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#;
     let output = exchange(&[], &["{", "", "[]", "\u{fffd}", list, ping]);
@@ -219,7 +220,7 @@ fn what_is_no_message_is_answered_by_an_error_and_ends_nothing() {
 }
 
 #[test]
-fn our_own_client_uses_it_in_every_revision() {
+fn pillions_client_works_in_every_revision() {
     let program = pillion_path().to_str().unwrap();
     for version in [
         "2024-11-05",
@@ -265,9 +266,12 @@ fn it_ends_at_a_signal() {
 }
 
 #[test]
-fn h2_a_model_is_one_of_the_configuration() {
+fn h2_the_model_has_to_be_configured() {
     let output = exchange(&["--model", "nope"], &[]);
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
-    assert_eq!(told.lines().last(), Some("pillion: Unknown model: nope"));
+    let reported = stderr(&output);
+    assert_eq!(
+        reported.lines().last(),
+        Some("pillion: Unknown model: nope")
+    );
 }

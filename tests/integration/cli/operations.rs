@@ -19,7 +19,7 @@ fn after_some_calls() -> Daemon {
 }
 
 #[test]
-fn status_is_a_table_for_people_and_json_for_programs() {
+fn status_prints_a_table_or_json() {
     let daemon = after_some_calls();
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["status", "--socket", socket], &[]);
@@ -42,7 +42,7 @@ fn status_is_a_table_for_people_and_json_for_programs() {
 }
 
 #[test]
-fn status_without_a_sidecar_says_that_there_is_none() {
+fn status_without_a_sidecar_reports_that_none_runs() {
     let output = run(&["status", "--socket", "/nowhere/s"], &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
@@ -53,7 +53,7 @@ fn status_without_a_sidecar_says_that_there_is_none() {
 }
 
 #[test]
-fn what_is_not_a_socket_is_not_taken_for_a_sidecar_that_does_not_run() {
+fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let expected = format!("the sidecar at {path}: it is not a socket");
@@ -73,7 +73,7 @@ fn what_is_not_a_socket_is_not_taken_for_a_sidecar_that_does_not_run() {
 }
 
 #[test]
-fn what_is_not_there_is_named_with_the_list_that_has_what_is() {
+fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
     for (what, said) in [
@@ -90,7 +90,7 @@ fn what_is_not_there_is_named_with_the_list_that_has_what_is() {
 }
 
 #[test]
-fn events_without_a_sidecar_or_of_no_type_are_said_in_words() {
+fn events_without_a_sidecar_or_of_unknown_types_give_a_clear_error() {
     let output = run(&["events", "--socket", "/nowhere/s"], &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
@@ -127,7 +127,7 @@ fn top_shows_rates() {
 }
 
 #[test]
-fn completions_are_scripts_of_the_shell() {
+fn completions_are_valid_shell_scripts() {
     for (shell, sign) in [
         ("bash", "complete -F _pillion"),
         ("zsh", "#compdef pillion"),
@@ -136,7 +136,7 @@ fn completions_are_scripts_of_the_shell() {
         let output = run(&["completions", shell], &[]);
         assert!(stdout(&output).contains(sign), "{shell}");
     }
-    // Bash takes its script, where there is one.
+    // Bash accepts its script, if Bash is installed.
     let script = stdout(&run(&["completions", "bash"], &[]));
     let checked = std::process::Command::new("bash")
         .args(["-n", "-c", &script])

@@ -10,7 +10,7 @@ use crate::mcp_server::{McpServer, Mood};
 use crate::program::{self, Daemon, run, stderr, stdout};
 
 #[test]
-fn b3_start_up_logs_how_many_tools_there_are() {
+fn b3_startup_logs_the_number_of_tools() {
     let daemon = Daemon::start();
     let listed = http::get(&daemon.socket, "/api/v1/tools/").json();
     assert_eq!(listed["total"], 6, "{listed}");
@@ -22,7 +22,7 @@ fn b3_start_up_logs_how_many_tools_there_are() {
 }
 
 #[test]
-fn m2_a_level_by_another_name_is_the_nearest_and_another_word_is_refused() {
+fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected() {
     let daemon = Daemon::with_config("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
     let log = daemon.log();
     assert!(log.contains("is 'calculator' meant?"), "{log}");
@@ -35,7 +35,7 @@ fn m2_a_level_by_another_name_is_the_nearest_and_another_word_is_refused() {
 }
 
 #[test]
-fn e9_a_sidecar_that_has_asked_nobody_yet_says_that_it_serves() {
+fn e9_a_sidecar_is_ready_before_it_contacts_any_server() {
     let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
     let daemon = Daemon::with_config(toml, &[]);
     let status = run(
@@ -50,7 +50,7 @@ fn e9_a_sidecar_that_has_asked_nobody_yet_says_that_it_serves() {
 }
 
 #[test]
-fn l1_a_vault_that_serve_would_refuse_is_an_error_of_check() {
+fn l1_check_reports_a_vault_that_serve_would_reject() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key");
     std::fs::write(&key, [7; 32]).unwrap();
@@ -65,7 +65,7 @@ fn l1_a_vault_that_serve_would_refuse_is_an_error_of_check() {
 }
 
 #[test]
-fn m1_each_line_is_json_and_names_the_request_and_the_tool() {
+fn m1_each_log_line_is_json_with_request_and_tool() {
     let daemon = Daemon::with_config("", &[("LOG_LEVEL", "debug")]);
     let secret = r#"{"expression": "40404 + 1"}"#;
     let headers = "x-request-id: request-7\r\n";
@@ -94,7 +94,7 @@ fn m1_each_line_is_json_and_names_the_request_and_the_tool() {
 }
 
 #[test]
-fn m1_every_line_of_a_call_names_request_tool_server_and_user() {
+fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
@@ -107,7 +107,7 @@ fn m1_every_line_of_a_call_names_request_tool_server_and_user() {
         format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
     http::send(&daemon.socket, "POST", path, &headers, b"{}");
-    // The server hears of the trace.
+    // The server receives the trace.
     assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
     let lines = log
@@ -116,7 +116,7 @@ fn m1_every_line_of_a_call_names_request_tool_server_and_user() {
     let calls: Vec<_> = lines
         .filter(|line| line["spans"][1]["name"] == "call")
         .collect();
-    // What the tool itself logs as well as its end.
+    // Includes the log entries of the tool and of its end.
     let messages: Vec<_> = calls
         .iter()
         .filter_map(|line| line["message"].as_str())
@@ -183,7 +183,7 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
     for expected in [&file, &variable, &option] {
         let mut command = program::pillion(&["serve", "--config"]);
         command.arg(&config);
-        // Not that of the machine's own sidecar.
+        // Not the default socket of the machine.
         command.env("PILLION__STORE__LOCATION", "memory");
         if expected != &file {
             command.env("PILLION_SOCKET", &variable);
@@ -198,7 +198,7 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
 }
 
 #[test]
-fn n1_the_calculators_time_can_be_set() {
+fn n1_the_calculators_timeout_can_be_set() {
     // Another call holds the only slot, so the calculator times out before it runs.
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
@@ -241,7 +241,7 @@ fn n1_the_calculators_time_can_be_set() {
 }
 
 #[test]
-fn the_program_says_what_it_is() {
+fn the_program_prints_its_version() {
     let output = run(&["--version"], &[]);
     assert_eq!(
         stdout(&output),

@@ -15,7 +15,7 @@ fn config(daemon: &Daemon) -> PathBuf {
     directory.with_file_name("pillion.toml")
 }
 
-/// Runs the command with the daemon's own configuration and store.
+/// Runs the command with the daemon's configuration and store.
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
     pillion(arguments)
         .env("PILLION_SOCKET", &daemon.socket)
@@ -66,7 +66,7 @@ fn with_key() -> (tempfile::TempDir, Daemon) {
 }
 
 #[test]
-fn c7_the_limit_of_a_server_is_set_shown_and_taken_away() {
+fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
     let far = echo();
     let daemon = Daemon::start();
     let add = ["servers", "add", "far", "--url", &far.url];
@@ -93,7 +93,7 @@ fn c7_the_limit_of_a_server_is_set_shown_and_taken_away() {
 }
 
 #[test]
-fn f2_servers_are_added_shown_changed_tried_and_removed() {
+fn f2_servers_are_added_shown_changed_tested_and_removed() {
     let far = echo();
     let daemon = Daemon::start();
     let tried = well(&daemon, &["servers", "test", "--url", &far.url]);
@@ -160,7 +160,7 @@ fn f2_servers_are_added_shown_changed_tried_and_removed() {
 }
 
 #[test]
-fn f1_what_cannot_be_is_refused_in_a_line() {
+fn f1_invalid_settings_are_rejected_in_one_line() {
     let daemon = Daemon::start();
     let url = "http://127.0.0.1:9/mcp";
     for (arguments, code, expected) in [
@@ -222,7 +222,7 @@ fn f1_what_cannot_be_is_refused_in_a_line() {
 }
 
 #[test]
-fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
+fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let (program, arguments) = pillion_testkit::fake_stdio(&[]);
     let (_directory, mut daemon) = with_key();
     let mut line = vec![
@@ -245,7 +245,7 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
         &["servers", "update", "near", "--description", "Rolls"],
     );
     well(&daemon, &["servers", "disable", "near"]);
-    // The socket does not start it again; the store's operator may.
+    // The REST API cannot start the program again; the operator of the store can.
     let refused = crate::http::send(
         &daemon.socket,
         "POST",
@@ -261,7 +261,7 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
     assert!(called.contains("15"), "{called}");
     let store = std::fs::read(config(&daemon).with_file_name("pillion.db")).unwrap();
     assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
-    // Its session ends with it, and so does the program.
+    // The session ends with the program's entry, and so does the program.
     let id = pillion_client::Client::new(&daemon.socket)
         .status()
         .unwrap()
@@ -270,7 +270,7 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
     well(&daemon, &["servers", "disable", "near"]);
     eventually("the program has ended", || descendants(id).is_empty());
     well(&daemon, &["servers", "enable", "near"]);
-    // Also while no sidecar runs.
+    // Also without a running sidecar.
     daemon.kill();
     let output = run(&daemon, &["servers", "disable", "near"]);
     assert!(
@@ -285,7 +285,7 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
 }
 
 #[test]
-fn the_store_of_another_user_or_in_memory_is_left_alone() {
+fn the_store_of_another_user_or_in_memory_is_not_changed() {
     let daemon = Daemon::start();
     let add = ["servers", "add", "near", "--command", "/bin/cat"];
     let output = pillion(&add)
@@ -310,7 +310,7 @@ fn the_store_of_another_user_or_in_memory_is_left_alone() {
 }
 
 #[test]
-fn l1_the_operator_gives_users_credentials_that_no_argument_holds() {
+fn l1_credentials_of_users_are_not_passed_as_arguments() {
     let far = McpServer::guarded(
         json!([{"name": "echo", "inputSchema": {"type": "object"}}]),
         &[("alice-alice-alice", "alice"), ("bob-bob-bob", "bob")],
@@ -391,7 +391,7 @@ fn l1_the_operator_gives_users_credentials_that_no_argument_holds() {
         "bob b/c",
     ];
     assert!(badly(&daemon, &gone, 1).contains("no credential"));
-    // A password is nothing without its name, and nothing is no secret.
+    // A password needs a user name, and an empty value is not a secret.
     let basic = [
         &set[..],
         &["carol", "--type", "basic", "--file", "/dev/null"],
@@ -407,7 +407,7 @@ fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let said = well(daemon, &["vault", "rotate"]);
     assert!(said.contains("has the new key"), "{said}");
     assert_ne!(std::fs::read(key).unwrap(), before);
-    // No older key gives way to it.
+    // An older key does not replace it.
     let kept = said.trim().rsplit(' ').next().unwrap();
     assert!(kept.contains("vault.key.old"), "{said}");
     assert_eq!(std::fs::read(kept).unwrap(), before);
@@ -437,7 +437,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     );
     rotate_and_call(&daemon, &key);
     well(&daemon, &["tools", "call", "far_echo"]);
-    // What is added now is encrypted with the new key.
+    // Later secrets are encrypted with the new key.
     well(
         &daemon,
         &[
@@ -454,7 +454,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let first = std::fs::read(key.with_extension("key.old")).unwrap();
     rotate_and_call(&daemon, &key);
     assert_eq!(std::fs::read(key.with_extension("key.old")).unwrap(), first);
-    // One that was cut off before the new key took its place is completed.
+    // A rotation that was interrupted before the new key file was in place is completed.
     let old = std::fs::read(key.with_extension("key.old-2")).unwrap();
     std::fs::rename(&key, key.with_extension("key.new")).unwrap();
     std::fs::write(&key, &old).unwrap();
@@ -472,7 +472,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
 }
 
 #[test]
-fn f2_a_program_is_not_added_to_another_store_than_the_sidecars() {
+fn f2_a_program_is_only_added_to_the_store_of_the_running_sidecar() {
     let daemon = Daemon::start();
     let elsewhere = tempfile::tempdir().unwrap();
     let other = elsewhere.path().join("other.db");

@@ -16,7 +16,7 @@ fn store(arguments: &[&str], location: &Path) -> std::process::Output {
 }
 
 #[test]
-fn a_store_is_made_checked_and_copied() {
+fn a_store_is_created_checked_and_copied() {
     let directory = TempDir::new().unwrap();
     let (file, copy) = (
         directory.path().join("new/p.db"),
@@ -31,7 +31,7 @@ fn a_store_is_made_checked_and_copied() {
     );
     assert!(!file.exists(), "looking makes nothing");
 
-    // Whatever mask whoever calls has: what is made is its user's alone.
+    // Whatever the umask is, the files are accessible only to their user.
     let made = Command::new("sh")
         .args(["-c", r#"umask 022; exec "$0" store migrate"#])
         .arg(pillion_path())
@@ -59,10 +59,10 @@ fn a_store_is_made_checked_and_copied() {
 }
 
 #[test]
-fn the_store_of_another_user_is_left_alone() {
+fn the_store_of_another_user_is_not_changed() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("p.db");
-    // Only root can give files away; the root directory is nobody else's.
+    // Only root can change owners; the root directory belongs to another user.
     let (place, owner) = if nix::unistd::geteuid().is_root() {
         chown(directory.path(), Some(12_345), None).unwrap();
         (file.clone(), "12345")
@@ -93,7 +93,7 @@ fn the_store_of_another_user_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_store_is_left_as_it_is() {
+fn a_file_that_is_not_a_store_is_not_changed() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("letter.txt");
     let text = "Dear Sir or Madam, ".repeat(1000);
@@ -107,7 +107,7 @@ fn what_is_no_store_is_left_as_it_is() {
 }
 
 #[test]
-fn a_copy_of_a_store_in_use_has_every_call_that_was_answered() {
+fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
     let daemon = Daemon::start();
     for number in 0..20 {
         let body = format!("{{\"expression\": \"{number} + 1\"}}");

@@ -1,4 +1,4 @@
-//! `pillion tokens`, and what the tokens let in (L3).
+//! `pillion tokens`, and the access that tokens grant (L3).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -31,13 +31,13 @@ fn well(daemon: &Daemon, arguments: &[&str]) -> String {
     stdout(&output)
 }
 
-/// The status of a request with that token.
+/// Returns the status of a request with that token.
 fn status(address: SocketAddr, token: &str, request: &str) -> u16 {
     let answer = answer(address, token, request);
     answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// The whole answer to a request with that token.
+/// Returns the complete response to a request with that token.
 fn answer(address: SocketAddr, token: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
@@ -66,7 +66,7 @@ const RUN: &str = "POST /api/v1/tools/execute/get_time";
 const ADD: &str = "POST /api/v1/servers/refresh";
 
 #[test]
-fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
+fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     let (mut daemon, address) = daemon();
     assert_eq!(status(address, "pln_nothing-nothing-nothing", LIST), 401);
     let token = |name: &str, scope: &str| {
@@ -91,7 +91,7 @@ fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
     assert!(well(&daemon, &["revoke", "ci"]).contains("ci: revoked"));
     assert_eq!(status(address, &runner, LIST), 401);
     assert!(well(&daemon, &["list"]).contains("revoked"));
-    // Neither the log nor the store has one of them.
+    // Neither the log nor the store contains a token.
     let kept = std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db")).unwrap();
     for token in [&reader, &runner, &admin] {
         assert!(token.starts_with("pln_") && token.len() > 40, "{token}");
@@ -105,7 +105,7 @@ fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
     });
     assert_eq!(all(&admin), [200, 200, 200]);
     assert_eq!(status(address, &runner, LIST), 401);
-    // A changed file changes nothing about them, unless it says so.
+    // A changed configuration does not affect stored tokens unless it disables them.
     let file = daemon
         .socket
         .parent()
@@ -172,7 +172,7 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
     );
     let tokens = format!("ci approve {listed}");
     let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
-    // This shell does not see the sidecar's variable, so that nothing tells that the name is taken.
+    // The command does not see the sidecar's variable, so it cannot know that the name is taken.
     let stored = well(&daemon, &["create", "ci", "--scope", "approve"]);
     let decided_by = |token: &str, expression: &str| {
         let asked = crate::approvals::calculate(&daemon.socket, "alice", expression, "");
@@ -187,7 +187,7 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
 }
 
 #[test]
-fn l3_a_name_of_the_configuration_is_not_taken_for_the_store() {
+fn l3_a_stored_token_cannot_have_the_name_of_a_configured_token() {
     let daemon = Daemon::start();
     let file = daemon.directory().join("tokens");
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -205,7 +205,7 @@ fn l3_a_name_of_the_configuration_is_not_taken_for_the_store() {
 }
 
 #[test]
-fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
+fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
     let daemon = Daemon::start();
     let output = run(&daemon, &["create", "ci", "--scope", "read"]);
     assert!(output.status.success());
@@ -235,7 +235,7 @@ fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
 }
 
 #[test]
-fn l3_nothing_is_written_where_the_sidecar_that_runs_has_another_store() {
+fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
     let daemon = Daemon::start();
     let elsewhere = tempfile::tempdir().unwrap();
     let create = |store: &std::path::Path| {
@@ -246,7 +246,7 @@ fn l3_nothing_is_written_where_the_sidecar_that_runs_has_another_store() {
             .unwrap()
     };
     let other = elsewhere.path().join("other.db");
-    // Neither one that is not there yet, nor one that is.
+    // Neither for a new store nor for an existing one.
     for _ in 0..2 {
         let output = create(&other);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -7,7 +7,7 @@ use crate::program::{Daemon, pillion, run, stderr, stdout};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
-/// `pillion tools ...` with the daemon's socket in the environment.
+/// Returns `pillion tools ...` with the daemon's socket in the environment.
 fn tools(daemon: &Daemon, arguments: &[&str]) -> Output {
     let arguments = [&["tools"], arguments].concat();
     run(
@@ -17,7 +17,7 @@ fn tools(daemon: &Daemon, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_is_hidden_shows_and_a_program_gets_a_result_as_it_is() {
+fn hidden_characters_are_shown_and_piped_results_are_unchanged() {
     let daemon = Daemon::start();
     let hidden = "a\u{202e}b\u{200b}\u{9b}2Jc";
     let offered = json!([{"name": "say", "description": hidden, "inputSchema": {}}]);
@@ -41,7 +41,7 @@ fn what_is_hidden_shows_and_a_program_gets_a_result_as_it_is() {
 }
 
 #[test]
-fn list_prints_a_line_a_tool() {
+fn list_prints_one_line_for_each_tool() {
     let daemon = Daemon::start();
     let output = tools(&daemon, &["list"]);
     assert!(output.status.success());
@@ -74,7 +74,7 @@ fn list_prints_a_line_a_tool() {
 }
 
 #[test]
-fn i4_show_prints_one_tool_or_says_that_there_is_none() {
+fn i4_show_prints_one_tool_or_reports_that_it_is_unknown() {
     let daemon = Daemon::start();
     let text = stdout(&tools(&daemon, &["show", "calculator"]));
     assert!(text.contains("name        calculator\n"), "{text}");
@@ -127,7 +127,7 @@ fn call_prints_the_result() {
 }
 
 #[test]
-fn arguments_without_an_end_are_not_read_to_it() {
+fn endless_arguments_are_not_read_to_the_end() {
     let daemon = Daemon::start();
     let output = pillion(&["tools", "call", "calculator", "-"])
         .env("PILLION_SOCKET", &daemon.socket)
@@ -142,7 +142,7 @@ fn arguments_without_an_end_are_not_read_to_it() {
 }
 
 #[test]
-fn g3_a_call_that_needs_approval_says_how_it_goes_on() {
+fn g3_a_call_that_needs_approval_prints_how_to_continue() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let output = tools(&daemon, &["call", "get_time"]);
     assert_eq!(output.status.code(), Some(1));
@@ -155,7 +155,7 @@ fn g3_a_call_that_needs_approval_says_how_it_goes_on() {
 }
 
 #[test]
-fn a_number_below_zero_is_a_value_of_its_option() {
+fn a_negative_number_is_a_value_of_its_option() {
     let output = run(&["tools", "call", "get_time", "--wait", "-1"], &[]);
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
@@ -197,7 +197,7 @@ fn call_reads_the_arguments_from_standard_input() {
 }
 
 #[test]
-fn a_failed_call_ends_with_1_and_says_why() {
+fn a_failed_call_exits_with_1_and_prints_the_reason() {
     let daemon = Daemon::start();
     let cases: [(&[&str], &str); 4] = [
         (
@@ -251,7 +251,7 @@ fn without_a_sidecar_the_path_is_named() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let daemon = Daemon::start();
     let mut child = pillion(&[
         "tools",

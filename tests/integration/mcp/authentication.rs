@@ -1,4 +1,4 @@
-//! E8: every credential arrives, on every request.
+//! E8: every request contains the credentials.
 
 use pillion_mcp_client::{Authentication, McpClient, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Recorded};
@@ -59,7 +59,7 @@ async fn e8_every_credential_is_in_every_request_of_every_transport() {
 }
 
 #[tokio::test]
-async fn e8_a_token_goes_into_the_query_only_when_asked_for() {
+async fn e8_a_token_goes_into_the_query_only_if_configured() {
     let server = FakeMcp::start(Dialect::PostSse);
     let mut config = config(&server.url, TransportKind::PostSse);
     config.authentication = Authentication::bearer("a b&c");

@@ -1,4 +1,4 @@
-//! Answers whose body is wrong: a clear error, and the client works afterwards.
+//! Responses with malformed bodies: a clear error, and the client works afterwards.
 
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::McpErrorKind;
@@ -22,7 +22,7 @@ fn json(body: impl AsRef<[u8]>) -> Vec<Fault> {
 }
 
 #[tokio::test]
-async fn e3_no_response_in_the_answer() {
+async fn e3_an_http_response_without_json_rpc_response_is_an_error() {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let deep_object = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
     for (case, faults) in [

@@ -1,4 +1,4 @@
-//! Connections that break, stall or never come to be.
+//! Connections that break, stall or cannot be opened.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn send(bytes: &str) -> Fault {
     Fault::Send(bytes.as_bytes().to_vec())
 }
 
-/// The call fails as a broken connection; the next one works.
+/// The call fails as a broken connection; the next call succeeds.
 async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     let server = faulty_once(faults).await;
     let client = client(&server.url, TransportKind::PostSse);
@@ -90,7 +90,7 @@ async fn endless_headers_are_an_error() {
 }
 
 #[tokio::test]
-async fn more_than_announced_is_cut_off() {
+async fn bytes_beyond_content_length_are_ignored() {
     let failure = Failure {
         class: ErrorClass::Internal,
         text: "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing \
@@ -103,7 +103,7 @@ async fn more_than_announced_is_cut_off() {
 }
 
 #[tokio::test]
-async fn silence_ends_with_the_deadline() {
+async fn a_silent_server_times_out() {
     let slow_drip = |bytes: &str| {
         let drip = |byte| {
             [
@@ -143,7 +143,7 @@ async fn silence_ends_with_the_deadline() {
 }
 
 #[tokio::test]
-async fn silence_ends_with_the_deadline_over_every_transport() {
+async fn a_silent_server_times_out_over_every_transport() {
     let server = FaultServer::start(|_| vec![Fault::Hang]).await;
     let transports = dialects().map(|(_, transport)| transport);
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
@@ -201,7 +201,7 @@ async fn a_host_without_an_address_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_up_later_is_reached() {
+async fn a_server_that_starts_later_is_reached() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -1,4 +1,4 @@
-//! Event streams without end: every limit holds while reading.
+//! Endless event streams: every limit applies while the client reads.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn endless(bytes: impl AsRef<[u8]>) -> Vec<Fault> {
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_an_error() {
+async fn an_endless_line_is_an_error() {
     let mut faults = endless("x");
     faults.insert(1, Fault::Send(b"data: ".to_vec()));
     fails_then_works("the whole limit", faults.clone(), &TOO_LARGE).await;
@@ -42,7 +42,7 @@ async fn a_line_without_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn events_without_end_are_an_error() {
+async fn endless_events_are_an_error() {
     let failure = Failure {
         class: ErrorClass::Internal,
         text: "MCP SSE request failed: no response within the first 10000 events of the stream",
@@ -54,14 +54,14 @@ async fn events_without_end_are_an_error() {
 }
 
 #[tokio::test]
-async fn comments_without_end_are_an_error() {
+async fn endless_comments_are_an_error() {
     for comment in [":\n", ": keep-alive\n\n", "\n", "x: y\n", "event: x\n\n"] {
         fails_then_works(comment, endless(comment), &TOO_LARGE).await;
     }
 }
 
 #[tokio::test]
-async fn a_stream_without_an_endpoint_ends_with_the_deadline() {
+async fn a_stream_without_an_endpoint_times_out() {
     for bytes in [
         ": x\n\n",
         "data: {\"method\":\"x\"}\n\n",
@@ -79,16 +79,16 @@ async fn a_stream_without_an_endpoint_ends_with_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_legacy_stream_that_breaks_the_rules_is_opened_again() {
+async fn a_legacy_stream_that_violates_the_protocol_is_reopened() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();
-    // Rubbish is skipped.
+    // Garbage is skipped.
     server.push("data: {bad\n\ndata: 3\n\n: x\n\nevent: endpoint\ndata: http://evil.example/\n\n");
     server.push("data: {\"id\":99,\"result\":1}\n\ndata: {\"error\":{}}\n\n");
     roll(&client).await.unwrap();
     assert_eq!(server.open_streams(), 1);
-    // What is not UTF-8 ends the stream; the next call opens another.
+    // Invalid UTF-8 ends the stream; the next call opens another.
     server.push(b"data: \xff\n\n");
     eventually("the stream's end", || server.open_streams() == 0).await;
     roll(&client).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_legacy_stream_that_breaks_the_rules_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_flood_of_the_servers_requests_is_not_all_answered_at_once() {
+async fn concurrent_answers_to_server_requests_are_limited() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();

@@ -1,4 +1,4 @@
-//! Many calls at once on one client.
+//! Many concurrent calls of one client.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{client, config, dialects, roll};
 
 const CALLS: u64 = 50;
 
-/// A server whose answers come in the reverse order of the calls.
+/// Starts a server whose responses have the reverse order of the calls.
 fn reversing(dialect: Dialect) -> FakeMcp {
     FakeMcp::builder(dialect)
         .on("tools/call", |params| {
@@ -22,7 +22,7 @@ fn reversing(dialect: Dialect) -> FakeMcp {
 }
 
 #[tokio::test]
-async fn fifty_calls_at_once_get_their_own_answers_in_one_session() {
+async fn fifty_concurrent_calls_in_one_session_get_their_own_responses() {
     for (dialect, pinned) in dialects() {
         for transport in [pinned, TransportKind::Auto] {
             let server = reversing(dialect.clone());
@@ -46,7 +46,7 @@ async fn fifty_calls_at_once_get_their_own_answers_in_one_session() {
 }
 
 #[tokio::test]
-async fn callers_wait_for_one_connection_each_under_its_own_deadline() {
+async fn callers_share_one_connection_attempt_with_separate_deadlines() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("initialize", |_| {
             Reply::raw_result("{}").after(Duration::from_millis(600))
@@ -66,7 +66,7 @@ async fn callers_wait_for_one_connection_each_under_its_own_deadline() {
 }
 
 #[tokio::test]
-async fn a_caller_that_gives_up_while_connecting_blocks_nobody() {
+async fn a_caller_cancelled_while_connecting_blocks_no_other() {
     let first = std::sync::atomic::AtomicBool::new(true);
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("initialize", move |_| {
@@ -80,13 +80,13 @@ async fn a_caller_that_gives_up_while_connecting_blocks_nobody() {
     let client = McpClient::new(config);
     let impatient = tokio::time::timeout(Duration::from_millis(500), roll(&client)).await;
     assert!(impatient.is_err());
-    // The next caller waits for the same attempt, and makes another when that fails.
+    // The next caller waits for the same attempt, and starts another when that fails.
     roll(&client).await.unwrap();
     assert_eq!(server.requests.calls("initialize").len(), 2);
 }
 
 #[tokio::test]
-async fn a_slow_call_times_out_alone() {
+async fn a_timeout_affects_only_its_call() {
     for (dialect, transport) in dialects() {
         let server = FakeMcp::builder(dialect.clone())
             .on("slow", |_| {

@@ -1,4 +1,4 @@
-//! Where the client does not go, whatever it is told.
+//! Requests that the egress policy forbids.
 
 use pillion_egress::EgressError;
 use pillion_mcp_client::ErrorClass;
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{ROLLED, config, dialects, good_answer, roll};
 
 #[tokio::test]
-async fn a_url_that_may_not_be_requested_is_denied_over_every_transport() {
+async fn a_forbidden_url_is_denied_over_every_transport() {
     for (url, text) in [
         (
             "http://mcp.example/mcp?token=hush",
@@ -40,7 +40,7 @@ async fn a_url_that_may_not_be_requested_is_denied_over_every_transport() {
 }
 
 #[tokio::test]
-async fn a_name_of_this_machine_is_resolved_and_denied_where_the_rules_say_so() {
+async fn a_local_name_is_resolved_and_denied_by_the_policy() {
     let server = FaultServer::start(good_answer).await;
     let url = server.url.replace("127.0.0.1", "localhost");
     let mut config = config(&url, TransportKind::PostSse);
@@ -65,7 +65,7 @@ async fn a_name_of_this_machine_is_resolved_and_denied_where_the_rules_say_so() 
 }
 
 #[tokio::test]
-async fn a_loopback_address_in_any_notation_is_spoken_to_in_plain_http() {
+async fn loopback_addresses_in_any_notation_may_use_plain_http() {
     let server = FaultServer::start(good_answer).await;
     for host in ["2130706433", "0x7f.1", "[::ffff:127.0.0.1]"] {
         let url = server.url.replace("127.0.0.1", host);

@@ -1,4 +1,4 @@
-//! E3 and E4: what an error says, in both wordings, and which code it has.
+//! E3 and E4: messages of errors, in both forms, and their codes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{client, config, faulty_once, good_answer, roll};
 
 #[tokio::test]
-async fn e3_e4_a_json_rpc_error_in_both_wordings() {
+async fn e3_e4_a_json_rpc_error_has_both_messages() {
     for (dialect, transport, text) in [
         (
             Dialect::PostSse,
@@ -62,7 +62,7 @@ async fn e3_absent_fields_of_an_error_have_defaults() {
         let client = client(&server.url, TransportKind::PostSse);
         let got = roll(&client).await.unwrap_err();
         if error.is_null() {
-            // Neither a result nor an error: no response at all.
+            // Neither a result nor an error, so this is not a response.
             let text = "No valid JSON-RPC response found in SSE stream";
             assert_eq!(got.to_string(), text);
         } else {
@@ -105,7 +105,7 @@ async fn b5_an_unknown_tool_is_not_found() {
 }
 
 #[tokio::test]
-async fn e3_e4_an_http_status_in_both_wordings_then_it_works_again() {
+async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
     for (status, reason, code) in [
         (400, "Bad Request", ErrorClass::Unavailable),
         (401, "Unauthorized", ErrorClass::Denied),
@@ -139,7 +139,7 @@ async fn e3_e4_an_http_status_in_both_wordings_then_it_works_again() {
 }
 
 #[tokio::test]
-async fn e4_json_with_an_error_member_is_no_json_rpc_error() {
+async fn e4_json_with_an_error_member_is_not_a_json_rpc_error() {
     for body in [
         r#"{"error": "boom"}"#,
         r#"{"error": {"code": 503, "message": "boom"}}"#,
@@ -166,7 +166,7 @@ async fn e4_json_with_an_error_member_is_no_json_rpc_error() {
 }
 
 #[tokio::test]
-async fn e4_a_json_rpc_error_that_comes_with_a_status_is_one() {
+async fn e4_a_json_rpc_error_with_an_http_status_is_a_json_rpc_error() {
     let body = Reply::error(-32000, "No dice").response("\"x\"");
     let fault = Fault::answer("500 Internal Server Error", super::JSON, body);
     let server = faulty_once(vec![fault]).await;
@@ -177,7 +177,7 @@ async fn e4_a_json_rpc_error_that_comes_with_a_status_is_one() {
 }
 
 #[tokio::test]
-async fn e3_e4_a_failed_request_in_both_wordings() {
+async fn e3_e4_a_failed_request_has_both_messages() {
     for (wording, text) in [
         (
             Wording::Sse,
@@ -197,7 +197,7 @@ async fn e3_e4_a_failed_request_in_both_wordings() {
 }
 
 #[tokio::test]
-async fn e3_a_timeout_names_the_tool_the_server_and_the_whole_time() {
+async fn e3_a_timeout_names_the_tool_the_server_and_the_total_time() {
     let server = FaultServer::start(|_| vec![Fault::Hang]).await;
     let mut config = config(&server.url, TransportKind::Auto);
     config.timeout = Duration::from_secs(1);
@@ -220,7 +220,7 @@ async fn e3_a_timeout_names_the_tool_the_server_and_the_whole_time() {
 }
 
 #[tokio::test]
-async fn e4_the_wording_of_s4_names_the_transport_that_was_used() {
+async fn e4_the_legacy_message_names_the_transport() {
     for (dialect, transport, name) in [
         (Dialect::PostSse, TransportKind::Auto, "SSE"),
         (
@@ -256,8 +256,8 @@ async fn e4_the_wording_of_s4_names_the_transport_that_was_used() {
 }
 
 #[tokio::test]
-async fn e5_is_available_tells_the_truth() {
-    // A JSON-RPC error is an answer too.
+async fn e5_is_available_matches_the_state_of_the_server() {
+    // A JSON-RPC error is a response.
     for reply in [Reply::raw_result("{}"), Reply::error(-32601, "unknown")] {
         let server = FakeMcp::builder(Dialect::PostSse)
             .on("ping", move |_| reply.clone())
@@ -278,7 +278,7 @@ async fn e5_is_available_tells_the_truth() {
         assert!(!client.is_available().await, "{fault:?}");
         assert!(client.is_available().await, "{fault:?}: afterwards");
     }
-    // A question that changes nothing is asked again when its connection breaks.
+    // A read-only request is retried when its connection breaks.
     let server = faulty_once(vec![Fault::Close]).await;
     let post_sse = client(&server.url, TransportKind::PostSse);
     assert!(post_sse.is_available().await);
@@ -294,7 +294,7 @@ async fn e3_a_call_is_never_repeated_after_a_broken_connection() {
     let calls = std::sync::atomic::AtomicUsize::new(0);
     let server = pillion_testkit::FaultServer::start(move |request| {
         match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-            // The second call meets a pooled connection that ends.
+            // The second call uses a pooled connection that the server closes.
             1 => vec![Fault::Close],
             _ => good_answer(request),
         }

@@ -1,13 +1,12 @@
-//! What goes wrong below MCP: servers that die or go silent, answers of any size,
-//! certificates that have expired. A call that meets it fails in time and alone, and
-//! nothing is left over.
+//! Faults below MCP: servers that die or go silent, responses of any size, expired certificates.
+//! Only the affected call fails, before its deadline, and nothing leaks.
 
 mod blackhole;
 mod certificates;
+mod concurrent_calls;
 mod killed;
 mod large;
 mod leaks;
-mod siblings;
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,8 +16,8 @@ use serde_json::json;
 
 use super::{EVENT_STREAM, JSON};
 
-/// Runs one of the ignored tests in this directory in a process of its own, with one more
-/// variable in its environment: it must succeed.
+/// Runs one of the ignored tests in this directory in a separate process, with one more
+/// environment variable; the test has to pass.
 fn alone(name: &str, variable: (&str, &str)) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([&format!("mcp::faults::{name}"), "--exact", "--ignored"])
@@ -34,7 +33,7 @@ fn send(text: &str) -> Fault {
     Fault::Send(text.as_bytes().to_vec())
 }
 
-/// Answers as a server with sessions does, every tool with its arguments.
+/// Answers like a server with sessions; every tool returns its arguments.
 fn in_session(request: &Recorded) -> Vec<Fault> {
     let message = request.json();
     let result = match request.rpc_method().as_str() {
@@ -50,7 +49,7 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
     vec![Fault::answer_with("200 OK", &headers, response)]
 }
 
-/// What may go wrong with one answer.
+/// The faults of one response.
 fn faults() -> Vec<(&'static str, Vec<Fault>)> {
     let drip = b"data: {\"jsonrpc\"".iter().flat_map(|&byte| {
         let pause = Duration::from_millis(100);

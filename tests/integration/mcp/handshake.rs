@@ -1,4 +1,4 @@
-//! E6: what is said before the first call.
+//! E6: messages before the first call.
 
 use pillion_mcp_client::{Handshake, McpClient, ProtocolVersion, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
@@ -41,7 +41,7 @@ async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
 }
 
 #[tokio::test]
-async fn e6_a_pinned_protocol_version_is_the_one_offered() {
+async fn e6_the_pinned_protocol_version_is_offered() {
     for (dialect, transport) in [
         (Dialect::StreamableJson, TransportKind::StreamableHttp),
         (Dialect::GetSse, TransportKind::GetSse),
@@ -58,7 +58,7 @@ async fn e6_a_pinned_protocol_version_is_the_one_offered() {
 }
 
 #[tokio::test]
-async fn e6_the_first_revision_is_the_seeds_exact_sequence() {
+async fn e6_the_first_revision_uses_initialize_initialized_and_the_call() {
     for (dialect, transport) in [
         (Dialect::StreamableJson, TransportKind::StreamableHttp),
         (Dialect::GetSse, TransportKind::GetSse),
@@ -104,7 +104,7 @@ async fn e6_the_first_revision_is_the_seeds_exact_sequence() {
 }
 
 #[tokio::test]
-async fn e6_the_version_header_says_what_the_server_chose() {
+async fn e6_the_version_header_has_the_revision_that_the_server_chose() {
     for (chosen, header) in [
         (json!("2025-06-18"), "2025-06-18"),
         (json!("2025-11-25"), "2025-11-25"),
@@ -129,7 +129,7 @@ async fn e6_the_version_header_says_what_the_server_chose() {
 }
 
 #[tokio::test]
-async fn e6_without_a_handshake_the_first_request_is_the_callers_own() {
+async fn e6_without_a_handshake_the_first_request_is_the_callers() {
     for (dialect, transport) in [
         (Dialect::PostSse, TransportKind::Auto),
         (Dialect::PostSse, TransportKind::PostSse),
@@ -152,7 +152,7 @@ async fn e6_without_a_handshake_the_first_request_is_the_callers_own() {
 }
 
 #[tokio::test]
-async fn e6_a_list_that_the_server_does_not_know_is_empty() {
+async fn e6_a_list_that_the_server_does_not_support_is_empty() {
     for (dialect, transport) in dialects() {
         let server = FakeMcp::builder(dialect)
             .on("tools/list", |_| Reply::error(-32601, "Method not found"))
@@ -163,7 +163,7 @@ async fn e6_a_list_that_the_server_does_not_know_is_empty() {
 }
 
 #[tokio::test]
-async fn e6_a_handshake_that_fails_is_the_callers_error_and_tried_again_next_time() {
+async fn e6_a_failed_handshake_fails_the_call_and_is_repeated_next_time() {
     let refuse = std::sync::atomic::AtomicBool::new(true);
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("initialize", move |_| {

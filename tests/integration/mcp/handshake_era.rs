@@ -1,5 +1,5 @@
-//! What the revisions with a handshake have beyond it: streams that are resumed, requests
-//! and notices of the server's, cancellation in words.
+//! Features of the revisions with a handshake: resumed streams, server requests and notifications,
+//! cancellation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, config, eventually, roll};
 
-/// Answers everything but `tools/call` and GET; in a session.
+/// Answers everything except `tools/call` and GET, in a session.
 fn in_session(request: &Recorded) -> Vec<Fault> {
     let reply = match request.rpc_method().as_str() {
         "initialize" => {
@@ -29,7 +29,7 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
 }
 
 #[tokio::test]
-async fn a_stream_that_broke_off_is_resumed_where_it_was() {
+async fn an_interrupted_stream_is_resumed_at_its_last_event() {
     for cut in [Fault::Close, Fault::Send(b"id: 9\ndata: {\"ha".to_vec())] {
         let gets = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&gets);
@@ -39,7 +39,7 @@ async fn a_stream_that_broke_off_is_resumed_where_it_was() {
                 let last = request.header("last-event-id");
                 assert_eq!(last, if nth == 0 { "1" } else { "2" });
                 if nth == 0 {
-                    // Another turn: nothing but a new id.
+                    // Another attempt brings only a new id.
                     return vec![
                         Fault::head(EVENT_STREAM),
                         Fault::Send(b"id: 2\ndata:\n\n".to_vec()),
@@ -75,7 +75,7 @@ async fn a_stream_that_broke_off_is_resumed_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_stream_that_brings_nothing_new_is_not_resumed_for_ever() {
+async fn a_stream_without_new_events_is_not_resumed_endlessly() {
     let server = FaultServer::start(|request| {
         let prime = Fault::Send(b"id: 1\nretry: 1\ndata:\n\n".to_vec());
         if request.method == "GET" || request.rpc_method() == "tools/call" {
@@ -94,7 +94,7 @@ async fn a_stream_that_brings_nothing_new_is_not_resumed_for_ever() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_is_cancelled_in_words() {
+async fn a_dropped_call_sends_a_cancellation() {
     for (dialect, transport) in [
         (Dialect::StreamableJson, TransportKind::StreamableHttp),
         (
@@ -126,7 +126,7 @@ async fn a_call_that_is_given_up_is_cancelled_in_words() {
 }
 
 #[tokio::test]
-async fn a_question_in_the_answer_is_answered_while_the_call_waits() {
+async fn a_server_request_during_a_call_is_answered() {
     let answered = Arc::new(Notify::new());
     let server = FaultServer::start(move |request| {
         if request.rpc_method() == "tools/call" {
@@ -180,7 +180,7 @@ async fn a_question_in_the_answer_is_answered_while_the_call_waits() {
 }
 
 #[tokio::test]
-async fn a_subscription_hears_what_is_pushed_and_outlives_the_connection() {
+async fn a_subscription_receives_notifications_and_survives_reconnections() {
     let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
         .on("resources/subscribe", |_| Reply::raw_result("{}"))
         .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
@@ -196,12 +196,12 @@ async fn a_subscription_hears_what_is_pushed_and_outlives_the_connection() {
             "data: {{\"method\":\"notifications/resources/updated\",\"params\":{{\"uri\":\"{uri}\"}}}}\n\n"
         )
     };
-    // What nobody asked for is not passed on.
+    // Notifications without a subscription are not forwarded.
     server.push(updated("file:///b"));
     server.push("data: {\"method\":\"notifications/tools/list_changed\"}\n\n");
     server.push(updated("file:///a"));
-    let heard = subscription.next().await.unwrap();
-    assert_eq!(heard.params.get(), r#"{"uri":"file:///a"}"#);
+    let received = subscription.next().await.unwrap();
+    assert_eq!(received.params.get(), r#"{"uri":"file:///a"}"#);
 
     server.close_streams();
     eventually("another subscription", || {
@@ -218,7 +218,7 @@ async fn a_subscription_hears_what_is_pushed_and_outlives_the_connection() {
 }
 
 #[tokio::test]
-async fn lists_reads_prompts_and_completions_are_passed_through() {
+async fn lists_reads_prompts_and_completions_are_forwarded() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("resources/list", |params| match params["cursor"].as_str() {
             None => Reply::raw_result(
@@ -270,7 +270,7 @@ async fn lists_reads_prompts_and_completions_are_passed_through() {
 }
 
 #[tokio::test]
-async fn a_call_that_does_no_harm_is_sent_again_when_its_connection_breaks() {
+async fn a_read_only_call_is_retried_when_its_connection_breaks() {
     for (annotations, calls, works) in [
         (json!({"readOnlyHint": true}), 2, true),
         (json!({"idempotentHint": true}), 2, true),
@@ -304,7 +304,7 @@ async fn a_call_that_does_no_harm_is_sent_again_when_its_connection_breaks() {
 }
 
 #[tokio::test]
-async fn structured_output_that_does_not_fit_is_reported_beside_the_result() {
+async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
     let list = json!({"tools": [{
         "name": "roll", "inputSchema": {},
         "outputSchema": {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]},
@@ -343,7 +343,7 @@ async fn structured_output_that_does_not_fit_is_reported_beside_the_result() {
 }
 
 #[tokio::test]
-async fn a_call_whose_session_is_gone_when_its_stream_is_resumed_is_not_sent_again() {
+async fn a_call_whose_session_expired_before_its_stream_resumed_is_not_retried() {
     let server = FaultServer::start(|request| {
         if request.method == "GET" {
             return vec![Fault::answer("404 Not Found", "text/plain", "")];
@@ -361,7 +361,7 @@ async fn a_call_whose_session_is_gone_when_its_stream_is_resumed_is_not_sent_aga
 }
 
 #[tokio::test]
-async fn a_flood_of_questions_is_answered_in_part_and_the_call_ends_well() {
+async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
     const QUESTIONS: usize = 500;
     let server = FaultServer::start(move |request| {
         if request.method == "GET" {

@@ -17,11 +17,11 @@ const DISCONNECTED: Failure = Failure {
     kind: |kind| matches!(kind, McpErrorKind::Disconnected),
 };
 
-/// Far less than the deadline of a client under test, and than a slow server takes.
+/// Much shorter than the deadline of the tested client and the delay of a slow server.
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn e9_making_a_client_does_no_io() {
+async fn e9_creating_a_client_does_no_io() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let client = client(&server.url, TransportKind::Auto);
     let _clone = client.clone();
@@ -89,26 +89,29 @@ async fn e9_dropping_the_client_ends_its_stream() {
     eventually("the stream's end", || server.open_streams() == 0).await;
 }
 
-/// How often a server was told that a session is not needed any more.
-fn goodbyes(requests: &Recorder) -> usize {
+/// Counts the requests that end a session.
+fn session_ends(requests: &Recorder) -> usize {
     let all = requests.all();
-    let goodbyes = all.iter().filter(|request| request.method == "DELETE");
-    goodbyes
+    let session_ends = all.iter().filter(|request| request.method == "DELETE");
+    session_ends
         .inspect(|request| assert_eq!(request.header("mcp-session-id"), "session-1"))
         .count()
 }
 
 #[tokio::test]
-async fn a_session_ends_with_its_client_once() {
+async fn dropping_a_client_ends_its_session_once() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let dropped = client(&server.url, TransportKind::StreamableHttp);
     roll(&dropped).await.unwrap();
     let clone = dropped.clone();
     drop(dropped);
     roll(&clone).await.unwrap();
-    assert_eq!(goodbyes(&server.requests), 0);
+    assert_eq!(session_ends(&server.requests), 0);
     drop(clone);
-    eventually("the goodbye", || goodbyes(&server.requests) == 1).await;
+    eventually("the session is deleted", || {
+        session_ends(&server.requests) == 1
+    })
+    .await;
 
     let server = FakeMcp::start(Dialect::StreamableJson);
     let closed = client(&server.url, TransportKind::StreamableHttp);
@@ -116,22 +119,22 @@ async fn a_session_ends_with_its_client_once() {
     closed.disconnect().await;
     drop(closed);
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(goodbyes(&server.requests), 1);
+    assert_eq!(session_ends(&server.requests), 1);
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_has_forgotten_gets_no_goodbye() {
+async fn a_session_that_the_server_dropped_is_not_deleted() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll(&client).await.unwrap();
     server.forget_sessions();
     roll(&client).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(goodbyes(&server.requests), 0);
+    assert_eq!(session_ends(&server.requests), 0);
 }
 
 #[tokio::test]
-async fn an_attempt_to_connect_that_is_given_up_after_the_handshake_ends_its_session() {
+async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
     for disconnects in [true, false] {
         let server = FaultServer::start(|request| {
             let session = [("Content-Type", JSON), ("Mcp-Session-Id", "session-1")];
@@ -139,7 +142,7 @@ async fn an_attempt_to_connect_that_is_given_up_after_the_handshake_ends_its_ses
             let response = response.response(&request.rpc_id());
             vec![match request.rpc_method().as_str() {
                 "initialize" => Fault::answer_with("200 OK", &session, response),
-                // It ends the handshake, and takes its time.
+                // The server ends the handshake slowly.
                 "notifications/initialized" => Fault::Hang,
                 _ => Fault::answer("204 No Content", JSON, ""),
             }]
@@ -163,12 +166,15 @@ async fn an_attempt_to_connect_that_is_given_up_after_the_handshake_ends_its_ses
             let _ = call.await;
             drop(client);
         }
-        eventually("the goodbye", || goodbyes(&server.requests) == 1).await;
+        eventually("the session is deleted", || {
+            session_ends(&server.requests) == 1
+        })
+        .await;
         assert!(server.requests.calls("tools/call").is_empty());
     }
 }
 
-/// A call that is under way when the client disconnects ends at once.
+/// A running call ends at once when the client disconnects.
 async fn ends_with_the_connection(client: McpClient, tool: &'static str, case: &str) {
     let before = Instant::now();
     let caller = client.clone();
@@ -197,7 +203,7 @@ async fn e9_disconnecting_ends_an_attempt_to_connect() {
 }
 
 #[tokio::test]
-async fn e9_disconnecting_ends_calls_under_way() {
+async fn e9_disconnecting_ends_running_calls() {
     let more = [
         (Dialect::Stateless, TransportKind::Auto),
         (Dialect::LegacySse(Endpoint::Absolute), TransportKind::Auto),
@@ -223,7 +229,7 @@ async fn e9_disconnecting_ends_calls_under_way() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_the_end_of_the_handshake_is_used_all_the_same() {
+async fn a_server_that_does_not_answer_initialized_can_be_used() {
     let server = FaultServer::start(|request| {
         let reply = match request.rpc_method().as_str() {
             "initialize" => Reply::result(&json!({"protocolVersion": "2025-11-25"})),
@@ -239,7 +245,7 @@ async fn a_server_that_does_not_answer_the_end_of_the_handshake_is_used_all_the_
 }
 
 #[tokio::test]
-async fn e8_a_response_that_comes_too_late_is_nobody_elses() {
+async fn e8_a_late_response_is_not_given_to_another_call() {
     for (dialect, transport) in dialects() {
         let case = format!("{dialect:?}");
         let server = FakeMcp::builder(dialect)
@@ -261,7 +267,7 @@ async fn e8_a_response_that_comes_too_late_is_nobody_elses() {
         for call in calls.collect::<Vec<_>>() {
             call.await.unwrap();
         }
-        // Before, while and after the responses come that nobody waits for any more.
+        // Before, while and after late responses arrive.
         for _ in 0..20 {
             assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
             tokio::time::sleep(Duration::from_millis(30)).await;
@@ -272,7 +278,7 @@ async fn e8_a_response_that_comes_too_late_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_response_that_overtakes_the_answer_to_its_post_leaves_the_connection_whole() {
+async fn a_response_before_the_http_response_does_not_break_the_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
         (
@@ -300,7 +306,7 @@ async fn a_response_that_overtakes_the_answer_to_its_post_leaves_the_connection_
 }
 
 #[tokio::test]
-async fn a_list_that_is_whole_asks_for_no_other_connection() {
+async fn a_complete_list_needs_no_other_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
         (
@@ -308,7 +314,7 @@ async fn a_list_that_is_whole_asks_for_no_other_connection() {
             TransportKind::LegacySse,
         ),
     ] {
-        // The connection ends with the last page.
+        // The connection ends after the last page.
         let server = FakeMcp::builder(dialect)
             .on("tools/list", |params| match params.get("cursor") {
                 None => Reply::result(&json!({"tools": [{"name": "a"}], "nextCursor": "2"})),

@@ -1,4 +1,4 @@
-//! The GET stream of Streamable HTTP, on which servers say what belongs to no answer.
+//! The GET stream of Streamable HTTP, for messages that belong to no response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,8 +23,8 @@ async fn subscribe_to_tools(client: &McpClient) -> Subscription {
 }
 
 async fn hears(subscription: &mut Subscription) {
-    let heard = tokio::time::timeout(Duration::from_secs(10), subscription.next());
-    assert!(heard.await.expect("a notice").is_some());
+    let received = tokio::time::timeout(Duration::from_secs(10), subscription.next());
+    assert!(received.await.expect("a notice").is_some());
 }
 
 fn gets(requests: &[Recorded]) -> usize {
@@ -32,7 +32,7 @@ fn gets(requests: &[Recorded]) -> usize {
     gets.count()
 }
 
-/// Answers requests in a session, and each GET as `stream` says.
+/// Answers requests in a session, and each GET with `stream`.
 async fn listening_server(
     stream: impl Fn(usize, &Recorded) -> Vec<Fault> + Send + Sync + 'static,
 ) -> FaultServer {
@@ -58,7 +58,7 @@ async fn listening_server(
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_a_server_that_has_forgotten_the_session() {
+async fn a_subscriber_survives_a_lost_session() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .with_get_stream()
         .on("resources/subscribe", |_| Reply::raw_result("{}"))
@@ -74,7 +74,7 @@ async fn a_subscriber_hears_a_server_that_has_forgotten_the_session() {
     server.push(updated);
     hears(&mut subscription).await;
 
-    // As a restart does it. Nobody calls anything from here on.
+    // Like after a restart. No call follows.
     server.forget_sessions();
     server.close_streams();
     eventually("another subscription", || {
@@ -91,7 +91,7 @@ async fn a_subscriber_hears_a_server_that_has_forgotten_the_session() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_stream_is_not_asked_again_and_keeps_its_session() {
+async fn a_server_without_a_stream_is_not_retried_and_keeps_its_session() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"] {
         let server =
             listening_server(move |_, _| vec![Fault::answer(status, "text/plain", "")]).await;
@@ -105,7 +105,7 @@ async fn a_server_without_a_stream_is_not_asked_again_and_keeps_its_session() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_is_asked_for_its_stream_again() {
+async fn the_stream_of_a_busy_server_is_requested_again() {
     for status in [
         "408 Request Timeout",
         "425 Too Early",
@@ -129,7 +129,7 @@ async fn a_server_that_is_busy_is_asked_for_its_stream_again() {
 }
 
 #[tokio::test]
-async fn a_place_in_the_stream_that_the_server_refuses_is_given_up() {
+async fn a_last_event_id_that_the_server_rejects_is_dropped() {
     let resumed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&resumed);
     let server = listening_server(move |nth, request| match nth {
@@ -161,7 +161,7 @@ async fn a_place_in_the_stream_that_the_server_refuses_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_that_closes_at_once_is_not_opened_in_a_storm() {
+async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     let prime = |nth: usize| {
         let prime = format!("id: {nth}\nretry: 0\ndata:\n\n");
         vec![
@@ -175,10 +175,10 @@ async fn a_stream_that_closes_at_once_is_not_opened_in_a_storm() {
     let _subscription = subscribe_to_tools(&subscriber).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let opened = gets(&server.requests.all());
-    // Pauses of 100, 200, 400, 800, 1600 ms, or half of that.
+    // Pauses of 100, 200, 400, 800 and 1600 ms, or half of that.
     assert!((2..=8).contains(&opened), "{opened}");
 
-    // The same for the stream of an answer, though each names another place.
+    // The same for the stream of a response, although each stream has another event id.
     let nth = AtomicUsize::new(0);
     let server = FaultServer::start(move |request| {
         let nth = nth.fetch_add(1, Ordering::SeqCst);
@@ -230,7 +230,7 @@ async fn an_event_id_too_long_for_a_header_is_not_sent_back() {
 }
 
 #[tokio::test]
-async fn a_legacy_stream_that_closes_at_once_is_not_opened_in_a_storm() {
+async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let client = client(&server.url, TransportKind::LegacySse);
     let _subscription = subscribe_to_tools(&client).await;
@@ -240,12 +240,12 @@ async fn a_legacy_stream_that_closes_at_once_is_not_opened_in_a_storm() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let opened = gets(&server.requests.all());
-    // After 2 s, then 4 s, then 8 s, or half of that.
+    // After 2 s, 4 s and 8 s, or half of that.
     assert!((2..=4).contains(&opened), "{opened}");
 }
 
 #[tokio::test]
-async fn a_question_is_answered_though_its_stream_has_ended() {
+async fn a_server_request_is_answered_after_its_stream_ended() {
     let question = json!({"id": "q1", "method": "sampling/createMessage", "params": {}});
     let question = format!("data: {question}\n\n").into_bytes();
     let server = listening_server(move |nth, _| {

@@ -1,8 +1,8 @@
-//! OAuth 2.1 against a fake authorization server: who is asked how often, what goes where,
-//! and what happens when that server misbehaves. The official conformance suite checks the
+//! OAuth 2.1 against a fake authorization server: the number of authorizations, the recipients of
+//! credentials, and a misbehaving authorization server. The official conformance suite checks the
 //! protocol itself (tests/conformance).
 
-mod asking;
+mod authorization;
 mod faults;
 mod grants;
 mod peers;
@@ -25,8 +25,7 @@ use super::{config, roll};
 
 const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
 
-/// A person who consents at once: the address that the browser comes back to is made of
-/// the one that it was sent to.
+/// A user who consents at once: builds the redirect URL from the authorization URL.
 struct Consenting {
     asked: AtomicUsize,
     thinks: Duration,
@@ -82,7 +81,7 @@ fn issuer(request: &AuthorizationRequest) -> String {
     request.url.origin().ascii_serialization()
 }
 
-/// With a code that the fake server takes, and that tells it the scopes.
+/// Returns a redirect with a code that the fake server accepts and that contains the scopes.
 fn redirect(request: &AuthorizationRequest) -> String {
     let scopes = request.scopes.join("+");
     let state = parameter(request, "state");
@@ -101,7 +100,7 @@ fn oauth(server: &FakeOAuth, settings: &Value) -> ServerConfig {
     config
 }
 
-/// A client that registers itself and asks this person.
+/// Returns a client that registers itself and uses this prompt.
 fn asking(server: &FakeOAuth, person: &Arc<Consenting>) -> McpClient {
     let mut config = oauth(server, &json!({}));
     config.authorization.prompt = Some(Arc::<Consenting>::clone(person));

@@ -17,7 +17,7 @@ async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
     serde_json::from_str(result.unwrap().get()).unwrap()
 }
 
-/// The text of a result's first block.
+/// Returns the text of a result's first block.
 fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_default()
 }
@@ -32,7 +32,7 @@ async fn names(client: &McpClient) -> Vec<String> {
     tools.collect()
 }
 
-/// Runs twenty calls of `tool`, at most five at once; each must give its own answer.
+/// Makes twenty calls of `tool`, at most five concurrently; each has to return its own answer.
 async fn twenty_in_parallel(client: &McpClient, tool: &str, arguments: fn(usize) -> Value) {
     let registry = Arc::new(ToolRegistry::new());
     for tool in McpTool::discover(client, "peer_").await.unwrap() {
@@ -51,7 +51,7 @@ async fn twenty_in_parallel(client: &McpClient, tool: &str, arguments: fn(usize)
     }
 }
 
-/// What the Python peers have in common.
+/// Checks the common features of the Python peers.
 async fn check_python(client: &McpClient) {
     assert!(client.is_available().await);
     let names = names(client).await;
@@ -83,7 +83,7 @@ async fn unknown_method(client: &McpClient) {
     assert!(error.rpc_error().is_some(), "{error:?}");
 }
 
-/// What `server-everything` gives over every transport.
+/// Checks the features of `server-everything` with every transport.
 async fn check_everything(client: &McpClient) {
     assert!(client.is_available().await);
     let names = names(client).await;
@@ -157,7 +157,7 @@ async fn e8_python_behind_a_bearer_token() {
 }
 
 #[tokio::test]
-async fn e8_a_server_with_oauth_says_where_to_ask() {
+async fn e8_a_server_with_oauth_names_its_authorization_server() {
     for name in ["sdk-oauth", "fastmcp-oauth"] {
         let Some(peer) = Peer::start(name) else {
             return;

@@ -1,4 +1,4 @@
-//! A redirect never carries a credential to another origin, nor turns a POST into a GET.
+//! A redirect never forwards a credential to another origin, and never turns a POST into a GET.
 
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{Authentication, McpClient, McpErrorKind, TransportKind};
@@ -15,7 +15,7 @@ fn redirect(status: u16, location: &str) -> Vec<Fault> {
     )]
 }
 
-/// A server that sends every request elsewhere, but for those to `/good`.
+/// Starts a server that redirects every request except those to `/good`.
 async fn redirecting(status: u16, location: String) -> FaultServer {
     FaultServer::start(move |request| match request.path.as_str() {
         "/good" => good_answer(request),
@@ -97,7 +97,7 @@ async fn redirects_in_a_circle_end() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_nowhere_is_an_error() {
+async fn a_redirect_to_an_invalid_location_is_an_error() {
     for location in ["", "http://", "::", "\u{7f}", "file:///etc/passwd"] {
         let server = redirecting(307, location.to_owned()).await;
         let client = client(&format!("{}?x=1", server.url), TransportKind::PostSse);

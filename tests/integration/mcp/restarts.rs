@@ -1,4 +1,4 @@
-//! Real servers that forget their sessions, as they do whenever they are restarted.
+//! Real servers that lose their sessions in a restart.
 
 use pillion_mcp_client::TransportKind;
 use pillion_testkit::Peer;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::client;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_restarted_server_is_met_with_a_new_session() {
+async fn e9_a_restarted_server_gets_a_new_session() {
     for (name, transport) in [
         ("everything", TransportKind::Auto),
         ("everything-sse", TransportKind::Auto),
@@ -21,7 +21,8 @@ async fn e9_a_restarted_server_is_met_with_a_new_session() {
         let client = client(&peer.url, transport);
         let before = client.list_tools().await.unwrap().len();
         let peer = peer.restart();
-        // A connection that the old process closed may be met first; not a second time.
+        // The first call may meet a connection that the old process closed; the second one does
+        // not.
         let mut after = client.request("tools/list", &json!({})).await;
         if after.is_err() {
             after = client.request("tools/list", &json!({})).await;

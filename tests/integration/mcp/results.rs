@@ -1,4 +1,4 @@
-//! E10 and E11: results as they were sent, arguments as objects, lists with all pages.
+//! E10 and E11: unchanged results, arguments as objects, lists with all pages.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ async fn e10_a_result_is_unchanged_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn e10_is_error_is_a_result_of_the_client_and_a_failure_of_the_tool() {
+async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
     let result = r#"{"content":[{"type":"text","text":"no such dice"}],"isError":true}"#;
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", move |_| Reply::raw_result(result))
@@ -77,7 +77,7 @@ async fn e11_empty_arguments_are_an_object() {
     }
 }
 
-/// A server whose list has this many pages of two tools, or pages without end.
+/// Starts a server whose list has this many pages of two tools, or endless pages.
 fn paged(dialect: Dialect, pages: Option<usize>) -> FakeMcp {
     FakeMcp::builder(dialect)
         .on("tools/list", move |params| {
@@ -111,7 +111,7 @@ async fn every_page_of_a_list_is_fetched() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_an_error() {
+async fn an_endless_list_is_an_error() {
     let server = paged(Dialect::PlainHttp, None);
     let mut config = config(&server.url, TransportKind::Http);
     config.limits.max_pages = 5;
@@ -127,7 +127,7 @@ async fn a_list_without_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_of_another_form_is_an_error() {
+async fn a_malformed_list_is_an_error() {
     for result in [
         r#"{"tools":7}"#,
         "[]",
@@ -139,7 +139,7 @@ async fn a_list_of_another_form_is_an_error() {
             .start();
         let client = client(&server.url, TransportKind::Http);
         match client.list_tools().await {
-            // An empty list may have been written in PHP, where `{}` and `[]` are one.
+            // PHP servers may write an empty list for an empty object.
             Ok(tools) => assert!(tools.is_empty() && result == "[]", "{result}"),
             Err(error) => assert!(
                 matches!(error.kind(), McpErrorKind::UnexpectedResult { .. }),
@@ -151,7 +151,7 @@ async fn a_list_of_another_form_is_an_error() {
 }
 
 #[tokio::test]
-async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
+async fn f6_an_invalid_entry_is_skipped() {
     let server = FakeMcp::builder(Dialect::PlainHttp)
         .on("tools/list", |_| {
             Reply::result(&json!({"tools": [
@@ -171,7 +171,7 @@ async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
 }
 
 #[tokio::test]
-async fn f6_a_tool_whose_name_is_too_long_is_left_out_alone() {
+async fn f6_only_a_tool_with_a_long_name_is_skipped() {
     let fits = "y".repeat(126);
     let long = "y".repeat(127);
     let listed = json!({"tools": [{"name": fits}, {"name": long}, {"name": "good"}]});
@@ -179,7 +179,7 @@ async fn f6_a_tool_whose_name_is_too_long_is_left_out_alone() {
         .on("tools/list", move |_| Reply::result(&listed))
         .start();
     let client = client(&server.url, TransportKind::Http);
-    // The list has it; it is the name with its prefix that is too long.
+    // The name is valid in the list; only the prefixed name is too long.
     assert_eq!(client.list_tools().await.unwrap().len(), 3);
     let tools = McpTool::discover(&client, "x_").await.unwrap();
     let names: Vec<_> = tools

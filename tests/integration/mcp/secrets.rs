@@ -1,4 +1,4 @@
-//! L1: no credential in any text.
+//! L1: no text contains a credential.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{EVENT_STREAM, JSON, config, dialects, roll};
 
-/// Every text that an error has.
+/// Returns all texts of an error.
 fn texts(error: &McpError) -> String {
     let mut texts = format!("{error}\n{error:?}\n{error:#?}\n{:?}", error.kind());
     let mut source = error.source();

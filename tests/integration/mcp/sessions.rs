@@ -28,7 +28,7 @@ async fn the_session_id_is_in_every_request_after_the_handshake() {
 }
 
 #[tokio::test]
-async fn an_expired_session_is_opened_again_and_each_call_is_executed_once() {
+async fn an_expired_session_is_replaced_and_each_call_runs_once() {
     for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
         let executed = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&executed);
@@ -45,7 +45,7 @@ async fn an_expired_session_is_opened_again_and_each_call_is_executed_once() {
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(executed.load(Ordering::SeqCst), 3);
         assert_eq!(server.requests.calls("initialize").len(), 2);
-        // The one that met the 404 went out twice, in two sessions.
+        // The request that got status 404 was sent twice, in two sessions.
         let sessions: Vec<_> = server.requests.calls("tools/call");
         let sessions: Vec<_> = sessions
             .iter()
@@ -59,7 +59,7 @@ async fn an_expired_session_is_opened_again_and_each_call_is_executed_once() {
 }
 
 #[tokio::test]
-async fn many_calls_in_an_expired_session_open_one_new_one() {
+async fn many_calls_in_an_expired_session_open_one_new_session() {
     let server = FakeMcp::start(Dialect::StreamableSse);
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll(&client).await.unwrap();
@@ -75,7 +75,7 @@ async fn many_calls_in_an_expired_session_open_one_new_one() {
 }
 
 #[tokio::test]
-async fn a_session_that_expires_at_once_is_an_error_not_a_loop() {
+async fn a_session_that_always_expires_at_once_is_an_error() {
     let server = FaultServer::start(|request| {
         let response = Reply::result(&json!({})).response(&request.rpc_id());
         let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
@@ -97,7 +97,7 @@ async fn a_session_that_expires_at_once_is_an_error_not_a_loop() {
 }
 
 #[tokio::test]
-async fn a_tool_that_complains_of_a_session_of_its_own_is_called_once() {
+async fn a_tool_that_reports_its_own_missing_session_is_called_once() {
     let server = FaultServer::start(|request| {
         let id = request.rpc_id();
         let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
@@ -122,7 +122,7 @@ async fn a_tool_that_complains_of_a_session_of_its_own_is_called_once() {
 }
 
 #[tokio::test]
-async fn e7_an_endpoint_that_is_gone_is_asked_for_anew_though_its_stream_is_open() {
+async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
     let executed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&executed);
     let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
@@ -138,13 +138,13 @@ async fn e7_an_endpoint_that_is_gone_is_asked_for_anew_though_its_stream_is_open
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(executed.load(Ordering::SeqCst), 3);
     assert_eq!(server.requests.calls("initialize").len(), 2);
-    // The one that met the 404 went out twice.
+    // The request that got status 404 was sent twice.
     assert_eq!(server.requests.calls("tools/call").len(), 4);
     eventually("the end of the first stream", || server.open_streams() == 1).await;
 }
 
 #[tokio::test]
-async fn e7_a_call_under_way_is_answered_on_the_stream_of_a_forgotten_endpoint() {
+async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
     let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
         .on("tools/call", |params| match params["name"].as_str() {
             Some("slow") => Reply::raw_result("\"slow\"").after(Duration::from_secs(1)),

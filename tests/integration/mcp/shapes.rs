@@ -1,11 +1,12 @@
-//! E2: every form that an answer may have.
+//! E2: every form of a response.
 
 use pillion_mcp_client::TransportKind;
 use pillion_testkit::{Fault, FaultServer, Reply};
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, roll};
 
-/// The body `shape` makes of a good response is understood under this content type.
+/// Asserts that the client reads the body that `shape` makes of a good response, with this content
+/// type.
 async fn is_understood(name: &str, content_type: &'static str, shape: fn(&str) -> String) {
     let server = FaultServer::start(move |request| {
         let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
@@ -20,10 +21,10 @@ async fn is_understood(name: &str, content_type: &'static str, shape: fn(&str) -
 }
 
 #[tokio::test]
-async fn e2_every_form_of_an_event_stream() {
+async fn e2_every_form_of_an_event_stream_is_read() {
     type Shape = fn(&str) -> String;
     let shapes: [(&str, Shape); 19] = [
-        ("S4's", |r| format!("data: {r}\n\n")),
+        ("legacy", |r| format!("data: {r}\n\n")),
         ("CRLF", |r| format!("data: {r}\r\n\r\n")),
         ("CR", |r| format!("data: {r}\r\r")),
         ("no space", |r| format!("data:{r}\n\n")),
@@ -72,7 +73,7 @@ async fn e2_every_form_of_an_event_stream() {
 }
 
 #[tokio::test]
-async fn e2_every_form_of_plain_json() {
+async fn e2_every_form_of_plain_json_is_read() {
     is_understood("JSON", JSON, str::to_owned).await;
     is_understood("white space", JSON, |r| format!("\r\n  {r}\n")).await;
     is_understood("byte order mark", JSON, |r| format!("\u{feff}{r}")).await;
@@ -91,7 +92,7 @@ async fn e2_every_form_of_plain_json() {
 }
 
 #[tokio::test]
-async fn e2_an_answer_in_single_bytes_and_chunks_is_the_same() {
+async fn e2_a_response_in_single_bytes_is_read() {
     let server = FaultServer::start(|request| {
         let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
         let mut faults = vec![Fault::Send(
@@ -111,7 +112,7 @@ async fn e2_an_answer_in_single_bytes_and_chunks_is_the_same() {
 }
 
 #[tokio::test]
-async fn e2_the_response_counts_when_it_comes_though_the_stream_stays_open() {
+async fn e2_a_response_is_returned_although_the_stream_stays_open() {
     let server = FaultServer::start(|request| {
         let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
         let event = format!("data: {response}\n\n").into_bytes();

@@ -1,4 +1,4 @@
-//! Revision 2026-07-28: no handshake, and every request says all there is to know.
+//! Revision 2026-07-28: no handshake, and every request contains all metadata.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,14 +22,14 @@ fn auto(server: &FakeMcp) -> McpClient {
     client(&server.url, TransportKind::Auto)
 }
 
-/// A client that accepts every form.
+/// Returns a client that accepts every form.
 fn obliging(server: &FakeMcp) -> McpClient {
     let callbacks = Callbacks::new().on_elicitation(|_| async { Ok(json!({"action": "accept"})) });
     McpClient::with_callbacks(config(&server.url, TransportKind::Auto), callbacks)
 }
 
 #[tokio::test]
-async fn e6_the_server_is_asked_once_and_every_request_says_its_revision() {
+async fn e6_discover_is_sent_once_and_every_request_has_its_revision() {
     let server = stateless().start();
     let client = auto(&server);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
@@ -58,7 +58,7 @@ async fn e6_the_server_is_asked_once_and_every_request_says_its_revision() {
             },
         })
     );
-    // Another client of the same server need not ask again, nor does a pinned revision.
+    // Another client of the same server uses the cached revision, and so does a pinned revision.
     assert_eq!(roll(&auto(&server)).await.unwrap().get(), ROLLED);
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2026_07_28);
@@ -67,7 +67,7 @@ async fn e6_the_server_is_asked_once_and_every_request_says_its_revision() {
 }
 
 #[tokio::test]
-async fn a_refused_revision_that_the_server_names_is_asked_for_again() {
+async fn a_request_is_repeated_with_a_revision_that_the_server_names() {
     let first = AtomicBool::new(true);
     let server = stateless()
         .on("server/discover", move |_| {
@@ -85,7 +85,7 @@ async fn a_refused_revision_that_the_server_names_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_server_of_revisions_that_nobody_knows_is_an_error_that_says_so() {
+async fn a_server_with_only_unknown_revisions_is_a_clear_error() {
     let server = stateless()
         .on("server/discover", |_| {
             Reply::result(&json!({"supportedVersions": ["2031-01-01"]}))
@@ -97,7 +97,7 @@ async fn a_server_of_revisions_that_nobody_knows_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_went_back_to_handshakes_is_found_out_anew() {
+async fn a_server_downgraded_to_handshakes_is_detected_again() {
     let modern = Arc::new(AtomicBool::new(true));
     let discover = Arc::clone(&modern);
     let call = Arc::clone(&modern);
@@ -120,14 +120,14 @@ async fn a_server_that_went_back_to_handshakes_is_found_out_anew() {
     let client = auto(&server);
     roll(&client).await.unwrap();
     modern.store(false, Ordering::SeqCst);
-    // The fake checks `_meta` in front of `initialize`, so that nothing works any more; but
-    // the handshake was tried.
+    // The fake checks `_meta` before `initialize`, so every request fails; but the handshake was
+    // tried.
     roll(&client).await.unwrap_err();
     assert_eq!(server.requests.calls("server/discover").len(), 2);
     assert_eq!(server.requests.calls("initialize").len(), 1);
 }
 
-/// Asks for a form in the first round and answers in the second.
+/// Requests a form in the first round and returns the result in the second.
 fn asks_first(params: &Value) -> Reply {
     match params.get("inputResponses") {
         None => Reply::result(&json!({
@@ -150,7 +150,7 @@ fn asks_first(params: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_and_the_request_sent_again_with_the_state() {
+async fn an_input_request_is_answered_and_the_request_repeated_with_the_state() {
     let server = stateless().on("tools/call", asks_first).start();
     let result = roll(&obliging(&server)).await.unwrap();
     let result: Value = serde_json::from_str(result.get()).unwrap();
@@ -166,7 +166,7 @@ async fn a_question_is_answered_and_the_request_sent_again_with_the_state() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_is_an_error_that_names_it() {
+async fn an_unanswered_input_request_is_an_error_that_names_it() {
     let server = stateless().on("tools/call", asks_first).start();
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
@@ -175,7 +175,7 @@ async fn a_question_that_nobody_answers_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn questions_without_end_and_odd_results_are_errors() {
+async fn endless_input_requests_and_malformed_results_are_errors() {
     for (result, part) in [
         (
             json!({"resultType": "input_required", "requestState": "x"}),
@@ -198,7 +198,7 @@ async fn questions_without_end_and_odd_results_are_errors() {
 }
 
 #[tokio::test]
-async fn a_list_is_kept_for_as_long_as_the_server_says() {
+async fn a_list_is_cached_for_the_ttl_of_the_server() {
     for (ttl, asked) in [(60_000, 1), (0, 2)] {
         let server = stateless()
             .on("prompts/list", move |_| {
@@ -216,7 +216,7 @@ async fn a_list_is_kept_for_as_long_as_the_server_says() {
 }
 
 #[tokio::test]
-async fn a_list_that_changed_while_it_was_read_is_not_kept() {
+async fn a_list_that_changed_while_it_was_read_is_not_cached() {
     let changed = json!({"method": "notifications/prompts/list_changed", "params": {}});
     let server = stateless()
         .on("prompts/list", move |_| {
@@ -232,7 +232,7 @@ async fn a_list_that_changed_while_it_was_read_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_question_is_not_kept_as_a_result() {
+async fn an_input_request_is_not_cached() {
     let server = stateless()
         .on("resources/read", |params| match params["requestState"] {
             Value::Null => Reply::result(&json!({
@@ -249,7 +249,7 @@ async fn a_question_is_not_kept_as_a_result() {
 }
 
 #[tokio::test]
-async fn rounds_without_end_never_outlast_the_deadline_of_all() {
+async fn endless_rounds_end_at_the_overall_deadline() {
     let server = stateless()
         .on("tools/call", |_| {
             let question = json!({"resultType": "input_required", "inputRequests": {
@@ -269,7 +269,7 @@ async fn rounds_without_end_never_outlast_the_deadline_of_all() {
 }
 
 #[tokio::test]
-async fn the_streams_of_two_clients_have_ids_that_differ() {
+async fn streams_of_two_clients_have_different_ids() {
     let server = stateless().start();
     let filter = SubscriptionFilter {
         tools_list_changed: true,
@@ -284,7 +284,7 @@ async fn the_streams_of_two_clients_have_ids_that_differ() {
 }
 
 #[tokio::test]
-async fn a_subscription_brings_notices_over_reconnections_and_ends_with_the_server() {
+async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
     let server = stateless()
         .on("tools/list", |_| {
             Reply::result(&json!({"tools": [], "ttlMs": 60_000}))
@@ -311,9 +311,9 @@ async fn a_subscription_brings_notices_over_reconnections_and_ends_with_the_serv
         )
     };
     server.push(notice(&listen.rpc_id()));
-    let heard = subscription.next().await.unwrap();
-    assert_eq!(heard.method, "notifications/tools/list_changed");
-    // The notice made the kept list stale.
+    let received = subscription.next().await.unwrap();
+    assert_eq!(received.method, "notifications/tools/list_changed");
+    // The notification invalidated the cached list.
     client.list_tools().await.unwrap();
     assert_eq!(server.requests.calls("tools/list").len(), 2);
 
@@ -329,7 +329,7 @@ async fn a_subscription_brings_notices_over_reconnections_and_ends_with_the_serv
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_refused_is_an_error_every_time() {
+async fn a_rejected_subscription_is_an_error_every_time() {
     let server = FaultServer::start(|request| {
         let reply = match request.rpc_method().as_str() {
             "server/discover" => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
@@ -356,7 +356,7 @@ async fn disconnecting_ends_the_pause_of_a_subscription_that_broke_off() {
     };
     let mut subscription = client.subscribe(filter).await.unwrap();
     drop(server);
-    // From here on time passes as soon as nothing else happens: by now the pauses are long.
+    // From here on, paused time advances when the runtime is idle: the pauses are long by now.
     tokio::time::pause();
     tokio::time::sleep(Duration::from_secs(100)).await;
     let before = tokio::time::Instant::now();
@@ -419,7 +419,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     assert_eq!(*levels.lock().unwrap(), [r#"{"level":"warning"}"#]);
 }
 
-/// A tool whose `region` goes into a header.
+/// Returns a tool whose `region` is mirrored in a header.
 fn with_region(header: &str) -> Value {
     json!({"tools": [
         {"name": "roll", "inputSchema": {"type": "object", "properties": {
@@ -432,7 +432,7 @@ fn with_region(header: &str) -> Value {
 }
 
 #[tokio::test]
-async fn parameters_are_repeated_in_headers_and_relearned_when_they_changed() {
+async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
     let changed = Arc::new(AtomicBool::new(false));
     let (list, call) = (Arc::clone(&changed), Arc::clone(&changed));
     let server = stateless()
@@ -445,7 +445,7 @@ async fn parameters_are_repeated_in_headers_and_relearned_when_they_changed() {
             Reply::result(&with_region(header))
         })
         .on("tools/call", move |_| {
-            // Refuses the first call after the change.
+            // Rejects the first call after the change.
             if call.swap(false, Ordering::SeqCst) {
                 Reply::error(-32020, "Header mismatch: Mcp-Param-Place")
             } else {
@@ -454,7 +454,7 @@ async fn parameters_are_repeated_in_headers_and_relearned_when_they_changed() {
         })
         .start();
     let client = auto(&server);
-    // The tool that breaks the rules is left out.
+    // The invalid tool is skipped.
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
     let arguments = json!({"region": "us-west1"});
     client.call_tool("roll", &arguments).await.unwrap();
@@ -463,14 +463,14 @@ async fn parameters_are_repeated_in_headers_and_relearned_when_they_changed() {
     assert_eq!(call.header("mcp-name"), "roll");
 
     changed.store(true, Ordering::SeqCst);
-    // The list is asked for while `changed` is false again, so the header is as before.
+    // The list is requested while `changed` is false again, so the header is the old one.
     client.call_tool("roll", &arguments).await.unwrap();
     assert_eq!(server.requests.calls("tools/list").len(), 2);
     assert_eq!(server.requests.calls("tools/call").len(), 3);
 }
 
 #[tokio::test]
-async fn a_dropped_call_closes_its_connection_and_says_no_word() {
+async fn a_dropped_call_closes_its_connection_without_a_message() {
     let server = stateless()
         .on("tools/call", |_| {
             Reply::raw_result("1").after(Duration::from_secs(60))
@@ -488,7 +488,7 @@ async fn a_dropped_call_closes_its_connection_and_says_no_word() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_tools_own_is_not_taken_for_another_revision() {
+async fn an_error_of_a_tool_is_not_taken_for_another_revision() {
     let server = stateless()
         .on("tools/call", |_| Reply::error(-32001, "upstream timed out"))
         .start();

@@ -1,11 +1,11 @@
-//! The client and servers that it starts itself, over their standard streams.
+//! The client with servers that it starts, over their standard streams.
 
 mod configuration;
 mod crashes;
-mod endings;
-mod finding_out;
+mod detection;
 mod leaks;
 mod messages;
+mod process_end;
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::processes::exists;
 
-/// A client of the misbehaving server, with these flags.
+/// Returns a client of the misbehaving server with these flags.
 fn fake(flags: &[&str]) -> McpClient {
     McpClient::new(fake_config(flags))
 }
@@ -29,13 +29,13 @@ fn fake_config(flags: &[&str]) -> ServerConfig {
     config
 }
 
-/// What a tool of the misbehaving server answers.
+/// Returns the answer of a tool of the misbehaving server.
 async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
     let result = client.call_tool(name, &arguments).await.unwrap();
     serde_json::from_str(result.get()).unwrap()
 }
 
-/// The server's process.
+/// Returns the process id of the server.
 async fn pid(client: &McpClient) -> u64 {
     call(client, "state", json!({})).await["pid"]
         .as_u64()

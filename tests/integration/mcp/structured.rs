@@ -1,4 +1,4 @@
-//! Structured results and the output schemas that servers write, some of which mean no good.
+//! Structured results and output schemas, some of them hostile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{client, config};
 
-/// A server whose tool `roll` has this output schema and gives this structured content.
+/// Starts a server whose tool `roll` has this output schema and returns this structured content.
 fn server(output_schema: &Value, content: &Value) -> FakeMcp {
     let tool = json!({"name": "roll", "inputSchema": {}, "outputSchema": output_schema});
     let result = json!({"content": [], "structuredContent": content});
@@ -28,7 +28,7 @@ async fn call(client: &McpClient, timeout: Duration) -> ToolCallResult {
     called.unwrap()
 }
 
-/// The word on a result; the second time, when the schema has been compiled.
+/// Returns the warning of a result; the second call uses the compiled schema.
 async fn mismatch(output_schema: &Value, content: &Value) -> Option<String> {
     let server = server(output_schema, content);
     let client = client(&server.url, TransportKind::Http);
@@ -39,7 +39,7 @@ async fn mismatch(output_schema: &Value, content: &Value) -> Option<String> {
     first
 }
 
-/// `"x"` is checked against `{"type": "number"}` two to the sixtieth times.
+/// `"x"` is checked against `{"type": "number"}` 2^60 times.
 fn endless() -> Value {
     let mut definitions = Map::new();
     for nth in 0..60 {
@@ -51,7 +51,7 @@ fn endless() -> Value {
 }
 
 #[tokio::test]
-async fn a_result_that_does_not_fit_its_schema_comes_with_a_word_on_it() {
+async fn a_result_that_violates_its_schema_has_a_warning() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     assert_eq!(mismatch(&schema, &json!({"n": 1})).await, None);
     let word = mismatch(&schema, &json!({"n": "1"})).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_result_that_does_not_fit_its_schema_comes_with_a_word_on_it() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_says_nothing_about_results() {
+async fn an_unusable_output_schema_is_ignored() {
     for schema in [
         json!(null),
         json!(7),
@@ -77,9 +77,10 @@ async fn a_schema_that_cannot_be_used_says_nothing_about_results() {
     }
 }
 
-/// One worker, as in the PHP extension: it must stay free, and the call keep its deadline.
+/// One worker, like in the PHP extension: it has to stay free, and the call has to meet its
+/// deadline.
 #[test]
-fn a_hostile_schema_holds_up_neither_its_call_nor_others() {
+fn a_hostile_output_schema_delays_no_call() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -107,14 +108,14 @@ fn a_hostile_schema_holds_up_neither_its_call_nor_others() {
         });
         task.await.unwrap();
     });
-    // What the checks left behind ends by itself.
+    // The remaining checks end by themselves.
     let before = Instant::now();
     drop(runtime);
     assert!(before.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]
-async fn the_pages_of_a_list_are_limited_together() {
+async fn the_total_size_of_a_list_is_limited() {
     let tool = json!({"name": "a", "description": "x".repeat(900)});
     let server = FakeMcp::builder(Dialect::PlainHttp)
         .on("tools/list", move |_| {
@@ -136,9 +137,9 @@ async fn the_pages_of_a_list_are_limited_together() {
     assert_eq!(server.requests.calls("tools/list").len(), 5);
 }
 
-/// While a list is being read, calls know the last one; afterwards nothing of that.
+/// While a list is read, calls use the previous list; after a failure, too.
 #[tokio::test]
-async fn a_list_that_is_half_read_or_fails_teaches_nothing() {
+async fn an_incomplete_list_does_not_change_the_known_tools() {
     let lists = AtomicUsize::new(0);
     let server = FakeMcp::builder(Dialect::PlainHttp)
         .on("tools/list", move |params| {

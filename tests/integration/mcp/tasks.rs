@@ -1,4 +1,4 @@
-//! Calls that a server makes tasks of (extension of revision 2026-07-28).
+//! Calls that a server runs as tasks (extension of revision 2026-07-28).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn auto(server: &FakeMcp) -> McpClient {
     client(&server.url, TransportKind::Auto)
 }
 
-/// A client that accepts every form, and counts them.
+/// Returns a client that accepts and counts every form.
 fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
@@ -31,13 +31,13 @@ fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
     (client, asked)
 }
 
-/// The first answer to a call.
+/// The first response to a call.
 fn begun() -> Value {
     json!({"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 0.5})
 }
 
-/// A server of tasks that answers `tasks/get` and `tasks/update` with these faults, or with
-/// the result of another function where that has one.
+/// Starts a server of tasks that answers `tasks/get` and `tasks/update` with these faults, or with
+/// the result of the function if it returns one.
 async fn faulty(
     answer: impl Fn(&Recorded, &str) -> Result<Value, Vec<Fault>> + Send + Sync + 'static,
 ) -> FaultServer {
@@ -59,7 +59,7 @@ async fn faulty(
 }
 
 #[tokio::test]
-async fn a_task_is_followed_to_its_result() {
+async fn a_task_is_polled_until_its_result() {
     let polls = AtomicUsize::new(0);
     let server = stateless()
         .on("tools/call", |_| {
@@ -80,8 +80,8 @@ async fn a_task_is_followed_to_its_result() {
         })
         .on("tasks/update", |_| Reply::raw_result("{}"))
         .start();
-    let heard = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&heard);
+    let received = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&received);
     let options = RequestOptions::default().on_progress(move |progress| {
         assert_eq!(progress.message.as_deref(), Some("begun"));
         counter.fetch_add(1, Ordering::SeqCst);
@@ -89,7 +89,7 @@ async fn a_task_is_followed_to_its_result() {
     let client = obliging(&server.url).0;
     let called = client.call_tool_with("roll", &json!({}), &options).await;
     assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
-    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    assert_eq!(received.load(Ordering::SeqCst), 1);
     let update = server.requests.calls("tasks/update").remove(0).json();
     let answers = json!({"q": {"action": "accept"}});
     assert_eq!(update["params"]["inputResponses"], answers);
@@ -97,7 +97,7 @@ async fn a_task_is_followed_to_its_result() {
 }
 
 #[tokio::test]
-async fn a_task_fails_is_cancelled_or_is_given_up() {
+async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let task = |status: Value| {
         stateless()
             .on("tools/call", |_| {
@@ -127,7 +127,7 @@ async fn a_task_fails_is_cancelled_or_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_asked_for_a_while_does_not_end_the_call() {
+async fn a_temporarily_unreachable_server_does_not_end_a_task() {
     let polls = AtomicUsize::new(0);
     let server = faulty(move |request, _| {
         let error = Reply::error(-32603, "Oops").response(&request.rpc_id());
@@ -148,7 +148,7 @@ async fn a_server_that_cannot_be_asked_for_a_while_does_not_end_the_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_asked_any_more_ends_the_call_at_its_deadline() {
+async fn a_task_of_an_unreachable_server_ends_at_the_deadline() {
     let server = faulty(|_, _| {
         Err(vec![Fault::answer(
             "503 Service Unavailable",
@@ -167,7 +167,7 @@ async fn a_server_that_cannot_be_asked_any_more_ends_the_call_at_its_deadline() 
 }
 
 #[tokio::test]
-async fn an_error_that_is_about_the_task_ends_the_call() {
+async fn an_error_about_the_task_ends_the_call() {
     for (code, polls) in [(-32602, 1), (-32603, 5)] {
         let server = stateless()
             .on("tools/call", |_| Reply::result(&begun()))
@@ -180,7 +180,7 @@ async fn an_error_that_is_about_the_task_ends_the_call() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_lost_is_sent_again_and_nobody_is_asked_twice() {
+async fn a_lost_answer_is_sent_again_without_asking_the_user_twice() {
     let updates = Arc::new(AtomicUsize::new(0));
     let server = faulty(move |_, method| match method {
         "tasks/update" => match updates.fetch_add(1, Ordering::SeqCst) {
@@ -204,7 +204,7 @@ async fn an_answer_that_was_lost_is_sent_again_and_nobody_is_asked_twice() {
 }
 
 #[tokio::test]
-async fn a_task_that_asks_without_end_is_an_error() {
+async fn a_task_with_endless_input_requests_is_an_error() {
     let number = AtomicUsize::new(0);
     let question = json!({"method": "elicitation/create", "params": {}});
     let server = stateless()
@@ -232,7 +232,7 @@ async fn a_task_that_asks_without_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn e9_disconnecting_ends_a_task_between_two_questions() {
+async fn e9_disconnecting_ends_a_task_between_two_polls() {
     let slow = json!({
         "resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 60_000,
     });
@@ -245,7 +245,7 @@ async fn e9_disconnecting_ends_a_task_between_two_questions() {
         let server = stateless()
             .on("tools/call", move |_| Reply::result(&begun))
             .start();
-        // A person who takes their time.
+        // A slow user.
         let callbacks = Callbacks::new().on_elicitation(|_| std::future::pending());
         let config = config(&server.url, TransportKind::Auto);
         let client = McpClient::with_callbacks(config, callbacks);

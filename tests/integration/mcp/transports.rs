@@ -1,4 +1,4 @@
-//! E7: every transport, pinned and found out.
+//! E7: every transport, pinned and detected.
 
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{McpErrorKind, TransportKind};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Failure, ROLLED, client, dialects, eventually, roll};
 
 #[tokio::test]
-async fn e7_every_transport_pinned_and_found_out() {
+async fn e7_every_transport_works_pinned_and_detected() {
     for (dialect, pinned) in dialects() {
         for transport in [pinned, TransportKind::Auto] {
             let server = FakeMcp::start(dialect.clone());
@@ -23,7 +23,7 @@ async fn e7_every_transport_pinned_and_found_out() {
 }
 
 #[tokio::test]
-async fn e7_what_was_found_out_is_remembered() {
+async fn e7_the_detected_transport_is_cached() {
     for (dialect, _) in dialects() {
         let server = FakeMcp::start(dialect.clone());
         let client = client(&server.url, TransportKind::Auto);
@@ -53,7 +53,7 @@ async fn e7_what_was_found_out_is_remembered() {
 }
 
 #[tokio::test]
-async fn e7_ids_are_integers_from_1_but_for_post_sse() {
+async fn e7_ids_are_integers_from_1_except_for_post_sse() {
     for (dialect, transport) in dialects() {
         let server = FakeMcp::start(dialect.clone());
         let client = client(&server.url, transport);
@@ -83,7 +83,7 @@ async fn e7_an_endpoint_may_be_relative_or_absolute() {
 }
 
 #[tokio::test]
-async fn e7_an_endpoint_elsewhere_is_refused_and_gets_nothing() {
+async fn e7_an_endpoint_of_another_origin_is_refused_without_a_request() {
     let elsewhere = FakeMcp::start(Dialect::PlainHttp);
     let endpoint = Endpoint::Text(elsewhere.url.clone());
     let server = FakeMcp::start(Dialect::LegacySse(endpoint));
@@ -98,7 +98,7 @@ async fn e7_an_endpoint_elsewhere_is_refused_and_gets_nothing() {
 }
 
 #[tokio::test]
-async fn e7_a_request_of_the_servers_is_answered() {
+async fn e7_a_request_from_the_server_is_answered() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();
@@ -121,7 +121,7 @@ async fn e7_a_request_of_the_servers_is_answered() {
 }
 
 #[tokio::test]
-async fn e7_a_stream_that_ended_is_opened_again() {
+async fn e7_a_closed_stream_is_reopened() {
     for (dialect, transport) in [
         (
             Dialect::LegacySse(Endpoint::Relative),
@@ -136,7 +136,7 @@ async fn e7_a_stream_that_ended_is_opened_again() {
             .start();
         let client = client(&server.url, transport);
         roll(&client).await.unwrap();
-        // A call that is under way fails and is not repeated.
+        // A running call fails and is not retried.
         let waiting = client.clone();
         let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
         eventually("the call", || server.requests.calls("wait").len() == 1).await;

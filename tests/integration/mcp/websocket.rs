@@ -22,7 +22,7 @@ async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e7_calls_side_by_side_share_one_connection() {
+async fn e7_concurrent_calls_share_one_connection() {
     for subprotocol in [Subprotocol::Agreed, Subprotocol::Unnamed] {
         let server = FakeWebSocket::start(subprotocol).await;
         let client = client(&server.url);
@@ -47,7 +47,7 @@ async fn e7_calls_side_by_side_share_one_connection() {
 }
 
 #[tokio::test]
-async fn e2_garbage_binary_messages_and_the_servers_own_requests_do_no_harm() {
+async fn e2_garbage_binary_messages_and_server_requests_are_tolerated() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client(&server.url);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
@@ -75,13 +75,13 @@ async fn e8_credentials_travel_as_headers() {
 }
 
 #[tokio::test]
-async fn e9_disconnecting_says_goodbye_and_dropping_just_goes() {
+async fn e9_disconnecting_sends_a_close_frame_and_dropping_does_not() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let one = client(&server.url);
     roll(&one).await.unwrap();
     one.disconnect().await;
-    eventually("the goodbye", || {
-        server.goodbyes() == 1 && server.open() == 0
+    eventually("the close frame", || {
+        server.close_frames() == 1 && server.open() == 0
     })
     .await;
     let error = roll(&one).await.unwrap_err();
@@ -94,7 +94,7 @@ async fn e9_disconnecting_says_goodbye_and_dropping_just_goes() {
 }
 
 #[tokio::test]
-async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_connects_again() {
+async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_reconnects() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client(&server.url);
     for tool in ["cut", "close"] {
@@ -115,15 +115,15 @@ async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_connects_again()
 }
 
 #[tokio::test]
-async fn e6_a_server_that_answers_with_another_revision_is_spoken_to_in_that() {
+async fn e6_the_revision_that_the_server_answers_with_is_used() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client(&server.url);
     let spoken = async || {
         roll(&client).await.unwrap();
         client.connection().await.unwrap().protocol_version
     };
-    // At first; then each time that the connection was lost: an older one, one without
-    // handshake, and back.
+    // At first; then after each lost connection: an older revision, one without handshake, and
+    // back.
     for (revision, expected) in [
         ("2025-06-18", ProtocolVersion::V2025_06_18),
         ("2025-03-26", ProtocolVersion::V2025_03_26),
@@ -134,7 +134,7 @@ async fn e6_a_server_that_answers_with_another_revision_is_spoken_to_in_that() {
         assert_eq!(spoken().await, Some(expected));
         client.call_tool("cut", &json!({})).await.unwrap_err();
     }
-    // Unless one is asked for: then only that will do.
+    // Unless a revision is pinned: then only that revision is accepted.
     server.speak("2026-07-28");
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2025_11_25);
@@ -160,13 +160,13 @@ async fn l1_a_message_that_is_too_large_is_not_read() {
 }
 
 #[tokio::test]
-async fn c2_a_server_that_has_gone_without_a_word_is_noticed_by_its_silence() {
+async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let mut config = config(&server.url, TransportKind::Auto);
     config.timeout = Duration::from_secs(3600);
     let client = McpClient::new(config);
     roll(&client).await.unwrap();
-    // From here on time passes as soon as nothing else happens.
+    // From here on, paused time advances when the runtime is idle.
     tokio::time::pause();
     let error = client.call_tool("deaf", &json!({})).await.unwrap_err();
     assert!(
@@ -176,7 +176,7 @@ async fn c2_a_server_that_has_gone_without_a_word_is_noticed_by_its_silence() {
 }
 
 #[tokio::test]
-async fn c2_a_silent_server_is_left_at_the_deadline() {
+async fn c2_a_call_to_a_silent_server_ends_at_the_deadline() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let mut config = config(&server.url, TransportKind::Auto);
     config.timeout = Duration::from_millis(300);
@@ -188,7 +188,7 @@ async fn c2_a_silent_server_is_left_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn e7_what_is_no_websocket_is_an_error_that_says_so() {
+async fn e7_a_server_without_websocket_is_a_clear_error() {
     let another = FakeWebSocket::start(Subprotocol::Another).await;
     let error = client(&another.url).list_tools().await.unwrap_err();
     assert!(
@@ -235,7 +235,7 @@ async fn e7_what_is_no_websocket_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn e8_a_certificate_that_nobody_trusts_is_refused() {
+async fn e8_an_untrusted_certificate_is_refused() {
     let server = TlsServer::untrusted();
     let url = server.url.replace("https://", "wss://");
     let error = client(&url).list_tools().await.unwrap_err();
@@ -244,7 +244,7 @@ async fn e8_a_certificate_that_nobody_trusts_is_refused() {
 }
 
 #[test]
-fn e7_the_scheme_decides_and_a_transport_that_does_not_fit_is_refused() {
+fn e7_the_scheme_selects_the_transport_and_a_mismatch_is_rejected() {
     for (url, transport, fits) in [
         ("ws://h.example/", TransportKind::WebSocket, true),
         ("wss://h.example/", TransportKind::Auto, true),
@@ -284,7 +284,7 @@ async fn e7_a_real_server_of_the_official_python_sdk() {
         let sum = (number + 1).to_string();
         assert_eq!(call.await.unwrap()["content"][0]["text"], sum);
     }
-    // Restarted: the next call but one at the latest meets it again.
+    // After a restart, the second call at the latest succeeds.
     let peer = peer.restart();
     let mut again = roll(&client).await;
     if again.is_err() {

@@ -11,7 +11,7 @@ use crate::sidecar::Sidecar;
 
 const EXECUTE: &str = "/api/v1/tools/execute/both";
 
-/// The refusal is JSON with this status and code, and the sidecar lives on.
+/// Asserts that the error is JSON with this status and code, and that the sidecar still works.
 fn assert_refused(sidecar: &Sidecar, reply: &Reply, status: u16, code: &str) -> String {
     assert_eq!(reply.status, status, "{reply:?}");
     let body = reply.json();
@@ -42,7 +42,7 @@ fn malformed_json() {
 }
 
 #[test]
-fn json_that_is_no_object() {
+fn json_that_is_not_an_object() {
     let sidecar = Sidecar::start();
     for body in ["1", "\"{}\"", "[1]", "true"] {
         let reply = http::post(&sidecar.socket, EXECUTE, body);
@@ -52,7 +52,7 @@ fn json_that_is_no_object() {
 }
 
 #[test]
-fn a_parameter_that_is_not_what_it_can_be_is_named() {
+fn a_bad_parameter_is_named() {
     let daemon = Daemon::start();
     let milliseconds = "'wait_ms' must be a number of milliseconds, 0 or more";
     for (target, wanted) in [
@@ -154,7 +154,7 @@ fn a_body_over_the_limit() {
     let reply = http::exchange(&sidecar.socket, chunked.as_bytes());
     assert_refused(&sidecar, &reply, 413, "invalid_input");
 
-    // The client reads the refusal although it could not send everything.
+    // The client reads the error although it could not send everything.
     let caller = pillion_client::Caller::default();
     let error = sidecar
         .client()
@@ -171,7 +171,7 @@ fn a_body_over_the_limit() {
 }
 
 #[test]
-fn a_body_that_never_comes() {
+fn a_body_that_never_arrives() {
     let sidecar = Sidecar::with_config("[http]\nbody_timeout_ms = 200");
     let request = format!("POST {EXECUTE} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{{");
     let started = Instant::now();
@@ -191,7 +191,7 @@ fn a_chunk_that_breaks_off() {
 }
 
 #[test]
-fn a_peer_that_says_nothing_is_hung_up_on() {
+fn a_silent_client_is_disconnected() {
     let sidecar = Sidecar::with_config("[http]\nidle_timeout_ms = 200");
     for start in [&b""[..], b"GET /healthz HTTP/1.1\r\nhost:"] {
         let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
@@ -207,7 +207,7 @@ fn a_peer_that_says_nothing_is_hung_up_on() {
 }
 
 #[test]
-fn what_is_no_http_at_all() {
+fn a_request_that_is_not_http() {
     let sidecar = Sidecar::start();
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"[..],
@@ -244,7 +244,7 @@ fn headers_that_are_too_long() {
 }
 
 #[test]
-fn more_connections_than_places_wait_their_turn() {
+fn connections_beyond_the_limit_wait() {
     let sidecar = Sidecar::with_config("[http]\nmax_connections = 2\nidle_timeout_ms = 500");
     let _idle: Vec<_> = (0..2)
         .map(|_| UnixStream::connect(&sidecar.socket).unwrap())

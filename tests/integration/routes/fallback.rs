@@ -15,7 +15,7 @@ fn an_unknown_route_is_json() {
 }
 
 #[test]
-fn a_client_of_a_language_model_is_told_what_is_wrong_with_its_base_url() {
+fn a_wrong_base_url_of_a_language_model_client_is_explained() {
     let sidecar = Sidecar::start();
     for (target, kind, expected) in [
         (

@@ -1,7 +1,7 @@
 use crate::sidecar::Sidecar;
 
 #[test]
-fn the_sidecar_says_that_it_is_up() {
+fn the_sidecar_reports_that_it_is_up() {
     let sidecar = Sidecar::start();
     let health = sidecar.client().health().unwrap();
     assert_eq!(health.status, "ok");

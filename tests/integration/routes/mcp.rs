@@ -12,7 +12,7 @@ mod listening;
 mod models;
 mod names;
 mod offered;
-mod questions;
+mod server_requests;
 mod sessions;
 mod stateless;
 mod tools;
@@ -28,7 +28,7 @@ use crate::http::{Reply, send};
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
-/// A request of revision 2026-07-28 as it has to be, `_meta` and headers included.
+/// Returns a valid request of revision 2026-07-28, with `_meta` and headers.
 pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (String, Value) {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
@@ -41,7 +41,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (Strin
     (headers, body)
 }
 
-/// Sends it, and gives the last message of the answer.
+/// Sends the request. Returns the last message of the response.
 pub fn ask(socket: &Path, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
     let reply = send(
@@ -54,7 +54,7 @@ pub fn ask(socket: &Path, method: &str, params: Value) -> Value {
     last(&reply)
 }
 
-/// The last message of an answer, whether it is a single one or a stream.
+/// Returns the last message of a response, which may be a stream.
 pub fn last(reply: &Reply) -> Value {
     messages(reply).pop().unwrap()
 }
@@ -120,18 +120,18 @@ impl<'a> Session<'a> {
         last(&self.send(&message))
     }
 
-    /// Sends a message and reads the answer as it comes.
+    /// Sends a message and reads the response as it arrives.
     pub fn stream(&self, message: &Value) -> Stream {
         Stream::open(self.socket, "POST", &self.headers, &message.to_string())
     }
 
-    /// The stream for what belongs to no request.
+    /// Opens the stream for messages that belong to no request.
     pub fn listen(&self) -> Stream {
         Stream::open(self.socket, "GET", &self.headers, "")
     }
 }
 
-/// An answer that is read as it comes.
+/// A response that is read as it arrives.
 pub struct Stream {
     lines: BufReader<UnixStream>,
 }
@@ -153,14 +153,14 @@ impl Stream {
         Self { lines }
     }
 
-    /// The next message; none at the end.
+    /// Returns the next message, or `None` at the end.
     pub fn next(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
             if self.lines.read_line(&mut line).unwrap() == 0 {
                 return None;
             }
-            // A whole answer that is no stream is a line of its own.
+            // A response that is not a stream is one line.
             let event = line.strip_prefix("data: ");
             if let Some(message) = event.or_else(|| line.starts_with("{\"json").then_some(&line)) {
                 return Some(serde_json::from_str(message).unwrap());

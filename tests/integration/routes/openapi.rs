@@ -4,7 +4,7 @@ use crate::http;
 use crate::sidecar::Sidecar;
 
 #[test]
-fn i5_the_document_has_a_name_for_each_operation_and_no_loose_end() {
+fn i5_every_operation_has_an_id_and_every_reference_resolves() {
     let sidecar = Sidecar::start();
     let reply = http::get(&sidecar.socket, "/openapi.json");
     assert_eq!(reply.status, 200);

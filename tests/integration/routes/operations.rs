@@ -56,7 +56,7 @@ fn m1_calls_are_counted_by_tool_and_outcome_and_their_time_in_a_histogram() {
 }
 
 #[test]
-fn m1_a_call_that_its_caller_gives_up_is_not_in_flight() {
+fn m1_a_cancelled_call_is_not_in_flight() {
     use std::io::Write;
     let sidecar = Sidecar::start();
     let mut stream = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
@@ -72,7 +72,7 @@ fn m1_a_call_that_its_caller_gives_up_is_not_in_flight() {
 }
 
 #[test]
-fn it_is_ready_once_every_server_was_asked_whatever_the_answer() {
+fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
     let ready = |sidecar: &Sidecar| http::get(&sidecar.socket, "/readyz");
     assert_eq!(ready(&Sidecar::start()).status, 200);
 
@@ -97,7 +97,7 @@ fn it_is_ready_once_every_server_was_asked_whatever_the_answer() {
 }
 
 #[test]
-fn the_status_says_what_was_called_and_how_the_servers_are() {
+fn the_status_contains_calls_and_server_states() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",

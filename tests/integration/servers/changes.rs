@@ -11,7 +11,7 @@ use crate::mcp_server::Mood;
 use crate::program::{Daemon, eventually};
 
 #[test]
-fn f2_a_server_is_there_at_once_until_it_is_removed_and_its_calls_with_it() {
+fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     let far = echo();
     let mut daemon = Daemon::start();
     let id = add(&daemon, &json!({"name": "far", "url": far.url}))["id"].clone();
@@ -42,7 +42,7 @@ fn f2_a_server_is_there_at_once_until_it_is_removed_and_its_calls_with_it() {
         let answer = http::get(&daemon.socket, &target).json();
         answer["calls"].as_array().unwrap().len()
     };
-    // They go by the name that the server has now.
+    // The records have the server's new name.
     assert_eq!((calls("far"), calls("afar")), (0, 3));
     let path = format!("/{}", id.as_str().unwrap());
     let removed = ask(&daemon, "DELETE", &path, &Value::Null).json();
@@ -53,7 +53,7 @@ fn f2_a_server_is_there_at_once_until_it_is_removed_and_its_calls_with_it() {
 }
 
 #[test]
-fn f1_put_begins_anew_and_patch_keeps_what_it_does_not_say() {
+fn f1_put_replaces_and_patch_merges() {
     let far = echo();
     let daemon = Daemon::start();
     add(
@@ -81,7 +81,7 @@ fn f1_put_begins_anew_and_patch_keeps_what_it_does_not_say() {
 }
 
 #[test]
-fn f3_the_status_says_how_it_stands_and_when_it_last_answered() {
+fn f3_the_status_contains_the_state_and_the_last_response() {
     let far = echo();
     let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n", &[]);
     let added = add(
@@ -105,8 +105,8 @@ fn f3_the_status_says_how_it_stands_and_when_it_last_answered() {
     assert_eq!(shown["toolCount"], 1);
     assert_eq!(shown["calls"], json!({"total": 1, "failed": 0}));
     assert!(shown["lastConnectedAt"].is_string(), "{shown}");
-    // It is kept, which nobody waits for.
-    eventually("the moment is kept", || {
+    // The caller does not wait for the removal.
+    eventually("the time is stored", || {
         daemon.kill();
         daemon = daemon.again();
         let kept = &servers(&daemon)[0];
@@ -116,7 +116,7 @@ fn f3_the_status_says_how_it_stands_and_when_it_last_answered() {
 }
 
 #[test]
-fn f2_tools_of_one_server_and_why_it_has_none() {
+fn f2_tools_of_one_server_or_its_error_are_listed() {
     let (far, ill) = (echo(), echo());
     ill.set_mood(Mood::Ill);
     let daemon = Daemon::start();
@@ -142,7 +142,7 @@ fn f2_tools_of_one_server_and_why_it_has_none() {
 }
 
 #[test]
-fn f2_a_server_is_tried_out_before_and_after_it_is_added() {
+fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
     let far = echo();
     let daemon = Daemon::start();
     let trial = ask(&daemon, "POST", "/test", &json!({"url": far.url})).json();
@@ -173,7 +173,7 @@ fn f2_a_server_is_tried_out_before_and_after_it_is_added() {
 }
 
 #[test]
-fn f2_no_call_is_dropped_while_servers_come_and_go() {
+fn f2_no_call_fails_while_servers_are_added_and_removed() {
     let (far, other) = (echo(), echo());
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
@@ -224,7 +224,7 @@ fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
 }
 
 #[test]
-fn f2_a_successor_has_the_servers_of_the_sidecar_before() {
+fn f2_a_successor_has_the_servers_of_its_predecessor() {
     let far = echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
@@ -235,9 +235,9 @@ fn f2_a_successor_has_the_servers_of_the_sidecar_before() {
     assert!(call(&next, "other_echo"));
 }
 
-/// Adds servers, changes each and removes every third, until the sidecar is gone. What was
-/// acknowledged: the name, and the timeout that it was changed to; no timeout for one that was
-/// removed. And the name of the last, of which nothing is known.
+/// Adds servers, changes each and removes every third, until the sidecar is gone. Returns the
+/// acknowledged names with their new timeouts (`None` for removed servers), and the name of the
+/// last server, whose state is unknown.
 fn change_until_killed(socket: &Path, round: usize) -> (Vec<(String, Option<u64>)>, String) {
     let client = Client::new(socket);
     let raw = client.raw();
@@ -261,7 +261,7 @@ fn change_until_killed(socket: &Path, round: usize) -> (Vec<(String, Option<u64>
 }
 
 #[test]
-fn f2_what_was_acknowledged_outlives_a_kill_and_nothing_is_there_twice() {
+fn f2_acknowledged_changes_survive_a_kill_without_duplicates() {
     let mut daemon = Daemon::start();
     let mut expected = std::collections::BTreeMap::new();
     let mut total = 0;

@@ -7,7 +7,7 @@ use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
 #[test]
-fn f1_a_new_server_has_the_defaults_and_an_id_that_stays() {
+fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
     let daemon = Daemon::start();
     let server = add(
         &daemon,
@@ -44,7 +44,7 @@ fn f1_a_new_server_has_the_defaults_and_an_id_that_stays() {
 }
 
 #[test]
-fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
+fn f1_invalid_settings_are_rejected_by_key() {
     let daemon = Daemon::start();
     let url = "http://127.0.0.1:9/mcp";
     let long = "n".repeat(101);
@@ -156,7 +156,7 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
 }
 
 #[test]
-fn l1_other_machines_are_spoken_to_over_https_unless_the_operator_says_otherwise() {
+fn l1_other_machines_need_https_unless_the_operator_allows_http() {
     let daemon = Daemon::with_config(
         "[servers]\negress = { allow_http = [\"tools.internal\"], allow_private = false }\n",
         &[],
@@ -178,7 +178,7 @@ fn l1_other_machines_are_spoken_to_over_https_unless_the_operator_says_otherwise
 }
 
 #[test]
-fn f1_names_are_unique_and_the_files_servers_are_its_own() {
+fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
     let far = echo();
     let file = format!("[[mcp_servers]]\nlabel = \"near\"\nurl = \"{}\"\n", far.url);
     let daemon = Daemon::with_config(&file, &[]);
@@ -218,7 +218,7 @@ fn f1_names_are_unique_and_the_files_servers_are_its_own() {
 }
 
 #[test]
-fn f1_a_name_that_the_file_takes_later_sets_the_other_aside() {
+fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
     let far = echo();
     let mut daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
@@ -251,7 +251,7 @@ fn f1_a_name_that_the_file_takes_later_sets_the_other_aside() {
 }
 
 #[test]
-fn no_caller_of_the_api_adds_starts_or_changes_a_program() {
+fn the_api_cannot_add_start_or_change_programs() {
     let witness = tempfile::tempdir().unwrap();
     let touched = witness.path().join("touched");
     let file = "[[mcp_servers]]\nlabel = \"near\"\ncommand = \"/bin/false\"\nenabled = false\n";
@@ -290,7 +290,7 @@ fn no_caller_of_the_api_adds_starts_or_changes_a_program() {
 }
 
 #[test]
-fn i4_a_list_that_is_the_same_is_not_sent_again() {
+fn i4_an_unchanged_list_is_not_sent_again() {
     let daemon = Daemon::start();
     let list = |tag: &str| {
         let header = format!("if-none-match: {tag}\r\n");
@@ -313,7 +313,7 @@ fn i4_a_list_that_is_the_same_is_not_sent_again() {
 }
 
 #[test]
-fn i4_a_sidecar_without_a_store_says_that_it_keeps_no_servers() {
+fn i4_without_a_store_servers_cannot_be_added() {
     let sidecar = Sidecar::start();
     for (method, path) in [
         ("GET", ""),

@@ -6,7 +6,7 @@ use crate::mcp_server::Mood;
 use crate::program::Daemon;
 
 #[test]
-fn f2_a_server_is_connected_before_anybody_needs_it() {
+fn f2_a_server_can_be_connected_before_the_first_call() {
     let far = echo();
     let daemon = Daemon::start();
     let added = add(
@@ -30,13 +30,13 @@ fn f2_a_server_is_connected_before_anybody_needs_it() {
         "{failed}"
     );
     far.set_mood(Mood::Well);
-    // At once, however lately it failed.
+    // At once, however recently the server failed.
     let connected = change(&daemon, "POST", "/far/connect", &Value::Null);
     assert_eq!(connected["status"], "connected");
 }
 
 #[test]
-fn f2_nobody_uses_a_server_that_was_disconnected_until_it_is_connected() {
+fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     let far = echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
@@ -69,7 +69,7 @@ fn f2_nobody_uses_a_server_that_was_disconnected_until_it_is_connected() {
         list["unavailable_servers"][0]["error"],
         "Not connected to server"
     );
-    // A change of something else connects nothing.
+    // Another change does not connect the server.
     add(
         &daemon,
         &json!({"name": "other", "url": "http://127.0.0.1:9/mcp", "enabled": false}),
@@ -90,7 +90,7 @@ fn f2_nobody_uses_a_server_that_was_disconnected_until_it_is_connected() {
 }
 
 #[test]
-fn f2_a_server_that_is_not_in_use_is_neither_connected_nor_read() {
+fn f2_a_disabled_server_is_neither_connected_nor_read() {
     let far = echo();
     let daemon = Daemon::start();
     add(

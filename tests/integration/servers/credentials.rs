@@ -9,7 +9,7 @@ use crate::program::{Daemon, pillion, stderr};
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
-/// A key in a file of its own.
+/// Writes a key to a file.
 pub(super) fn key(directory: &Path) -> PathBuf {
     let path = directory.join("vault.key");
     std::fs::write(&path, [9; 32]).unwrap();
@@ -33,7 +33,7 @@ fn bearer(far: &McpServer, token: &str) -> Value {
     })
 }
 
-/// Every file in the daemon's directory, the log and the database among them.
+/// Returns the content of every file in the daemon's directory, including the log and the database.
 pub(super) fn everything_kept(daemon: &Daemon) -> Vec<u8> {
     let directory = daemon.socket.parent().unwrap().parent().unwrap();
     let files = std::fs::read_dir(directory).unwrap();
@@ -51,7 +51,7 @@ pub(super) fn holds(bytes: &[u8], needle: &str) -> bool {
 }
 
 #[test]
-fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
+fn l1_a_credential_is_sent_only_to_its_server() {
     let directory = tempfile::tempdir().unwrap();
     let far = echo();
     let mut daemon = with_vault(&key(directory.path()));
@@ -65,7 +65,7 @@ fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
         !sent.is_empty() && sent.iter().all(|it| *it == expected),
         "{sent:?}"
     );
-    // Also when it fails, and in every answer.
+    // Also in failures, and in every response.
     far.set_mood(Mood::Ill);
     call(&daemon, "far_echo");
     let mut answers = Vec::new();
@@ -107,7 +107,7 @@ fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
 }
 
 #[test]
-fn l1_without_a_key_credentials_are_refused_with_what_to_set() {
+fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
     let far = echo();
     let daemon = Daemon::start();
     let (status, code, error) = refusal(&daemon, "POST", "", &bearer(&far, TOKEN));
@@ -117,13 +117,13 @@ fn l1_without_a_key_credentials_are_refused_with_what_to_set() {
     let change = json!({"headers": {"x-key": TOKEN}});
     let (status, ..) = refusal(&daemon, "PATCH", "/far", &change);
     assert_eq!(status, 403);
-    // For a trial nothing is kept.
+    // A test stores nothing.
     let trial = ask(&daemon, "POST", "/test", &bearer(&far, TOKEN)).json();
     assert_eq!(trial["reachable"], true, "{trial}");
 }
 
 #[test]
-fn l1_another_key_than_the_stores_is_said_at_start() {
+fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
     let directory = tempfile::tempdir().unwrap();
     let far = echo();
     let key = key(directory.path());
@@ -149,7 +149,7 @@ fn l1_another_key_than_the_stores_is_said_at_start() {
         error.contains("the store is encrypted with another key"),
         "{error}"
     );
-    // With no key at all the others work, and the list says why this one does not.
+    // Without a key, other servers work, and the list contains the reason why this one does not.
     std::fs::write(&config, "").unwrap();
     let daemon = daemon.again();
     let listed = &servers(&daemon)[0];
@@ -164,7 +164,7 @@ fn l1_another_key_than_the_stores_is_said_at_start() {
 }
 
 #[test]
-fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
+fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let (far, thief) = (echo(), echo());
     let daemon = with_vault(&key(directory.path()));
@@ -179,7 +179,7 @@ fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
     assert_eq!(shown["headers"], json!(["y"]));
     assert!(call(&daemon, "far_echo"));
     assert!(thief.credentials().is_empty());
-    // Another path of the same place is the same place.
+    // Another path of the same origin keeps the credential.
     change(&daemon, "PATCH", "/far", &bearer(&thief, "fresh-token"));
     let path = format!("{}?v=2", thief.url);
     change(&daemon, "PATCH", "/far", &json!({"url": path}));
@@ -192,7 +192,7 @@ fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
 }
 
 #[test]
-fn l1_changed_and_removed_credentials_leave_nothing_behind() {
+fn l1_changed_and_removed_credentials_are_erased() {
     let directory = tempfile::tempdir().unwrap();
     let far = echo();
     let key = key(directory.path());

@@ -1,4 +1,4 @@
-//! Requests that hold the state of their moment while servers come and go.
+//! Requests that use an old configuration while servers are added and removed.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually};
 
-/// A call whose head has come, and so has its state; its body comes when it is told to.
+/// A call whose head was read, so that its configuration is fixed; the body follows later.
 struct Held(UnixStream);
 
 impl Held {
@@ -23,12 +23,12 @@ impl Held {
         let head = "POST /api/v1/tools/execute/nothing_of_that_name HTTP/1.1\r\nhost: x\r\n\
                     connection: close\r\ncontent-length: 2\r\n\r\n{";
         stream.write_all(head.as_bytes()).unwrap();
-        // The sidecar says nothing of having read it.
+        // The sidecar does not report that it has read the head.
         std::thread::sleep(Duration::from_millis(300));
         Self(stream)
     }
 
-    /// It looks for its tool at all servers, as it knows them.
+    /// The call looks for its tool at all servers that it knows.
     fn go_on(mut self) {
         self.0.write_all(b"}").unwrap();
         let mut answer = String::new();
@@ -38,7 +38,7 @@ impl Held {
 }
 
 #[test]
-fn f2_a_request_that_still_runs_does_not_bring_a_removed_servers_tools_back() {
+fn f2_a_running_request_does_not_restore_the_tools_of_a_removed_server() {
     let far = echo();
     let daemon = Daemon::start();
     add(
@@ -51,7 +51,7 @@ fn f2_a_request_that_still_runs_does_not_bring_a_removed_servers_tools_back() {
     );
     change(&daemon, "POST", "/far/reconnect", &Value::Null);
     tools(&daemon);
-    // What is accepted is asked for anew.
+    // After the acceptance, the list is requested again.
     let accepted = http::post(&daemon.socket, "/api/v1/pins/far/echo/accept", "");
     assert_eq!(accepted.status, 200, "{accepted:?}");
     let held = Held::begin(&daemon);
@@ -61,14 +61,14 @@ fn f2_a_request_that_still_runs_does_not_bring_a_removed_servers_tools_back() {
 }
 
 #[test]
-fn f3_two_states_do_not_register_tools_side_by_side() {
+fn f3_two_configurations_do_not_register_tools_at_the_same_time() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let far = McpServer::start(json!([tool("a")]));
     let daemon = Daemon::with_config("[mcp]\nrefresh_after_ms = 1\n", &[]);
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(tools(&daemon).contains(&"far_a".to_owned()));
     let held = Held::begin(&daemon);
-    // Another state, with the same server.
+    // Another configuration with the same server.
     add(
         &daemon,
         &json!({"name": "other", "url": far.url, "enabled": false}),
@@ -76,7 +76,7 @@ fn f3_two_states_do_not_register_tools_side_by_side() {
     far.set_tools(json!([tool("a"), tool("b")]));
     held.go_on();
     far.set_tools(json!([tool("a")]));
-    eventually("what is gone is gone", || {
+    eventually("removed tools stay removed", || {
         let tools = tools(&daemon);
         tools.contains(&"far_a".to_owned()) && !tools.contains(&"far_b".to_owned())
     });

@@ -77,14 +77,14 @@ fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
     http::send(&daemon.socket, "POST", &target, &of_user(user), b"{}").json()
 }
 
-/// Whose call the server took it for.
+/// Returns the account for which the server ran the call.
 fn account(daemon: &Daemon, user: Option<&str>) -> Value {
     let answer = call(daemon, user, "far_echo");
     assert_eq!(answer["result"]["success"], true, "{answer}");
     answer["result"]["data"]["structuredContent"]["account"].clone()
 }
 
-/// Why a call is refused before the server hears of it.
+/// Returns why a call was rejected before it reached the server.
 fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
     let before = far.count("tools/call");
     let answer = call(daemon, user, "far_echo");
@@ -106,7 +106,7 @@ fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
+fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     let shown = add(&daemon, &server(&far, "per_user"));
@@ -132,14 +132,14 @@ fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
         }
     });
     assert_eq!(far.strays(), 0);
-    // One session for each of the two, however many calls there were.
+    // One session for each of the two users, however many calls they make.
     assert_eq!(far.count("initialize"), 2);
-    // What one has is nothing to the other, and nobody's where no user is named.
+    // The tools of one user are hidden from the other, and from callers without a user.
     assert_eq!(
         call(&daemon, Some("alice"), "far_files_of_alice")["result"]["success"],
         true
     );
-    // Nor do statistics tell of it.
+    // Statistics do not contain them, either.
     for path in ["/metrics", "/api/v1/status"] {
         let reply = http::get(&daemon.socket, path);
         let body = String::from_utf8(reply.body).unwrap();
@@ -178,7 +178,7 @@ fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
     );
     let list = list.json();
     assert_eq!(list["unavailable_servers"][0]["label"], "far", "{list}");
-    // Of a batch, and in the list of one server, as well.
+    // Also in batches, and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
@@ -209,7 +209,7 @@ fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
 }
 
 #[test]
-fn l1_mcp_clients_have_what_their_user_has() {
+fn l1_mcp_clients_have_the_tools_of_their_user() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     add(&daemon, &server(&far, "per_user"));
@@ -250,7 +250,7 @@ fn l1_mcp_clients_have_what_their_user_has() {
 }
 
 #[test]
-fn h2_a_model_hears_nothing_of_a_server_that_it_may_not_see() {
+fn h2_a_model_learns_nothing_about_a_hidden_server() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = format!(
@@ -294,7 +294,7 @@ fn h2_a_model_hears_nothing_of_a_server_that_it_may_not_see() {
 }
 
 #[test]
-fn l1_calls_to_a_users_server_that_hangs_wait_for_the_same_attempt() {
+fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let key = key(directory.path());
@@ -317,13 +317,13 @@ fn l1_calls_to_a_users_server_that_hangs_wait_for_the_same_attempt() {
             scope.spawn(unavailable);
         }
     });
-    // One after the other, the attempts would take 12 s. A call that comes between two attempts
-    // begins another.
+    // One after the other, the attempts would take 12 s. A call between two attempts
+    // starts another.
     assert!(started.elapsed() < Duration::from_secs(8));
 }
 
 #[test]
-fn l1_a_kept_result_is_the_users_own_and_of_the_credential_that_it_came_with() {
+fn l1_a_cached_result_belongs_to_its_user_and_credential() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     add(&daemon, &server(&far, "per_user"));
@@ -334,7 +334,7 @@ fn l1_a_kept_result_is_the_users_own_and_of_the_credential_that_it_came_with() {
         let account = result["data"]["structuredContent"]["account"].clone();
         (account, result["metadata"]["cached"] == true)
     };
-    // The server says that its result is everybody's. It is not.
+    // The server declares its result public, but it is not shared.
     assert_eq!(fresh("alice"), (json!("alice"), false));
     assert_eq!(fresh("alice"), (json!("alice"), true));
     assert_eq!(fresh("bob"), (json!("bob"), false));
@@ -349,7 +349,7 @@ fn l1_a_kept_result_is_the_users_own_and_of_the_credential_that_it_came_with() {
 }
 
 #[test]
-fn l1_a_credential_is_there_after_a_crash_until_it_or_its_server_goes() {
+fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let (far, other, mut daemon) = (far(), far(), start(&directory));
     add(&daemon, &server(&far, "per_user"));
@@ -359,14 +359,14 @@ fn l1_a_credential_is_there_after_a_crash_until_it_or_its_server_goes() {
     let daemon = daemon.again();
     assert_eq!(account(&daemon, Some("alice")), "alice");
     assert_eq!(users(&daemon), ["alice"]);
-    // What has changed counts from the next call on.
+    // A changed credential applies from the next call on.
     give(&daemon, "alice", BOB);
     assert_eq!(account(&daemon, Some("alice")), "bob");
     take(&daemon, "alice");
     denied(&daemon, &far, Some("alice"));
     let (status, code, _) = refusal(&daemon, "DELETE", "/far/credentials/alice", &Value::Null);
     assert_eq!((status, code.as_str()), (404, "not_found"));
-    // It goes to no other place than the one that it was given for.
+    // The credential goes to no other URL than its own.
     give(&daemon, "alice", ALICE);
     change(&daemon, "PATCH", "/far", &json!({"url": other.url}));
     denied(&daemon, &other, Some("alice"));
@@ -387,7 +387,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
     give(&daemon, "alice", ALICE);
     give(&daemon, "mallory", "evil-evil-evil-evil-evil");
     account(&daemon, Some("alice"));
-    // Refused by the server, and nothing that can be sent.
+    // A credential that the server rejects, and credentials that cannot be sent.
     call(&daemon, Some("mallory"), "far_echo");
     let mut shown = call(&daemon, Some("mallory"), "far_echo")
         .to_string()
@@ -441,7 +441,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
 }
 
 #[test]
-fn l1_a_server_may_have_a_credential_of_its_own_besides() {
+fn l1_a_server_may_have_its_own_credential_too() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     let mut both = server(&far, "user_or_shared");
@@ -451,14 +451,14 @@ fn l1_a_server_may_have_a_credential_of_its_own_besides() {
     assert_eq!(account(&daemon, Some("alice")), "alice");
     assert_eq!(account(&daemon, Some("bob")), "all");
     assert_eq!(account(&daemon, None), "all");
-    // The list is that of the server's own, for everybody.
+    // The list with the server's own credential is for all users.
     for user in [None, Some("alice")] {
         assert_eq!(
             tools_of(&daemon, user),
             ["far_echo", "far_fresh", "far_files_of_all"]
         );
     }
-    // With per_user it is what the tools are listed with, and nothing else.
+    // With per_user, the server's own credential is used only to list tools.
     change(&daemon, "PATCH", "/far", &json!({"credential": "per_user"}));
     assert_eq!(
         tools_of(&daemon, None),
@@ -476,7 +476,7 @@ fn l1_a_server_may_have_a_credential_of_its_own_besides() {
 }
 
 #[test]
-fn g3_what_was_approved_in_one_name_runs_in_no_other() {
+fn g3_an_approval_is_valid_for_one_credential() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = format!(
@@ -491,7 +491,7 @@ fn g3_what_was_approved_in_one_name_runs_in_no_other() {
     let result = || call(&daemon, alice, "far_echo")["result"].clone();
     let approve = |id: &str| assert_eq!(decide(&daemon.socket, id, "approve").status, 200);
 
-    // Sent again after the decision: it is another call by then, and wants another decision.
+    // Repeated after the decision: the call is a different one by then, and needs another decision.
     give(&daemon, "alice", ALICE);
     let of_alice = asked(&result());
     approve(&of_alice);
@@ -501,13 +501,13 @@ fn g3_what_was_approved_in_one_name_runs_in_no_other() {
     approve(&of_server);
     give(&daemon, "alice", ALICE);
     assert_eq!(far.count("tools/call"), 0);
-    // Hers is good still, for her: also with another credential of hers.
+    // Her approval is still valid for her, also with another credential of hers.
     give(&daemon, "alice", BOB);
     assert_eq!(account(&daemon, alice), "bob");
     take(&daemon, "alice");
     assert_eq!(account(&daemon, alice), "all");
 
-    // Waiting for the decision: the call is refused, and the server does not hear of it.
+    // While the call waits for the decision: it is rejected, and the server receives no call.
     let calls = far.count("tools/call");
     let refused_after = |change: &dyn Fn()| {
         std::thread::scope(|scope| {
@@ -533,7 +533,7 @@ fn g3_what_was_approved_in_one_name_runs_in_no_other() {
     assert_eq!(far.strays(), 0);
 }
 
-/// A daemon with these tokens over TCP, and where that is.
+/// Starts a daemon with these tokens. Returns the daemon and its TCP address.
 fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daemon, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -545,7 +545,7 @@ fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daem
     (Daemon::with_config(&config, &[("TOKENS", tokens)]), address)
 }
 
-/// Sends a request line with a token; the answer's status and the whole of it.
+/// Sends a request with a token. Returns the status and the whole response.
 fn send(
     address: SocketAddr,
     token: &str,
@@ -566,7 +566,7 @@ fn send(
     (status, answer)
 }
 
-/// What a token reads there, as JSON.
+/// Returns the JSON that a token reads there.
 fn read(address: SocketAddr, token: &str, path: &str) -> (u16, Value) {
     let (status, answer) = send(address, token, &format!("GET {path}"), None, "");
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -586,7 +586,7 @@ fn tokens() -> String {
 }
 
 #[test]
-fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
+fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let (daemon, address) = with_tokens(
@@ -605,7 +605,7 @@ fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
     let has_echo = |user: &str| tools_of(&daemon, Some(user)).contains(&"far_echo".to_owned());
     echo("One");
     assert!(has_echo("alice"));
-    // It is new to bob, whatever it was for her.
+    // The tool is new for Bob, whatever its state is for Alice.
     echo("Two");
     assert!(has_echo("bob"));
     eventually("it is another for her", || !has_echo("alice"));
@@ -635,19 +635,19 @@ fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
         assert_eq!(status(token, "echo"), 404, "{token}");
     }
 
-    // An operator accepts for the one, and not for the other.
+    // An operator accepts the tool for one user only.
     let socket = daemon.socket.to_str().unwrap();
     let run = |arguments: &[&str]| {
         let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
         format!("{}{}", stdout(&output), stderr(&output))
     };
-    let told = run(&["servers", "tools", "far", "--user", "alice"]);
+    let reported = run(&["servers", "tools", "far", "--user", "alice"]);
     assert!(
-        told.contains("`pillion pins diff far echo --user alice`"),
-        "{told}"
+        reported.contains("`pillion pins diff far echo --user alice`"),
+        "{reported}"
     );
-    let told = run(&["servers", "tools", "far", "--user", "bob"]);
-    assert!(!told.contains("blocked"), "{told}");
+    let reported = run(&["servers", "tools", "far", "--user", "bob"]);
+    assert!(!reported.contains("blocked"), "{reported}");
     let difference = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
     assert!(difference.contains("- One\n+ Two"), "{difference}");
     let nobodys = run(&["pins", "accept", "far", "echo"]);
@@ -660,13 +660,13 @@ fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
         listed.contains("files_of_alice") && !listed.contains("of_bob"),
         "{listed}"
     );
-    // They go with the credential.
+    // The pins are removed with the credential.
     take(&daemon, "bob");
     assert_eq!(pins(OPS), all[..2]);
 }
 
 #[test]
-fn l1_a_token_of_one_user_reads_the_records_of_no_other() {
+fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     let directory = tempfile::tempdir().unwrap();
     let (daemon, address) = with_tokens(
         &directory,
@@ -727,7 +727,7 @@ fn l1_a_token_of_one_user_reads_the_records_of_no_other() {
     assert_eq!(counted(OPS, "").1["tools"][0]["calls"], 3);
     assert_eq!(counted(HERS, "&user=bob").0, 403);
 
-    // And while it happens.
+    // Also while the events are sent.
     let mut stream = TcpStream::connect(address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
@@ -736,28 +736,28 @@ fn l1_a_token_of_one_user_reads_the_records_of_no_other() {
         "GET /api/v1/events?types=call HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {HERS}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).unwrap();
-    let mut heard = String::new();
-    let hear_until = |stream: &mut TcpStream, heard: &mut String, text: &str| {
-        while !heard.contains(text) {
+    let mut received = String::new();
+    let receive_until = |stream: &mut TcpStream, received: &mut String, text: &str| {
+        while !received.contains(text) {
             let mut bytes = [0; 4096];
             let read = stream.read(&mut bytes).unwrap();
-            assert!(read > 0, "{heard}");
-            *heard += &String::from_utf8_lossy(&bytes[..read]);
+            assert!(read > 0, "{received}");
+            *received += &String::from_utf8_lossy(&bytes[..read]);
         }
     };
-    hear_until(&mut stream, &mut heard, "event: ready");
+    receive_until(&mut stream, &mut received, "event: ready");
     for user in [None, Some("bob"), Some("alice")] {
         call(&daemon, user, "roll_dice");
     }
-    hear_until(&mut stream, &mut heard, "event: call.ended");
-    assert!(heard.contains("alice"), "{heard}");
+    receive_until(&mut stream, &mut received, "event: call.ended");
+    assert!(received.contains("alice"), "{received}");
     for other in ["bob", "\"user\":null"] {
-        assert!(!heard.contains(other), "{heard}");
+        assert!(!received.contains(other), "{received}");
     }
 }
 
 #[test]
-fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
+fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let (daemon, address) = with_tokens(&directory, &tokens(), "");
@@ -791,7 +791,7 @@ fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
     runs(APP, Some("bob"), "bob");
     assert_eq!(is_denied(APP, None), 200);
     runs(OPS, Some("bob"), "bob");
-    // Nor does it see what it may not use, at any door.
+    // The token does not see hidden tools in any interface.
     let list = "GET /api/v1/tools/";
     let (_, listed) = send(PLAIN, list, Some("alice"), "");
     assert!(
@@ -803,7 +803,7 @@ fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
         listed.contains("files_of_alice") && !listed.contains("of_bob"),
         "{listed}"
     );
-    // Who has one is the operator's to know, and to say.
+    // Only the operator can see which users have a credential.
     for request in [
         "GET /api/v1/servers/far/credentials",
         "PUT /api/v1/servers/far/credentials/alice",
@@ -858,7 +858,7 @@ fn l1_a_real_server_behind_bearer_tokens() {
 }
 
 #[test]
-fn l1_a_server_of_the_configuration_file_has_users_too_and_a_program_has_none() {
+fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = |credential: &str| {
@@ -872,7 +872,7 @@ fn l1_a_server_of_the_configuration_file_has_users_too_and_a_program_has_none() 
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
     denied(&daemon, &far, Some("bob"));
-    // It is taken up as every change of the file.
+    // The change is loaded like every change of the file.
     let file = daemon.directory().join("pillion.toml");
     std::fs::write(&file, config("shared")).unwrap();
     eventually("the file is taken up", || {
@@ -886,7 +886,7 @@ fn l1_a_server_of_the_configuration_file_has_users_too_and_a_program_has_none() 
         error.to_string().contains("mcp_servers[0].credential"),
         "{error}"
     );
-    // Without a key nobody has one.
+    // Without a vault key, no user has a credential.
     let daemon = Daemon::start();
     add(&daemon, &server(&far, "per_user"));
     denied(&daemon, &far, Some("alice"));

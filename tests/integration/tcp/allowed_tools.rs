@@ -9,7 +9,7 @@ use crate::mcp_server::McpServer;
 use crate::program::eventually;
 use crate::routes::mcp::stateless;
 
-/// A server `far` with two tools, and one that cannot be reached.
+/// Returns a server `far` with two tools, and a server that cannot be reached.
 fn servers() -> (FakeMcp, String) {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let tools = json!({"tools": [tool("roll"), tool("secret")]});
@@ -44,7 +44,7 @@ impl Server {
     }
 }
 
-/// The strings at `pointer` of each of the entries.
+/// Returns the strings at `pointer` of each entry.
 fn each(list: &Value, pointer: &str) -> Vec<String> {
     let entries = list.as_array().unwrap().iter();
     let names = entries.map(|entry| entry.pointer(pointer).unwrap().as_str().unwrap().to_owned());
@@ -53,7 +53,7 @@ fn each(list: &Value, pointer: &str) -> Vec<String> {
     names
 }
 
-/// The answer with `name` for the tool that it is about.
+/// Returns the response with the tool's name replaced by `name`.
 fn about(mut answer: Value, tool: &str) -> String {
     if let Some(metadata) = answer.as_object_mut() {
         metadata.remove("id");
@@ -62,7 +62,7 @@ fn about(mut answer: Value, tool: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l3_a_token_sees_the_tools_of_its_list_alone() {
+async fn l3_a_token_sees_only_the_tools_of_its_list() {
     let (_far, toml) = servers();
     let server = Server::start(&toml);
     let get = |path: &str| server.json(FEW, &format!("GET {path}"), &Value::Null);
@@ -90,10 +90,10 @@ async fn l3_a_token_sees_the_tools_of_its_list_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l3_a_tool_that_is_not_on_the_list_is_as_one_that_is_not_there() {
+async fn l3_an_unlisted_tool_is_an_unknown_tool() {
     let (_far, toml) = servers();
     let server = Server::start(&toml);
-    // All of them are there by now for whoever may see them.
+    // All tools are listed by now for callers that may see them.
     server.json(RUNNER, "GET /api/v1/tools/", &Value::Null);
     let run = |name: &str| {
         let request = format!("POST /api/v1/tools/execute/{name}");
@@ -124,7 +124,7 @@ async fn l3_a_tool_that_is_not_on_the_list_is_as_one_that_is_not_there() {
     let few = json!(["calculator", "get_time", "far_roll"]);
     assert_eq!(available, few);
 
-    // Those on the list run at every door, also by another name that they have.
+    // Listed tools run in every interface, also by their aliases.
     for name in ["get_time", "time_tool", "far_roll"] {
         let answer = run(name);
         assert_eq!(answer["result"]["success"], true, "{answer}");
@@ -139,7 +139,7 @@ async fn l3_a_tool_that_is_not_on_the_list_is_as_one_that_is_not_there() {
 }
 
 #[test]
-fn l3_a_blocked_tool_that_is_not_on_the_list_is_not_there_either() {
+fn l3_a_blocked_unlisted_tool_is_an_unknown_tool() {
     let tools = |says: &str| {
         let tool = |name: &str| json!({"name": name, "description": says, "inputSchema": {"type": "object"}});
         json!([tool("roll"), tool("secret")])
@@ -177,7 +177,7 @@ fn l3_a_blocked_tool_that_is_not_on_the_list_is_not_there_either() {
 }
 
 #[test]
-fn l3_a_tool_that_is_not_on_the_list_is_not_there_for_a_named_request_either() {
+fn l3_an_unlisted_tool_is_unknown_with_an_idempotency_key_too() {
     let server = Server::start("");
     let run = |key: &str| {
         let headers =
@@ -193,7 +193,7 @@ fn l3_a_tool_that_is_not_on_the_list_is_not_there_for_a_named_request_either() {
 }
 
 #[test]
-fn l3_a_composed_tool_gives_a_token_no_other_tools_unless_it_lends_them() {
+fn l3_a_composed_tool_gives_a_token_only_the_tools_it_lends() {
     let tool = |name: &str, lends: &str| {
         format!(
             "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\nlends = [{lends}]\n\
@@ -221,7 +221,8 @@ fn l3_a_composed_tool_gives_a_token_no_other_tools_unless_it_lends_them() {
     );
 }
 
-/// A server with a tool of that name, or none, and a resource, a template and a prompt `LABEL`.
+/// Starts a server with a tool of that name, or none, and a resource, a template and a prompt
+/// `LABEL`.
 fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
     let tools: Vec<_> = tool
         .iter()
@@ -261,10 +262,10 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l3_a_server_without_a_tool_on_the_list_has_nothing_for_the_token() {
+async fn l3_a_server_without_a_listed_tool_is_hidden_from_the_token() {
     let far = with_everything("far", Some("roll"));
     let other = with_everything("other", Some("secret"));
-    // Without tools: for whoever has every name that begins as its tools would.
+    // Without tools: visible for tokens that allow the whole prefix of the server.
     let (calc, mute) = (with_everything("calc", None), with_everything("mute", None));
     let servers = [
         ("far", &far),
@@ -296,7 +297,7 @@ async fn l3_a_server_without_a_tool_on_the_list_has_nothing_for_the_token() {
             assert_eq!(each(&listed, "/name"), there, "{method}");
         }
     }
-    // All of it is known by now.
+    // Everything is known by now.
     for (label, below) in servers {
         let is_there = of_few.contains(&label);
         let asked = |method: &str, params: Value| {

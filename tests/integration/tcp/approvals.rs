@@ -6,7 +6,7 @@ use super::{FEW, HERS, RUNNER, Server};
 use crate::approvals::{asked, decide};
 
 #[test]
-fn g3_an_approval_is_not_anothers_who_claims_its_user() {
+fn g3_claiming_a_user_gives_no_access_to_the_users_approval() {
     let server = Server::start("[approvals]\npolicy = \"always-ask\"");
     let body = json!({"expression": "6 * 7"}).to_string();
     let call = |token: &str| {
@@ -28,7 +28,7 @@ fn g3_an_approval_is_not_anothers_who_claims_its_user() {
 }
 
 #[test]
-fn g3_callers_that_wait_leave_others_room_to_wait() {
+fn g3_waiting_callers_are_limited_for_each_principal() {
     let server =
         Server::start("[approvals]\npolicy = \"always-ask\"\nmax_waiting = 2\nmax_wait_ms = 60000");
     let server = &server;

@@ -38,7 +38,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn l3_connections_without_a_token_keep_nobody_out() {
+fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
     let server = Server::start(
         "max_connections = 2\nauthentication_timeout_ms = 3000\n[http]\nidle_timeout_ms = 60000",
     );
@@ -101,7 +101,7 @@ fn l3_a_refusal_ends_its_connection() {
 }
 
 #[test]
-fn l3_more_connections_with_tokens_than_there_may_be_are_told_so() {
+fn l3_connections_with_tokens_beyond_the_limit_get_an_error() {
     let server = Server::start("max_connections = 1\nauthentication_timeout_ms = 500");
     let mut first = server.connect();
     ask(&mut first, RUNNER, "GET /healthz");

@@ -17,7 +17,7 @@ fn code(server: &Server, token: &str, user: &str) -> Option<String> {
 }
 
 #[test]
-fn c7_users_that_a_token_only_claims_count_as_the_token() {
+fn c7_claimed_users_of_a_token_count_as_the_token() {
     let mut server = Server::start("[tools.calculator]\nrate_limit = { per_minute = 3 }\n");
     let limited = Some("rate_limited".to_owned());
     let claims = |server: &Server, names: &[&str]| {

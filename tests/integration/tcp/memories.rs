@@ -1,4 +1,4 @@
-//! Whose memories a token reads and forgets.
+//! The memories that a token can read and remove.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{APP, HERS, RUNNER, Server};
 use crate::http;
 use crate::program::Daemon;
 
-/// A call with these header lines beside the token.
+/// Makes a call with these header lines in addition to the token.
 fn call(server: &Server, token: &str, about: &str, tool: &str, arguments: &Value) -> Value {
     let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{about}");
     let request = format!("POST /api/v1/tools/execute/{tool}");
@@ -32,7 +32,7 @@ fn found(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn d5_a_token_has_the_memories_of_its_user_and_of_nobody_else() {
+fn d5_a_token_has_only_the_memories_of_its_user() {
     let server = Server::start("");
     let remember = |token, user, content: &str, importance: u8| {
         let arguments = json!({"content": content, "importance": importance});
@@ -71,7 +71,7 @@ fn d5_a_token_has_the_memories_of_its_user_and_of_nobody_else() {
     assert_eq!(found(&search(APP, "", "table")), ["All like cake"]);
     assert!(found(&search(APP, "bob", "")).is_empty());
 
-    // Somebody else's name is refused, or is no more than a claim.
+    // The name of another user is rejected, or is only a claim.
     assert_eq!(search(HERS, "bob", "table")["error_code"], "denied");
     let claimed = search(RUNNER, "alice", "table");
     assert_eq!(claimed["result"]["error_code"], "denied", "{claimed}");
@@ -89,7 +89,7 @@ fn d5_a_token_has_the_memories_of_its_user_and_of_nobody_else() {
 }
 
 #[test]
-fn d5_memories_outlive_the_sidecar_and_the_most_important_come_first() {
+fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
     let call = |daemon: &Daemon, tool: &str, arguments: &Value| {
         let path = format!("/api/v1/tools/execute/{tool}");
         let head = about("alice", "table");
@@ -114,7 +114,7 @@ fn d5_memories_outlive_the_sidecar_and_the_most_important_come_first() {
 }
 
 #[test]
-fn d5_mcp_clients_have_the_channel_of_their_header() {
+fn d5_the_channel_of_mcp_clients_is_a_header() {
     let server = Server::start("");
     let arguments = json!({"content": "We meet on Fridays"});
     call(&server, HERS, &about("", "club"), "remember", &arguments);
@@ -132,7 +132,7 @@ fn d5_mcp_clients_have_the_channel_of_their_header() {
 }
 
 #[test]
-fn d5_the_memory_can_be_left_out() {
+fn d5_the_memory_can_be_disabled() {
     let server = Server::start("[memory]\nenabled = false\n");
     let answer = call(&server, HERS, "", "remember", &json!({"content": "x"}));
     assert_eq!(answer["error_code"], "not_found");

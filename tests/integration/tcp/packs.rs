@@ -8,7 +8,7 @@ use crate::routes::mcp::stateless;
 
 const STREAM: &str = "GET /api/v1/streams/orchestrator";
 
-/// A sidecar with the pack for game masters, in which bob and then alice wanted something.
+/// Starts a sidecar with the tabletop pack, in which bob and then alice played an action.
 fn server() -> Server {
     let server = Server::start("[tabletop]\nenabled = true\n");
     for user in ["bob", "alice"] {
@@ -24,7 +24,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn l3_a_token_of_one_user_reads_of_that_user_alone() {
+fn l3_a_token_of_one_user_reads_only_data_of_that_user() {
     let server = server();
     let read = |token: &str, uri: &str| {
         let (headers, body) = stateless("resources/read", json!({"uri": uri}), json!({}));
@@ -45,7 +45,7 @@ fn l3_a_token_of_one_user_reads_of_that_user_alone() {
 }
 
 #[test]
-fn l3_a_token_of_one_user_hears_of_that_user_alone() {
+fn l3_a_token_of_one_user_receives_only_events_of_that_user() {
     let server = server();
     let scenes = |token: &str, number: usize| {
         let mut stream = server.connect();
@@ -57,7 +57,7 @@ fn l3_a_token_of_one_user_hears_of_that_user_alone() {
         let lines = BufReader::new(stream).lines().map(Result::unwrap);
         let data = lines.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
         let events = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
-        // The first says that what came before is lost.
+        // The first event reports that earlier events are lost.
         let events = events.skip(1).take(number);
         events
             .map(|event| event["scene_id"].as_str().unwrap().to_owned())
@@ -70,13 +70,13 @@ fn l3_a_token_of_one_user_hears_of_that_user_alone() {
 }
 
 #[test]
-fn l3_a_token_that_may_use_no_tool_of_a_pack_has_none_of_its_resources_and_streams() {
+fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack() {
     let server = server();
     let ask = |token: &str, method: &str, params: Value| {
         let (headers, body) = stateless(method, params, json!({}));
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
         let (_, _, body) = server.send("POST /mcp", &headers, &body.to_string());
-        // Where an answer comes as a stream, it is its last event.
+        // If a response is a stream, this is its last event.
         let last = body.lines().rev().find_map(|line| {
             Some(line.trim_start_matches("data: ")).filter(|line| line.starts_with('{'))
         });
@@ -107,7 +107,7 @@ fn l3_a_token_that_may_use_no_tool_of_a_pack_has_none_of_its_resources_and_strea
 }
 
 #[test]
-fn l3_what_a_pack_keeps_is_for_admins_who_may_use_one_of_its_tools() {
+fn l3_stored_data_of_a_pack_needs_admin_and_one_of_its_tools() {
     let server = server();
     let say = json!({"scene_id": "cave", "author": "Bo", "message": "Hi"}).to_string();
     let appended = "POST /api/v1/tools/execute/append_transcript";

@@ -65,7 +65,7 @@ fn read_slowly(mut stream: impl Read, bytes: usize, during: Duration) -> usize {
 }
 
 #[test]
-fn h6_a_reader_that_is_slow_and_steady_gets_its_whole_answer() {
+fn h6_a_slow_and_steady_reader_gets_its_whole_response() {
     let (_far, far) = large_tool(8 * MIB);
     let server = Server::start(&format!("[http]\nwrite_timeout_ms = 4000\n{far}"));
     let mut unix = UnixStream::connect(&server.daemon.socket).unwrap();
@@ -91,7 +91,7 @@ fn h6_a_reader_that_is_slow_and_steady_gets_its_whole_answer() {
 }
 
 #[test]
-fn h6_readers_that_take_nothing_are_cut_off_when_too_much_waits_for_them() {
+fn h6_stopped_readers_are_disconnected_when_too_much_waits_for_them() {
     let (_far, far) = large_tool(8 * MIB);
     let server = Server::start(&format!(
         "[http]\nwrite_timeout_ms = 120000\nmax_waiting_bytes = 20000000\n{far}"

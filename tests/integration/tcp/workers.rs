@@ -6,7 +6,7 @@ use super::{APP, HERS, RUNNER, Server};
 use crate::workers::{Worker, greet};
 
 #[test]
-fn l1_a_worker_has_a_claimed_user_apart_from_a_verified_one() {
+fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
     let server = Server::start("");
     Worker::connect(&server.daemon.socket, &greet())
         .serve(|params| params["_meta"]["pillion"].to_string());

@@ -1,8 +1,8 @@
-"""The client of PyPI anthropic, as an application uses it, with the sidecar behind its base URL.
+"""The PyPI client anthropic, like in an application, with the sidecar as its base URL.
 
-anthropic_client.py ORIGIN TOKEN: the token decides on approvals too. Behind it is the model of
-tests/integration/chat/clients.rs, which does what it is told and speaks like OpenAI. Ends with an
-error when an answer is not the right one.
+anthropic_client.py ORIGIN TOKEN: the token may also decide approvals. The sidecar uses the model of
+tests/integration/chat/clients.rs, which follows instructions and has OpenAI's API. Exits with an
+error if a response is wrong.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def text(message: anthropic.types.Message) -> str:
 
 
 def refusal(kind: type, call) -> anthropic.APIStatusError:
-    """The error of that kind that the call ends with."""
+    """Returns the error of that kind that the call raises."""
     try:
         call()
     except kind as error:
@@ -136,7 +136,7 @@ def errors(client: anthropic.Anthropic, origin: str) -> None:
     )
     assert kind_of(error) == "rate_limit_error", error
     assert error.response.headers["retry-after"] == "1", error
-    # The model has refused it once: the client's own repetition is answered.
+    # The model has rejected the first request; the client's own retry succeeds.
     again = create(messages=said("refuse anthropic again"), **request)
     assert text(again) == "You said: refuse anthropic again", again
     slow = client.with_options(timeout=0.5, max_retries=0).messages.create
@@ -166,7 +166,7 @@ def approvals(client: anthropic.Anthropic, origin: str, token: str) -> None:
 
 
 async def concurrently(origin: str, token: str) -> None:
-    # As older clients and gateways send the key.
+    # Older clients and gateways send the key in this header.
     headers = {"x-api-key": token, "Authorization": anthropic.Omit()}
     request = {"model": "demo", "max_tokens": 100, "messages": said(SUM)}
     async with anthropic.AsyncAnthropic(

@@ -3,12 +3,12 @@
 declare(strict_types=1);
 
 /*
- * The HTTP clients that PHP's clients of language models stand on, Guzzle, Symfony's and Laravel's, as
- * Debian has them, over the sidecar's socket.
+ * Guzzle and the HTTP clients of Symfony and Laravel, which PHP clients of language models use, in
+ * Debian's versions, over the sidecar's socket.
  *
- * http_client.php ORIGIN TOKEN, with the socket in PILLION_SOCKET. Behind the sidecar is the model of
- * tests/integration/chat/clients.rs, which does what it is told. Ends with an error when an answer is
- * not the right one.
+ * http_client.php ORIGIN TOKEN, with the socket in PILLION_SOCKET. The sidecar uses the model of
+ * tests/integration/chat/clients.rs, which follows instructions. Exits with an error if a response is
+ * wrong.
  */
 
 use GuzzleHttp\Client;
@@ -35,7 +35,7 @@ function same(mixed $expected, mixed $found): void
     }
 }
 
-/** The words of an answer, whole or streamed. */
+/** Returns the text of an answer, streamed or not. */
 function words(string $body): string
 {
     if (! str_starts_with($body, 'data:')) {
@@ -49,7 +49,7 @@ function words(string $body): string
 $socket = getenv('PILLION_SOCKET');
 $sum = 'calculator {"expression": "6 * 7"}';
 
-// Streams need curl's handler by name: with `stream`, Guzzle's default is PHP's own, which has no sockets.
+// Streams need curl's handler by name: with `stream`, Guzzle's default is PHP's handler, which has no sockets.
 $guzzle = new Client([
     'handler' => HandlerStack::create(new CurlHandler()),
     'curl' => [CURLOPT_UNIX_SOCKET_PATH => $socket],
@@ -68,7 +68,7 @@ foreach ($symfony->stream($symfony->request('POST', URL, ['json' => request($sum
     $body .= $chunk->getContent();
 }
 same('The tools say: 42', words($body));
-// Whoever has enough goes, and the sidecar answers the next.
+// A client may disconnect, and the sidecar answers the next request.
 $late = $symfony->request('POST', URL, ['json' => request('wait', true)]);
 usleep(200_000);
 $late->cancel();

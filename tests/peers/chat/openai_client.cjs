@@ -1,8 +1,8 @@
-// The client of npm openai, as an application uses it, with the sidecar behind its base URL.
+// The npm client openai, like in an application, with the sidecar as its base URL.
 //
-// openai_client.cjs ORIGIN TOKEN: the token decides on approvals too. Behind it is the model of
-// tests/integration/chat/clients.rs, which does what it is told. Ends with an error when an answer
-// is not the right one.
+// openai_client.cjs ORIGIN TOKEN: the token may also decide approvals. The sidecar uses the model of
+// tests/integration/chat/clients.rs, which follows instructions. Exits with an error if a response is
+// wrong.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -25,7 +25,7 @@ const said = (content) => [{ role: 'user', content }];
 const create = (body, options) => client.chat.completions.create({ model: 'demo', ...body }, options);
 const words = (answer) => answer.choices[0].message.content;
 
-// The error of that kind that a request ends with.
+// Returns the error of that kind that a request throws.
 async function refusal(kind, request) {
   const error = await request.then(
     () => assert.fail(`no ${kind.name}`),
@@ -74,7 +74,7 @@ async function ownTools() {
   const without = await create({ messages, tools: [PIZZA], tool_choice: 'none' });
   assert(!without.choices[0].message.tool_calls);
 
-  // The client runs the tool itself, and asks until there are words.
+  // The client runs the tool itself, and repeats the request until the answer has text.
   const sizes = [];
   const tool = {
     type: 'function',

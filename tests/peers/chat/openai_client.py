@@ -1,8 +1,8 @@
-"""The client of PyPI openai, as an application uses it, with the sidecar behind its base URL.
+"""The PyPI client openai, like in an application, with the sidecar as its base URL.
 
-openai_client.py ORIGIN TOKEN: the token decides on approvals too. Behind it is the model of
-tests/integration/chat/clients.rs, which does what it is told. Ends with an error when an answer
-is not the right one.
+openai_client.py ORIGIN TOKEN: the token may also decide approvals. The sidecar uses the model of
+tests/integration/chat/clients.rs, which follows instructions. Exits with an error if a response is
+wrong.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def said(text: str) -> list:
 
 
 def refusal(kind: type, call) -> openai.APIStatusError:
-    """The error of that kind that the call ends with."""
+    """Returns the error of that kind that the call raises."""
     try:
         call()
     except kind as error:
@@ -138,7 +138,7 @@ def errors(client: openai.OpenAI, base_url: str) -> None:
         openai.RateLimitError, lambda: busy(model="demo", messages=said("refuse python"))
     )
     assert error.response.headers["retry-after"] == "1", error
-    # The model has refused it once: the client's own repetition is answered.
+    # The model has rejected the first request; the client's own retry succeeds.
     again = create(model="demo", messages=said("refuse python again"))
     assert again.choices[0].message.content == "You said: refuse python again", again
     slow = client.with_options(timeout=0.5, max_retries=0).chat.completions.create

@@ -1,7 +1,7 @@
-// Reads every list of an MCP server with the client of npm @modelcontextprotocol/sdk, and calls tools.
+// Reads every list of an MCP server with the npm client @modelcontextprotocol/sdk, and calls tools.
 //
-// lists.cjs URL [TOOL...]: prints a line of JSON, as python/lists.py does. Ends with an error when the
-// client cannot read an answer.
+// lists.cjs URL [TOOL...]: prints one line of JSON, like python/lists.py. Exits with an error if the
+// client cannot read a response.
 "use strict";
 
 globalThis.crypto ??= require("node:crypto").webcrypto;

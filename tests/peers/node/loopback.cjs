@@ -1,11 +1,11 @@
-// Loaded before a peer with `node --require`: the published servers listen on every
-// interface, and some on a fixed port. Here they get 127.0.0.1 and PILLION_PEER_PORT, or
-// MCP_AUTH_PORT where they ask for just that one.
+// Loaded before a peer with `node --require`: the published servers listen on all interfaces, and
+// some on a fixed port. With this script, they listen on 127.0.0.1 and PILLION_PEER_PORT, or
+// MCP_AUTH_PORT if they request exactly that port.
 "use strict";
 
 const net = require("node:net");
 
-// Node 18, which Debian 12 has, does not yet give programs this global; the SDK uses it.
+// Node 18 in Debian 12 does not define this global for programs; the SDK uses it.
 globalThis.crypto ??= require("node:crypto").webcrypto;
 
 const ports = [process.env.PILLION_PEER_PORT, process.env.MCP_AUTH_PORT].map(Number);

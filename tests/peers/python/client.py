@@ -1,8 +1,8 @@
-"""Clients of others, for the tests of our MCP server: each lists, calls, reads and fills in.
+"""Third-party clients for the tests of Pillion's MCP server: each lists, calls, reads and answers elicitations.
 
 client.py URL [RESOURCE TEXT PROMPT]: the client of the MCP Python SDK, in both of its modes, and
-fastmcp's. client.py --stdio PROGRAM [ARGUMENT...]: the same clients, with a server that is a program;
-they list and call. Prints a line each; ends with an error when an answer is not the right one.
+fastmcp's. client.py --stdio PROGRAM [ARGUMENT...]: the same clients with a stdio server; they list and
+call. Prints one line per client; exits with an error if a response is wrong.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""An MCP server of the official Python SDK that rolls dice, over standard streams: for scripts/demo."""
+"""An MCP server of the official Python SDK that rolls dice, over stdio, for scripts/demo."""
 
 import random
 import re

@@ -1,7 +1,7 @@
 """PyPI fastmcp 4.x, every revision up to 2026-07-28.
 
 fastmcp4.py http|sse|stdio [PORT [bearer|oauth]]: the bearer token is `let-me-in`; the OAuth
-server is the MCP server itself and agrees to everything.
+server is the MCP server itself and consents to everything.
 """
 
 import sys
@@ -41,7 +41,7 @@ MESSAGE = SamplingMessage(role="user", content=TextContent(type="text", text="Sa
 
 
 def is_stateless(ctx: Context) -> bool:
-    """Whether a question is an answer, to be repeated with what the client says to it."""
+    """Returns whether input is requested with a result, so that the client repeats the request with its answer."""
     return ctx.request_context.protocol_version >= "2026-07-28"
 
 

@@ -1,8 +1,8 @@
-"""Reads every list of an MCP server as the clients of others do, and calls tools.
+"""Reads every list of an MCP server with third-party clients, and calls tools.
 
-lists.py URL [TOOL...]: prints a line of JSON for each client: its name, the names in each list, and of
-each call the text, the structured content and whether it failed. Ends with an error when a client
-cannot read an answer. Runs with PyPI mcp 2.3, in both of its modes, and with 1.30.
+lists.py URL [TOOL...]: prints one line of JSON per client: its name, the names in each list, and for
+each call the text, the structured content and whether it failed. Exits with an error if a client
+cannot read a response. Runs with PyPI mcp 2.3, in both of its modes, and with 1.30.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """PyPI mcp 1.x, revisions up to 2025-11-25: mcp1.py TRANSPORT [PORT].
 
-The transport is streamable-http, sse, stdio or websocket (not in version 2 any more).
+The transport is streamable-http, sse, stdio or websocket (removed in version 2).
 """
 
 import sys
@@ -50,7 +50,7 @@ def run_websocket() -> None:
     from mcp.server.websocket import websocket_server
 
     class Endpoint:
-        """A class, so that Starlette takes it for the application that it is."""
+        """A class, so that Starlette recognizes an ASGI application."""
 
         async def __call__(self, scope, receive, send):
             async with websocket_server(scope, receive, send) as (reader, writer):

@@ -1,10 +1,10 @@
-"""What every Python peer offers beside tools: resources, a prompt and completion."""
+"""The features of every Python peer besides tools: resources, a prompt and completion."""
 
 NAMES = ["Ada", "Alan", "Barbara"]
 
 
 def register(server, Completion) -> None:
-    """Adds them to an `MCPServer` (mcp 2) or a `FastMCP` (mcp 1, fastmcp)."""
+    """Adds the features to an `MCPServer` (mcp 2) or a `FastMCP` (mcp 1, fastmcp)."""
 
     @server.resource("memo://welcome")
     def welcome() -> str:

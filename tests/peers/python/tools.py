@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 class Rolled(BaseModel):
-    """What `roll` gives, as structured content."""
+    """The structured content of `roll`."""
 
     dice: str
     rolls: list[int]

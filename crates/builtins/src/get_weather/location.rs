@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn d6_the_place_that_is_meant() {
+    fn d6_the_matching_place_is_chosen() {
         let springfields = [
             place("Springfield", ["Missouri", "United States"], "US", 166_810),
             place(
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn d6_a_state_does_not_stand_in_the_way_of_its_city() {
+    fn d6_a_state_with_the_same_name_does_not_hide_the_city() {
         let mut state = place("New York", ["", "United States"], "US", 19_000_000);
         state.is_settlement = false;
         let city = place("New York", ["New York", "United States"], "US", 8_175_133);

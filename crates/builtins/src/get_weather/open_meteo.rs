@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d6_it_is_asked_where_it_says_that_it_is() {
+    fn d6_the_base_url_has_the_documented_default() {
         let of = |key: Option<&str>| {
             let service = OpenMeteo::new(&WeatherSettings::default(), key.map(SecretString::from));
             [service.forecast, service.geocoding].map(String::from)

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d6_it_is_asked_where_it_says_that_it_is() {
+    fn d6_the_base_url_has_the_documented_default() {
         let service = OpenWeatherMap::new(&WeatherSettings::default(), "a key".into());
         assert_eq!(service.base.as_str(), "https://api.openweathermap.org/");
     }

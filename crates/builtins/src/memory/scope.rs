@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d5_a_user_that_is_only_claimed_has_no_memories() {
+    fn d5_a_claimed_user_has_no_memories() {
         let claimed = CallContext::for_user("alice");
         assert_eq!(
             MemoryScope::of(&claimed).unwrap_err().code,

@@ -47,7 +47,7 @@ mod tests {
     use super::Dice;
 
     #[test]
-    fn d3_seeded_dice_are_the_same_for_ever() {
+    fn d3_seeded_dice_never_change() {
         let mut dice = Dice::seeded(42);
         let rolls: Vec<_> = (0..10).map(|_| dice.die(20)).collect();
         assert_eq!(rolls, [12, 10, 7, 2, 7, 14, 1, 13, 12, 14]);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d7_a_wait_is_seconds_or_a_date() {
+    fn d7_retry_after_is_seconds_or_a_date() {
         assert_eq!(wait_of("120"), Some(Duration::from_secs(120)));
         assert_eq!(
             wait_of("Wed, 21 Oct 2015 07:28:00 GMT"),

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d7_it_is_asked_where_it_says_that_it_is() {
+    fn d7_the_base_url_has_the_documented_default() {
         let service = Brave::new(&SearchSettings::default(), "a key".into());
         assert_eq!(service.base.as_str(), "https://api.search.brave.com/");
     }

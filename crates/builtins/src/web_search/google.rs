@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d7_it_is_asked_where_it_says_that_it_is() {
+    fn d7_the_base_url_has_the_documented_default() {
         let settings = SearchSettings::default();
         let service = Google::new(&settings, "a key".into(), "an engine".to_owned());
         assert_eq!(service.base.as_str(), "https://www.googleapis.com/");

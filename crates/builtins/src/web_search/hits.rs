@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d7_only_addresses_that_one_could_go_to() {
+    fn d7_only_http_urls_are_results() {
         assert!(Hit::read("t", "s", "https://example.com/a").is_some());
         let long = format!("https://example.com/{}", "a".repeat(3000));
         for odd in [

@@ -47,7 +47,7 @@ async fn ask_at(base: &Url, timeout: Duration) -> [ToolResult; 3] {
 }
 
 #[tokio::test]
-async fn n1_a_service_that_is_slow_or_never_ends_is_not_waited_for() {
+async fn n1_slow_and_endless_services_time_out() {
     let slow: [Vec<Fault>; 3] = [
         vec![Fault::Hang],
         vec![Fault::head("application/json"), Fault::Hang],
@@ -70,7 +70,7 @@ async fn n1_a_service_that_is_slow_or_never_ends_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn d7_an_endless_answer_is_left() {
+async fn d7_an_endless_response_is_aborted() {
     let server = FaultServer::start(|_| {
         vec![
             Fault::head("application/json"),
@@ -94,7 +94,7 @@ async fn d7_an_endless_answer_is_left() {
 }
 
 #[tokio::test]
-async fn d7_an_answer_that_is_cut_off_or_something_else_is_a_clear_failure() {
+async fn d7_truncated_and_malformed_responses_fail_clearly() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let bodies = [
         "{\"items\": [{\"title\": \"a",
@@ -135,7 +135,7 @@ async fn d7_an_answer_that_is_cut_off_or_something_else_is_a_clear_failure() {
 }
 
 #[tokio::test]
-async fn d7_a_redirect_does_not_take_the_key_along() {
+async fn d7_a_redirect_does_not_forward_the_key() {
     let elsewhere = service(&[]).await;
     for status in ["301 X", "302 X", "303 X", "307 X", "308 X"] {
         let location = format!("{}taken", base(&elsewhere));
@@ -157,7 +157,7 @@ async fn d7_a_redirect_does_not_take_the_key_along() {
 }
 
 #[tokio::test]
-async fn l1_requests_go_where_the_policy_lets_them() {
+async fn l1_requests_follow_the_egress_policy() {
     let server = service(&[]).await;
     let policy: EgressPolicy = serde_json::from_value(json!({"allow_loopback": false})).unwrap();
     for result in ask_all(&base(&server), LONG, &policy).await {
@@ -182,7 +182,7 @@ async fn l1_requests_go_where_the_policy_lets_them() {
 }
 
 #[tokio::test]
-async fn d7_nobody_there_is_unavailable() {
+async fn d7_a_refused_connection_is_unavailable() {
     let listener = pillion_testkit::listen();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
@@ -197,7 +197,7 @@ async fn d7_nobody_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn d6_every_way_a_weather_service_says_no_is_understood() {
+async fn d6_all_error_responses_of_weather_services_are_understood() {
     use ErrorCode::{InvalidInput, RateLimited, Unavailable};
     for (status, body, code, says) in [
         (

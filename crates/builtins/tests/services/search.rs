@@ -34,7 +34,7 @@ fn searxng(server: &FaultServer) -> WebSearch {
 }
 
 #[tokio::test]
-async fn d7_google_is_asked_as_it_documents() {
+async fn d7_requests_to_google_match_its_documentation() {
     let found = json!({"kind": "customsearch#search",
     "searchInformation": {"searchTime": 0.19, "totalResults": "1410000000"},
     "items": [
@@ -71,7 +71,7 @@ async fn d7_google_is_asked_as_it_documents() {
 }
 
 #[tokio::test]
-async fn d7_brave_is_asked_with_its_token_in_a_header() {
+async fn d7_requests_to_brave_have_the_token_in_a_header() {
     let page = |number: u8| {
         json!({"title": format!("Page {number}"), "url": format!("https://example.com/{number}"),
             "description": "The <strong>best</strong> &lt;T&gt;", "profile": {"name": "Example"}})
@@ -100,7 +100,7 @@ async fn d7_brave_is_asked_with_its_token_in_a_header() {
 }
 
 #[tokio::test]
-async fn d7_searxng_is_asked_for_json() {
+async fn d7_requests_to_searxng_ask_for_json() {
     let found = json!({"query": "rust", "number_of_results": 0, "results": [
         {"url": "https://www.rust-lang.org/", "title": "Rust", "content": "A language",
          "engine": "duckduckgo", "score": 9.0, "category": "general"},
@@ -115,7 +115,7 @@ async fn d7_searxng_is_asked_for_json() {
 }
 
 #[tokio::test]
-async fn d7_no_results_are_no_failure() {
+async fn d7_an_empty_result_list_is_a_success() {
     for (answer, path) in [
         (
             json!({"searchInformation": {"totalResults": "0"}}),
@@ -140,7 +140,7 @@ async fn d7_no_results_are_no_failure() {
 }
 
 #[tokio::test]
-async fn d7_a_flood_of_results_is_cut() {
+async fn d7_too_many_results_are_truncated() {
     let page = json!({"url": "https://example.com/", "title": "t".repeat(5000),
         "content": "c".repeat(5000)});
     let found = json!({"results": vec![page; 50]});
@@ -152,7 +152,7 @@ async fn d7_a_flood_of_results_is_cut() {
 }
 
 #[tokio::test]
-async fn d7_the_mock_is_always_the_same() {
+async fn d7_the_mock_is_deterministic() {
     let mock = WebSearch::new(&SearchSettings {
         provider: Some(SearchProvider::Mock),
         ..SearchSettings::default()
@@ -167,7 +167,7 @@ async fn d7_the_mock_is_always_the_same() {
 }
 
 #[tokio::test]
-async fn d7_unconfigured_it_is_in_no_list_and_says_what_to_set() {
+async fn d7_without_a_provider_the_search_is_unlisted_and_names_the_setting() {
     let tool = || WebSearch::new(&SearchSettings::default());
     assert!(!tool().is_offered());
     let registry = ToolRegistry::new();
@@ -189,7 +189,7 @@ async fn d7_unconfigured_it_is_in_no_list_and_says_what_to_set() {
 }
 
 #[tokio::test]
-async fn d7_what_is_no_query_is_refused_before_anybody_is_asked() {
+async fn d7_invalid_queries_are_rejected_without_a_request() {
     let server = service(&[]).await;
     for (arguments, message) in [
         (json!({"query": " \n"}), "No query provided"),
@@ -210,7 +210,7 @@ async fn d7_what_is_no_query_is_refused_before_anybody_is_asked() {
 }
 
 #[tokio::test]
-async fn d7_every_way_a_service_says_no_is_understood() {
+async fn d7_all_error_responses_are_understood() {
     let google_error = |code: u16, reason: &str, message: &str| {
         json!({"error": {"code": code, "message": message, "status": "X",
             "errors": [{"message": message, "domain": "usageLimits", "reason": reason}]}})
@@ -350,7 +350,7 @@ async fn d7_every_way_a_service_says_no_is_understood() {
 }
 
 #[tokio::test]
-async fn d7_brave_says_in_a_header_of_its_own_when_to_come_back() {
+async fn d7_the_rate_limit_header_of_brave_sets_retry_after() {
     for (remaining, reset, wait) in [("1, 0", "1, 1419704", 1_419_704), ("0, 9", "1, 5", 1)] {
         let headers = [
             ("X-RateLimit-Remaining", remaining),

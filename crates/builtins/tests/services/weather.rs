@@ -64,7 +64,7 @@ fn zocca() -> Value {
 }
 
 #[tokio::test]
-async fn d6_open_meteo_is_asked_for_the_place_and_then_for_its_weather() {
+async fn d6_open_meteo_gets_a_geocoding_and_a_forecast_request() {
     let server = service(&[("/v1/search", berlins()), ("/v1/forecast", forecast())]).await;
     let result = run(
         GetWeather::new(&open_meteo(&server)),
@@ -96,7 +96,7 @@ async fn d6_open_meteo_is_asked_for_the_place_and_then_for_its_weather() {
 }
 
 #[tokio::test]
-async fn d6_a_region_or_country_tells_places_apart() {
+async fn d6_a_region_or_country_selects_the_place() {
     let server = service(&[("/v1/search", berlins()), ("/v1/forecast", forecast())]).await;
     let arguments = json!({"location": "Berlin, NH", "units": "fahrenheit"});
     let result = run(GetWeather::new(&open_meteo(&server)), arguments).await;
@@ -118,7 +118,7 @@ async fn d6_a_region_or_country_tells_places_apart() {
 }
 
 #[tokio::test]
-async fn d6_coordinates_need_no_look_up_and_a_customer_has_a_key() {
+async fn d6_coordinates_need_no_geocoding_and_an_api_key_is_sent() {
     let server = service(&[("/v1/forecast", forecast())]).await;
     let settings = WeatherSettings {
         provider: WeatherProvider::OpenMeteo {
@@ -143,7 +143,7 @@ async fn d6_coordinates_need_no_look_up_and_a_customer_has_a_key() {
 }
 
 #[tokio::test]
-async fn d6_a_place_that_is_unknown_or_one_of_several_is_said_to_be_that() {
+async fn d6_unknown_and_ambiguous_places_fail_clearly() {
     let springfield = |region: &str, population: u64| {
         json!({"name": "Springfield", "latitude": 1.0, "longitude": 2.0, "feature_code": "PPLA2",
             "country_code": "US", "country": "United States", "admin1": region,
@@ -178,7 +178,7 @@ async fn d6_a_place_that_is_unknown_or_one_of_several_is_said_to_be_that() {
 }
 
 #[tokio::test]
-async fn d6_open_weather_map_is_asked_with_its_key() {
+async fn d6_requests_to_open_weather_map_have_the_key() {
     let places = json!([{"name": "Zocca", "local_names": {"it": "Zocca"}, "lat": 44.3463,
         "lon": 10.9922, "country": "IT", "state": "Emilia-Romagna"}]);
     let server = service(&[("/geo/1.0/direct", places), ("/data/2.5/weather", zocca())]).await;
@@ -200,7 +200,7 @@ async fn d6_open_weather_map_is_asked_with_its_key() {
 }
 
 #[tokio::test]
-async fn d6_the_mock_is_always_the_same() {
+async fn d6_the_mock_is_deterministic() {
     for (location, units, temperature) in [
         ("London", "celsius", json!(15)),
         ("Greater London", "celsius", json!(15)),
@@ -222,7 +222,7 @@ async fn d6_the_mock_is_always_the_same() {
 }
 
 #[tokio::test]
-async fn d6_what_is_no_location_is_refused_before_anybody_is_asked() {
+async fn d6_invalid_locations_are_rejected_without_a_request() {
     let server = service(&[]).await;
     for (arguments, message) in [
         (json!({"location": "  "}), "No location provided"),

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_encoded_data_counts_as_much_whatever_its_length() {
+    fn h4_the_estimate_for_encoded_data_is_proportional_to_its_length() {
         let data = "QUJD".repeat(100_000);
         let url = format!("data:image/png;base64,{data}");
         for message in [
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_text_without_blanks_is_text_all_the_same() {
+    fn h4_text_without_spaces_is_not_taken_for_encoded_data() {
         let text = json!("字".repeat(10_000));
         assert_eq!(tokens(bytes(&text), None), 10_001);
         let text = "a".repeat(100_000);

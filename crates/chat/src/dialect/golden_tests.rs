@@ -232,7 +232,7 @@ fn for_each_case(mut check: impl FnMut(&dyn Dialect, &Case)) {
 }
 
 #[test]
-fn h1_requests_are_written_to_the_letter() {
+fn h1_requests_match_the_golden_files() {
     for_each_case(|dialect, case| {
         let conversation = case.conversation(dialect);
         let plain = case.request(dialect, &conversation, false);
@@ -261,7 +261,7 @@ fn h1_requests_are_written_to_the_letter() {
 }
 
 #[test]
-fn h5_answers_are_read_and_go_back_with_their_results() {
+fn h5_responses_are_read_and_sent_back_with_their_results() {
     for_each_case(|dialect, case| {
         let provider = dialect.provider();
         let body = json_of(&case.file("response.json"));
@@ -288,7 +288,7 @@ fn h5_answers_are_read_and_go_back_with_their_results() {
 }
 
 #[test]
-fn h6_streamed_answers_come_to_the_same() {
+fn h6_streamed_responses_give_the_same_answer() {
     for_each_case(|dialect, case| {
         let text = fs::read_to_string(case.file("stream.sse")).unwrap();
         let (answer, deltas) = read_stream(dialect, &events(&text)).unwrap();
@@ -302,7 +302,7 @@ fn h6_streamed_answers_come_to_the_same() {
 
 /// Members about tools in the caller's `extra` would be rejected in a request without tools.
 #[test]
-fn h4_a_request_without_tools_says_nothing_of_them() {
+fn h4_a_request_without_tools_has_no_tool_members() {
     for dialect in dialects() {
         let case = Case::read(root().join(dialect.provider().as_str()).join("text"));
         let extra = json!({"tool_choice": "required", "parallel_tool_calls": true,
@@ -334,7 +334,7 @@ fn h4_a_request_without_tools_says_nothing_of_them() {
 /// A final request without tools names and forbids the tools of the conversation: Anthropic rejects
 /// it otherwise.
 #[test]
-fn h4_a_last_request_to_anthropic_has_tools_that_are_forbidden() {
+fn h4_the_last_request_to_anthropic_has_tools_and_forbids_calls() {
     let path = root().join("anthropic/parallel_calls");
     let request = json_of(&path.join("next_request.json"));
     let messages = request["messages"].as_array().unwrap();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_a_key_is_sensitive_or_refused() {
+    fn h4_a_key_is_a_sensitive_header_or_rejected() {
         let mut headers = json_headers();
         put_bearer(&mut headers, "sk-secret").unwrap();
         assert_eq!(headers[AUTHORIZATION], "Bearer sk-secret");

@@ -66,7 +66,7 @@ pub(super) fn joined(deltas: &[Delta]) -> (String, Vec<(String, String, String)>
 }
 
 #[test]
-fn h6_the_pieces_of_an_answer_are_the_answer() {
+fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
     for dialect in dialects() {
         let provider = dialect.provider();
         for case in cases(provider) {
@@ -113,7 +113,7 @@ fn h6_a_stream_that_breaks_off_is_malformed() {
 }
 
 #[test]
-fn h6_an_event_that_is_no_json_is_malformed() {
+fn h6_an_event_that_is_not_json_is_malformed() {
     for dialect in dialects() {
         for data in ["{\"type\": \"ping", "<html>", "{} {}"] {
             let error = read_stream(dialect.as_ref(), &[event(data)]).unwrap_err();
@@ -124,7 +124,7 @@ fn h6_an_event_that_is_no_json_is_malformed() {
 
 /// Unknown events, and the `[DONE]` that some servers add.
 #[test]
-fn h6_unknown_events_are_left_out() {
+fn h6_unknown_events_are_ignored() {
     for dialect in dialects() {
         for case in cases(dialect.provider()) {
             let text = fs::read_to_string(case.join("stream.sse")).unwrap();
@@ -299,7 +299,7 @@ proptest! {
 
     /// The answer does not depend on how it is cut into pieces.
     #[test]
-    fn h6_the_cuts_of_a_stream_do_not_matter(
+    fn h6_chunk_boundaries_do_not_change_a_stream(
         text in ".{0,40}",
         member in ".{0,40}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h4_what_a_provider_says_of_a_key_is_left_out() {
+    fn h4_keys_are_removed_from_error_messages_of_providers() {
         for (said, passed_on) in [
             (
                 "Incorrect API key provided: sk-abc***xyz. You can find it at https://platform.openai.com/account/api-keys.",

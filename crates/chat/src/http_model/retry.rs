@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_pauses_double_and_are_not_all_the_same() {
+    fn h4_pauses_double_with_jitter() {
         let first = Duration::from_millis(100);
         for (retries, most) in [(0, 100), (1, 200), (2, 400), (40, 30_000)] {
             let pause = pause(first, retries, None);

@@ -55,7 +55,7 @@ fn heard_text(heard: &[Delta]) -> String {
 }
 
 #[tokio::test]
-async fn h6_a_streamed_answer_is_that_of_a_plain_one() {
+async fn h6_a_streamed_answer_equals_the_plain_one() {
     let said = LlmAnswer::text("Three words here")
         .thinking("Hm.")
         .costing(11, 7)
@@ -87,7 +87,7 @@ async fn h6_a_streamed_answer_is_that_of_a_plain_one() {
 }
 
 #[tokio::test]
-async fn h4_a_wrong_key_is_told_once_and_shown_nowhere() {
+async fn h4_a_wrong_key_is_not_retried_and_not_shown() {
     let refusal = LlmAnswer::refusal(
         "401 Unauthorized",
         "invalid_api_key",
@@ -109,7 +109,7 @@ async fn h4_a_wrong_key_is_told_once_and_shown_nowhere() {
 }
 
 #[tokio::test]
-async fn h4_a_key_that_a_server_repeats_is_left_out() {
+async fn h4_a_key_that_a_server_echoes_is_removed() {
     let refusal = LlmAnswer::refusal("400 Bad Request", "odd", &format!("Not for {KEY}"));
     let llm = FakeLlm::start([refusal]).await;
     let error = error(config(&llm).with_key(SecretString::from(KEY)), false).await;
@@ -118,7 +118,7 @@ async fn h4_a_key_that_a_server_repeats_is_left_out() {
 }
 
 #[tokio::test]
-async fn h4_headers_go_with_each_request_and_are_not_repeated() {
+async fn h4_headers_are_in_each_request_once() {
     let refusal = LlmAnswer::refusal("400 Bad Request", "odd", &format!("Not for {KEY}"));
     let llm = FakeLlm::start([refusal]).await;
     let mut config = config(&llm);
@@ -132,7 +132,7 @@ async fn h4_headers_go_with_each_request_and_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn h4_a_provider_that_is_busy_is_asked_again() {
+async fn h4_a_request_to_a_busy_provider_is_retried() {
     let llm = FakeLlm::start([
         LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
             .with_header("Retry-After", "0"),
@@ -159,7 +159,7 @@ async fn h4_a_provider_that_is_busy_is_asked_again() {
 }
 
 #[tokio::test]
-async fn h4_a_provider_that_is_busy_behind_status_200_is_asked_again() {
+async fn h4_an_overload_error_in_status_200_is_retried() {
     let busy = LlmFault::Error(json!({"error": {"type": "server_error", "message": "Overloaded"}}));
     for stream in [false, true] {
         let llm = FakeLlm::start([
@@ -179,7 +179,7 @@ async fn h4_a_provider_that_is_busy_behind_status_200_is_asked_again() {
 }
 
 #[tokio::test]
-async fn h4_repetitions_end() {
+async fn h4_retries_are_limited() {
     for (answer, kind, requests) in [
         (
             LlmAnswer::failing("500 Internal Server Error", ""),
@@ -214,7 +214,7 @@ async fn h4_repetitions_end() {
 }
 
 #[tokio::test]
-async fn h4_a_pause_beyond_the_deadline_is_not_taken() {
+async fn h4_a_retry_beyond_the_deadline_is_not_attempted() {
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
         .with_header("Retry-After", "3600");
     let llm = FakeLlm::start([busy]).await;
@@ -225,7 +225,7 @@ async fn h4_a_pause_beyond_the_deadline_is_not_taken() {
 }
 
 #[tokio::test]
-async fn h4_what_was_heard_is_not_asked_for_again() {
+async fn h4_a_stream_that_has_begun_is_not_retried() {
     let llm = FakeLlm::start([LlmAnswer::text("a b c d e f").with(LlmFault::Broken)]).await;
     let (answer, heard) = ask(config(&llm), true).await;
     assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Unavailable);
@@ -234,7 +234,7 @@ async fn h4_what_was_heard_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn h4_nobody_there() {
+async fn h4_a_refused_connection_is_an_error() {
     let config = {
         let llm = FakeLlm::start([LlmAnswer::text("x")]).await;
         let mut config = config(&llm);
@@ -247,7 +247,7 @@ async fn h4_nobody_there() {
 }
 
 #[tokio::test]
-async fn h4_broken_answers_are_errors_in_time() {
+async fn h4_broken_responses_fail_before_the_deadline() {
     let pause = Duration::from_secs(3600);
     for (fault, plain, streamed) in [
         (
@@ -289,7 +289,7 @@ async fn h4_broken_answers_are_errors_in_time() {
 }
 
 #[tokio::test]
-async fn h4_an_event_has_a_longest_length() {
+async fn h4_the_size_of_an_event_is_limited() {
     let llm = FakeLlm::start([LlmAnswer::text(&"x".repeat(10_000))]).await;
     let mut config = config(&llm);
     config.max_event_bytes = 5_000;
@@ -299,7 +299,7 @@ async fn h4_an_event_has_a_longest_length() {
 }
 
 #[tokio::test]
-async fn h6_imitations_do_not_stream_or_do_not_say_that_they_are_done() {
+async fn h6_compatible_servers_may_not_stream_or_omit_the_end_marker() {
     for fault in [
         LlmFault::NotStreamed,
         LlmFault::NotDone,
@@ -340,7 +340,7 @@ async fn h4_dropping_the_future_ends_the_request() {
     // The provider detects that the client has disconnected.
     let until = StdInstant::now() + Duration::from_secs(20);
     while llm.in_progress() > 0 {
-        assert!(StdInstant::now() < until, "the request goes on");
+        assert!(StdInstant::now() < until, "the request continues");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -360,7 +360,7 @@ fn h1_an_endpoint_is_below_the_base_and_keeps_its_query() {
 }
 
 #[test]
-fn l1_a_base_url_is_held_to_the_rules_of_egress() {
+fn l1_the_egress_policy_applies_to_the_base_url() {
     for (url, is_taken) in [
         ("http://llm.internal:8000/v1", true),
         ("https://api.example.com/v1", true),
@@ -377,7 +377,7 @@ fn l1_a_base_url_is_held_to_the_rules_of_egress() {
 }
 
 #[test]
-fn h4_each_provider_is_where_its_documentation_says() {
+fn h4_each_provider_has_its_documented_base_url() {
     let documented = [
         (Provider::OpenAiChat, "https://api.openai.com/v1"),
         (Provider::OpenAiResponses, "https://api.openai.com/v1"),
@@ -395,7 +395,7 @@ fn h4_each_provider_is_where_its_documentation_says() {
 }
 
 #[tokio::test]
-async fn h1_errors_name_the_provider_as_its_operator_does_and_its_host() {
+async fn h1_errors_have_the_configured_name_and_the_host_of_the_provider() {
     let nobody = HttpModelConfig {
         provider_name: Some("down".to_owned()),
         max_retries: 0,

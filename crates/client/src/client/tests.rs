@@ -97,7 +97,7 @@ fn a_connection_is_kept_between_calls() {
 }
 
 #[test]
-fn a_closed_connection_is_replaced_before_anything_is_sent() {
+fn a_closed_connection_is_replaced_before_a_request_is_sent() {
     let peer = Peer::start(vec![
         Reply::Close(http(200, HEALTHY)),
         Reply::Close(http(200, HEALTHY)),
@@ -151,7 +151,7 @@ fn requests_carry_the_caller_and_an_encoded_name() {
 }
 
 #[test]
-fn a_line_break_in_a_header_is_refused() {
+fn a_line_break_in_a_header_is_rejected() {
     let client = Client::new("/nowhere");
     let caller = Caller::default().user("a\r\nx-evil: 1");
     let error = client.execute("t", &json!({}), &caller).unwrap_err();
@@ -165,7 +165,7 @@ fn a_line_break_in_a_header_is_refused() {
 }
 
 #[test]
-fn nobody_listening_is_told_from_other_failures() {
+fn a_refused_connection_is_distinguished_from_other_failures() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
     let error = Client::new(&missing).health().unwrap_err();
@@ -186,7 +186,7 @@ fn nobody_listening_is_told_from_other_failures() {
 }
 
 #[test]
-fn a_silent_peer_runs_into_the_deadline() {
+fn a_silent_server_times_out() {
     let peer = Peer::start(vec![Reply::Silence]);
     let client = Client::builder(&peer.path)
         .timeout(Duration::from_millis(150))
@@ -199,7 +199,7 @@ fn a_silent_peer_runs_into_the_deadline() {
 }
 
 #[test]
-fn a_peer_that_never_accepts_runs_into_the_deadline() {
+fn a_server_that_never_accepts_times_out() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -210,7 +210,7 @@ fn a_peer_that_never_accepts_runs_into_the_deadline() {
 }
 
 #[test]
-fn a_full_queue_of_connections_runs_into_the_deadline() {
+fn a_full_backlog_times_out() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let listener = nix::sys::socket::socket(
@@ -252,7 +252,7 @@ fn a_drip_of_bytes_does_not_extend_the_deadline() {
 }
 
 #[test]
-fn an_answer_over_the_limit_is_not_read() {
+fn a_response_over_the_limit_is_not_read() {
     let peer = Peer::start(vec![Reply::Close(http(200, &"x".repeat(5000)))]);
     let client = Client::builder(&peer.path).max_response_bytes(1000).build();
     let error = client.health().unwrap_err();
@@ -263,7 +263,7 @@ fn an_answer_over_the_limit_is_not_read() {
 }
 
 #[test]
-fn a_broken_answer_is_told_by_how_it_is_broken() {
+fn each_kind_of_malformed_response_has_its_error() {
     let cases = [
         (
             b"HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\n{".to_vec(),
@@ -290,7 +290,7 @@ fn a_broken_answer_is_told_by_how_it_is_broken() {
 }
 
 #[test]
-fn a_refusal_carries_its_body() {
+fn an_error_response_keeps_its_body() {
     let body = r#"{"success":false,"error":"no","error_code":"invalid_input"}"#;
     let peer = Peer::start(vec![Reply::Close(http(400, body))]);
     let error = peer
@@ -309,7 +309,7 @@ fn a_refusal_carries_its_body() {
 }
 
 #[test]
-fn an_answer_before_the_body_was_read_still_arrives() {
+fn a_response_sent_before_the_request_body_was_read_arrives() {
     let body = r#"{"success":false,"error":"too long","error_code":"invalid_input"}"#;
     let peer = Peer::start(vec![Reply::Close(http(413, body))]);
     let arguments = json!({"text": "x".repeat(4_000_000)});
@@ -346,7 +346,7 @@ fn raw_bodies_are_the_bytes_that_were_sent() {
 }
 
 #[test]
-fn a_slow_tool_is_not_the_sidecars_fault() {
+fn a_slow_tool_does_not_count_as_a_failure_of_the_sidecar() {
     let peer = Peer::start(vec![Reply::Silence, Reply::Silence]);
     let client = Client::builder(&peer.path)
         .timeout(Duration::from_millis(200))

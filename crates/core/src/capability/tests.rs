@@ -34,7 +34,7 @@ fn decide(model: &ModelConfig) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn h2_function_calling_alone_gives_the_built_in_tools() {
+fn h2_function_calling_without_mcp_gives_the_built_in_tools() {
     let (offered, dropped) = decide(&model(&json!({"function_calling": true})));
     assert_eq!(offered, ["calculator", "test_tool"]);
     assert_eq!(
@@ -91,7 +91,7 @@ fn b4_the_filter_answers_for_one_tool_by_name_and_origin() {
 
 /// HAWKI's `config/model_lists/*.php` as encoded by `json_encode`, with the keys that are ignored.
 #[test]
-fn h2_hawkis_model_lists_are_read_as_they_are() {
+fn h2_hawkis_model_lists_are_read_unchanged() {
     let models = ModelConfig::list_from_json(
         r#"[
           {"active": true, "id": "meta-llama-3.1-8b-instruct",
@@ -204,7 +204,7 @@ fn h2_a_wrong_type_names_the_key() {
 }
 
 #[test]
-fn h2_broken_text_is_an_error_and_deep_text_too() {
+fn h2_malformed_and_deeply_nested_text_is_an_error() {
     assert!(matches!(
         ModelConfig::from_json("{\"id\":"),
         Err(ModelConfigError::Json { .. })

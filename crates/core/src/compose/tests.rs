@@ -27,7 +27,7 @@ fn from(pointer: &str) -> Value {
 }
 
 #[test]
-fn p_what_is_no_composition_is_refused_and_the_place_is_named() {
+fn p_invalid_declarations_are_rejected_with_the_path() {
     let say = |steps: Value| fault(declared(steps));
     let cases = [
         (say(json!([])), "steps: the list of steps is empty"),
@@ -137,7 +137,7 @@ fn p_what_is_no_composition_is_refused_and_the_place_is_named() {
 }
 
 #[test]
-fn p_a_composition_has_bounds() {
+fn p_the_size_of_a_composition_is_limited() {
     let calls: Vec<_> = (0..=MAX_STEPS)
         .map(|number| call(&format!("s{number}"), json!({})))
         .collect();
@@ -161,7 +161,7 @@ fn p_a_composition_has_bounds() {
 }
 
 #[test]
-fn p_what_ran_on_a_condition_has_a_default() {
+fn p_a_reference_to_a_conditional_step_needs_a_default() {
     let steps = json!([
         {"if": {"exists": "/input/x"}, "then": [call("a", json!({})), call("b", from("/steps/a"))]},
         call("c", json!({"x": {"$from": "/steps/b/text", "default": "none"}})),
@@ -179,7 +179,7 @@ fn composition(name: &str, calls: &[&str]) -> Composition {
 }
 
 #[test]
-fn p_a_circle_is_refused_and_its_way_is_named() {
+fn p_a_cycle_is_rejected_and_its_path_is_named() {
     let fine = [
         composition("a", &["b", "c", "elsewhere"]),
         composition("b", &["c", "c"]),
@@ -201,7 +201,7 @@ fn p_a_circle_is_refused_and_its_way_is_named() {
 }
 
 #[test]
-fn p_compositions_do_not_grow_beyond_bounds_through_each_other() {
+fn p_the_size_of_nested_compositions_is_limited() {
     let mut all = vec![composition("t0", &["calculator"; 10])];
     for number in 1..4 {
         let below = format!("t{}", number - 1);
@@ -232,7 +232,7 @@ fn fill(template: Value, input: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn p_references_are_filled_in_and_what_looks_like_one_can_be_said() {
+fn p_references_are_filled_in_and_can_be_escaped() {
     let input = json!({"city": "Ulm", "a/b~c": {"": [10, 20]}, "flag": false});
     for (template, value) in [
         (json!({"$from": "/input/city"}), Ok(json!("Ulm"))),
@@ -307,7 +307,7 @@ fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {
 
 proptest! {
     #[test]
-    fn p_a_literal_is_what_it_holds_whatever_that_looks_like(value in json_value()) {
+    fn p_a_literal_is_never_read_as_a_reference(value in json_value()) {
         let template = json!({"x": {"$literal": value}});
         prop_assert_eq!(fill(template, &json!({})), Ok(json!({"x": value})));
     }

@@ -67,7 +67,7 @@ async fn run_one(config: ExecutorConfig, name: &str, arguments: Value) -> ToolRe
 }
 
 #[tokio::test]
-async fn l1_a_callers_own_tools_are_there_for_that_caller_alone() {
+async fn l1_tools_of_a_caller_are_only_for_that_caller() {
     let executor = Executor::new(registry(), ExecutorConfig::default());
     let own = |name: &str| {
         let tool = FnTool::new(define(name).build().unwrap(), |_, _| async {
@@ -91,7 +91,7 @@ async fn l1_a_callers_own_tools_are_there_for_that_caller_alone() {
 }
 
 #[tokio::test]
-async fn g3_a_stand_in_runs_in_a_tools_place_under_its_limits_and_rules() {
+async fn g3_an_override_runs_under_the_limits_and_rules_of_its_tool() {
     let mut config = ExecutorConfig::default();
     let limits = &mut config.rate_limits;
     limits.tools.insert(
@@ -252,7 +252,7 @@ async fn c2_a_timeout_of_a_servers_tool_names_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c2_a_slow_tool_times_out_with_the_seeds_text() {
+async fn c2_a_slow_tool_times_out_with_its_name_and_time_limit() {
     let config = |seconds| ExecutorConfig {
         timeout: Duration::from_secs_f64(seconds),
         ..ExecutorConfig::default()
@@ -298,7 +298,7 @@ impl Tool for Endless {
 }
 
 #[tokio::test]
-async fn n1_a_tool_may_have_a_time_of_its_own_which_only_the_executors_for_it_lengthens() {
+async fn n1_only_the_executors_limit_for_a_tool_extends_the_tools_own_limit() {
     let one = |seconds| [("endless".to_owned(), Duration::from_secs_f64(seconds))].into();
     let cases = [
         (30.0, HashMap::new(), "0.05s"),
@@ -327,7 +327,7 @@ async fn n1_a_tool_may_have_a_time_of_its_own_which_only_the_executors_for_it_le
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_a_tool_that_blocks_its_thread_does_not_hold_the_caller() {
+async fn c2_a_tool_that_blocks_its_thread_does_not_block_the_caller() {
     let registry = ToolRegistry::new();
     let block = FnTool::new(define("block").build().unwrap(), |_, _| async {
         std::thread::sleep(Duration::from_secs(2));
@@ -396,7 +396,7 @@ async fn c4_c5_a_failure_has_its_message_code_and_execution_time() {
 }
 
 #[tokio::test]
-async fn b5_an_unknown_tool_has_the_seeds_text() {
+async fn b5_the_error_for_an_unknown_tool_names_it() {
     let result = run_one(ExecutorConfig::default(), "nope", json!({})).await;
     assert_eq!(result.error.as_deref(), Some("Unknown tool: nope"));
     assert_eq!(result.error_code, Some(ErrorCode::NotFound));
@@ -435,7 +435,7 @@ async fn c6_a_cooldown_holds_per_user_and_tool() {
 }
 
 #[tokio::test]
-async fn c7_a_limit_of_zero_lets_nothing_through() {
+async fn c7_a_limit_of_zero_rejects_every_call() {
     let config = ExecutorConfig {
         rate_limits: RateLimits {
             every_tool: RateWindows {
@@ -497,7 +497,7 @@ async fn c7_rate_limits_hold_in_any_window() {
 }
 
 #[tokio::test]
-async fn an_output_over_the_limit_is_an_error_not_a_cut() {
+async fn an_output_over_the_limit_is_an_error_and_not_truncated() {
     let registry = ToolRegistry::new();
     let big = FnTool::new(define("big").build().unwrap(), |_, _| async {
         Ok(ToolOutput::text("x".repeat(2000)))
@@ -518,7 +518,7 @@ async fn an_output_over_the_limit_is_an_error_not_a_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_other_limits_count_what_was_counted_before() {
+async fn c7_counts_survive_a_change_of_the_limits() {
     let limited = |per_minute| ExecutorConfig {
         rate_limits: RateLimits {
             every_tool: RateWindows {

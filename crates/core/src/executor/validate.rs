@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c3_checks_without_end_delay_nobody_elses_calls() {
+    async fn c3_an_endless_argument_check_delays_no_other_call() {
         let executor = executor(ExecutorConfig {
             timeout: Duration::from_secs(20),
             ..ExecutorConfig::default()
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c2_a_check_counts_into_the_time_of_its_call() {
+    async fn c2_the_argument_check_counts_for_the_deadline() {
         let timeouts = [("hard".to_owned(), Duration::from_millis(200))];
         let config = ExecutorConfig {
             tool_timeouts: HashMap::from(timeouts),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn null_for_an_optional_parameter_counts_as_left_out() {
+    async fn null_for_an_optional_parameter_counts_as_omitted() {
         let registry = ToolRegistry::new();
         for (name, strict) in [("strict", true), ("lax", false)] {
             let schema = json!({"properties": {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_does_not_keep_up_is_told_so_and_goes_on() {
+    async fn a_slow_listener_is_notified_of_lost_changes_and_continues() {
         let changes = ResourceChanges::default();
         changes.updated("a://before");
         assert!(!changes.is_heard());

@@ -39,7 +39,7 @@ mod tests {
     use super::Counters;
 
     #[test]
-    fn k1_counters_are_found_by_what_their_names_begin_with() {
+    fn k1_counters_are_found_by_prefix() {
         let counters = Counters::new(["llm.sent", "format.sent"]);
         assert_eq!(counters.add("llm.sent"), 1);
         assert_eq!(counters.add("llm.failed"), 1);

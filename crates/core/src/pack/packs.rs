@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pack_is_added_whole_or_not_at_all() {
+    fn a_pack_is_added_completely_or_not_at_all() {
         let registry = ToolRegistry::new();
         let mut packs = Packs::default();
         let pack = |name, tools: &[&'static str], stream| Named {
@@ -376,7 +376,7 @@ mod tests {
         assert!(packs.provider_of("events://u").is_none());
     }
     #[test]
-    fn l3_what_a_pack_has_is_for_those_who_may_use_one_of_its_tools() {
+    fn l3_a_pack_is_visible_to_callers_of_one_of_its_tools() {
         let mut packs = Packs::default();
         let packs_of = |packs: &Packs, few: &[&str]| {
             let seen = packs.of_who_may_use(|name| few.contains(&name.as_str()));

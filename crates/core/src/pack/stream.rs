@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn k2_one_who_comes_back_misses_nothing_that_is_kept() {
+    async fn k2_a_reconnecting_listener_receives_all_stored_events() {
         let stream = stream();
         stream.emit("a", None, &json!(0));
         let mut listener = stream.listen(None);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn k2_a_slow_listener_is_told_what_it_has_missed_and_holds_nothing() {
+    async fn k2_a_slow_listener_is_notified_of_lost_events_and_blocks_nothing() {
         let stream = stream();
         let mut slow = stream.listen(None);
         let large = "x".repeat(MAX_BYTES / 4);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn l3_who_is_confined_to_a_user_reads_of_no_other() {
+    async fn l3_a_listener_of_one_user_receives_no_events_of_others() {
         let stream = stream();
         stream.emit("a", Some("alice"), &json!("hers"));
         stream.emit("a", Some("bob"), &json!("his"));

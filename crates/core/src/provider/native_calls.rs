@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h1_what_openai_calls_by_itself_is_read() {
+    fn h1_native_calls_of_openai_are_read() {
         let response = json!({"output": [
             {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "lost", "tools": [],
              "error": {"type": "http_error", "code": 404, "message": "not found"}},
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn h1_what_anthropic_calls_by_itself_is_read() {
+    fn h1_native_calls_of_anthropic_are_read() {
         let call = |id: &str| {
             json!({"type": "mcp_tool_use", "id": id, "name": "roll", "server_name": "dmcp",
                    "input": {"sides": 6}})
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn g3_a_refusal_says_why() {
+    fn g3_a_denial_contains_its_reason() {
         let refused = ToolResult::failure("mcpr_1", "dmcp_wipe", ErrorCode::Denied, "not today");
         let refused = [refused];
         assert_eq!(

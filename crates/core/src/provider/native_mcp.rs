@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn h1_a_native_mcp_server_may_be_held_to_some_of_its_tools() {
+    fn h1_a_native_mcp_server_may_be_limited_to_some_of_its_tools() {
         let server = NativeMcpServer {
             allowed_tools: Some(vec!["roll".to_owned(), "wipe".to_owned()]),
             require_approval: NativeApproval::Except(vec!["roll".to_owned()]),

@@ -137,7 +137,7 @@ proptest! {
 
     /// No body makes the parsers panic.
     #[test]
-    fn a6_any_json_is_read_or_refused(body in json_value(), key in prop::sample::select(
+    fn a6_any_json_is_read_or_rejected(body in json_value(), key in prop::sample::select(
         vec!["choices", "output", "content", "candidates"])) {
         for provider in Provider::ALL {
             for body in [body.clone(), json!({key: body}), json!({key: [body]}),

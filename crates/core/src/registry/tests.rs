@@ -13,7 +13,7 @@ fn tool(name: &str, category: &str) -> Arc<dyn Tool> {
 }
 
 #[test]
-fn b1_a_duplicate_is_refused_and_replace_is_explicit() {
+fn b1_a_duplicate_is_rejected_unless_replace_is_set() {
     let registry = ToolRegistry::new();
     registry.register(tool("test", "a")).unwrap();
     let error = registry.register(tool("test", "b")).unwrap_err();
@@ -25,7 +25,7 @@ fn b1_a_duplicate_is_refused_and_replace_is_explicit() {
 }
 
 #[test]
-fn b1_a_tool_takes_the_place_of_another_if_that_one_may_be_replaced() {
+fn b1_a_tool_replaces_another_tool_that_is_replaceable() {
     let registry = ToolRegistry::new();
     let put = |category: &str, over: &str| {
         let may_replace = |holder: &RegisteredTool| holder.definition().category() == over;
@@ -90,7 +90,7 @@ fn b3_defaults_can_be_registered_twice() {
 }
 
 #[test]
-fn b4_mcp_tools_are_kept_apart() {
+fn b4_mcp_tools_are_listed_separately() {
     struct Remote(ToolDefinition);
     impl Tool for Remote {
         fn definition(&self) -> &ToolDefinition {
@@ -137,7 +137,7 @@ fn b4_mcp_tools_are_kept_apart() {
 }
 
 #[test]
-fn h3_aliases_find_their_tool_and_go_with_it() {
+fn h3_aliases_find_their_tool_and_are_removed_with_it() {
     let registry = ToolRegistry::new();
     registry.register(tool("get_time", "utility")).unwrap();
     registry.alias("time_tool", "get_time").unwrap();
@@ -174,7 +174,7 @@ fn unoffered(name: &str) -> Arc<dyn Tool> {
 }
 
 #[test]
-fn b2_a_tool_that_is_not_offered_is_in_no_list_and_makes_way_for_one_that_is() {
+fn b2_a_tool_that_is_not_offered_is_unlisted_and_yields_its_name() {
     let unoffered = || unoffered("search");
     let registry = ToolRegistry::new();
     registry.register(unoffered()).unwrap();
@@ -193,7 +193,7 @@ fn b2_a_tool_that_is_not_offered_is_in_no_list_and_makes_way_for_one_that_is() {
 }
 
 #[test]
-fn b1_a_tool_stands_by_until_its_name_is_free() {
+fn b1_a_tool_waits_until_its_name_is_free() {
     let registry = ToolRegistry::new();
     let category = || {
         registry
@@ -229,7 +229,7 @@ fn b1_a_tool_stands_by_until_its_name_is_free() {
 }
 
 #[test]
-fn b2_a_tool_that_is_not_offered_comes_back_when_its_name_is_free() {
+fn b2_a_tool_that_is_not_offered_gets_its_name_back() {
     let registry = ToolRegistry::new();
     registry.register(unoffered("search")).unwrap();
     registry.register(tool("search", "better")).unwrap();

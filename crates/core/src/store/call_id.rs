@@ -128,7 +128,7 @@ pub struct CallIdError;
 #[cfg(test)]
 mod tests {
     #[test]
-    fn ids_follow_a_clock_that_was_set_back() {
+    fn ids_increase_after_the_clock_was_set_back() {
         let id = CallId::new();
         let little = SystemTime::now() - Duration::from_secs(5);
         assert_eq!(CallId::not_after(id, little), id);
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_follow_one_another_are_of_one_time() {
+    fn consecutive_ids_have_the_same_creation_time() {
         let first = CallId::new();
         assert_eq!(first.nth(0), first);
         let ids: Vec<_> = (0..100).map(|place| first.nth(place)).collect();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_knows_when_it_was_made() {
+    fn an_id_contains_its_creation_time() {
         let moment = Timestamp::from_millis(1_764_000_000_123);
         let first = CallId::first_at(moment);
         assert_eq!(first.made_at(), moment);

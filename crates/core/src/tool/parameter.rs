@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a1_only_name_and_type_are_needed_and_required_is_the_default() {
+    fn a1_only_name_and_type_are_mandatory_and_required_defaults_to_true() {
         let parameter = read(json!({"name": "q", "type": "STRING"})).unwrap();
         assert_eq!(parameter, ToolParameter::new("q", ParameterType::String));
         assert!(parameter.required);

@@ -91,7 +91,7 @@ mod tests {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
     #[test]
-    fn m2_what_is_no_trace_is_none() {
+    fn m2_an_invalid_traceparent_is_ignored() {
         for bad in [
             String::new(),
             format!("00-{TRACE}-b7ad6b7169203331"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn m2_a_state_goes_along_if_it_is_fit() {
+    fn m2_a_valid_tracestate_is_forwarded() {
         let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
         let meta = |state| TraceContext::parse(&parent, Some(state)).unwrap().to_meta();
         let with_state = json!({"traceparent": parent, "tracestate": "a=1"});

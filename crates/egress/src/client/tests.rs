@@ -50,7 +50,7 @@ async fn get(policy: &EgressPolicy, lookup: Lookup, url: &str) -> Result<u16, re
 }
 
 #[tokio::test]
-async fn a_name_with_refused_addresses_alone_is_not_connected_to() {
+async fn a_name_with_only_denied_addresses_is_not_connected_to() {
     let policy =
         policy(serde_json::json!({"allow_http": ["mcp.internal"], "allow_loopback": false}));
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -81,7 +81,7 @@ async fn a_name_with_refused_addresses_alone_is_not_connected_to() {
 }
 
 #[tokio::test]
-async fn of_mixed_answers_the_allowed_one_is_connected_to() {
+async fn only_allowed_addresses_of_a_name_are_connected_to() {
     let policy = policy(serde_json::json!({"allow_http": ["mcp.internal"]}));
     let port = server(OK);
     let (lookup, asked) = names(&["169.254.169.254", "fe80::1", "127.0.0.1", "0.0.0.0"]);
@@ -95,7 +95,7 @@ async fn of_mixed_answers_the_allowed_one_is_connected_to() {
 }
 
 #[tokio::test]
-async fn localhost_is_this_machine_whatever_a_name_server_says() {
+async fn localhost_is_never_resolved_by_dns() {
     let port = server(OK);
     for host in ["localhost", "mcp.localhost"] {
         let url = format!("http://{host}:{port}/");
@@ -147,7 +147,7 @@ async fn a_redirect_within_the_origin_is_checked_like_a_request() {
 }
 
 #[tokio::test]
-async fn a_name_without_addresses_is_no_refusal() {
+async fn a_name_without_addresses_is_not_a_denial() {
     let (lookup, _) = names(&[]);
     let policy = policy(serde_json::json!({"allow_http": ["mcp.internal"]}));
     let error = get(&policy, lookup, "http://mcp.internal/")

@@ -39,7 +39,7 @@ async fn get(url: &str, timeout: Duration) -> Result<HttpAnswer, HttpError> {
 }
 
 #[tokio::test]
-async fn a_body_has_a_limit_that_it_may_reach() {
+async fn a_body_may_have_exactly_the_maximum_size() {
     let address = server(answer("12345"), false).await;
     let url = format!("http://{address}/");
     let read = get(&url, RESPONSE_TIMEOUT).await.unwrap().bytes(5).await;
@@ -52,7 +52,7 @@ async fn a_body_has_a_limit_that_it_may_reach() {
 }
 
 #[tokio::test]
-async fn the_deadline_holds_for_the_head_and_for_the_body() {
+async fn the_deadline_covers_the_head_and_the_body() {
     let short = Duration::from_millis(200);
     let silent = server(String::new(), true).await;
     let error = get(&format!("http://{silent}/"), short).await.unwrap_err();
@@ -93,7 +93,7 @@ async fn l1_a_redirect_does_not_leave_the_origin() {
 }
 
 #[tokio::test]
-async fn l1_errors_and_debug_texts_say_no_more_of_a_url_than_its_host() {
+async fn l1_errors_and_debug_texts_contain_only_the_host_of_a_url() {
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = unused.local_addr().unwrap();
     drop(unused);

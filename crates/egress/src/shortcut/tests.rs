@@ -80,7 +80,7 @@ fn url(text: &str) -> Url {
 }
 
 #[test]
-fn it_leads_to_this_machine_alone_and_only_where_the_policy_lets_it() {
+fn the_shortcut_is_only_for_allowed_loopback_addresses() {
     let open = EgressPolicy::default();
     for there in [
         "http://localhost:1/",
@@ -108,7 +108,7 @@ fn it_leads_to_this_machine_alone_and_only_where_the_policy_lets_it() {
 }
 
 #[tokio::test]
-async fn a_name_of_this_machine_is_held_to_the_policy_when_it_is_looked_up() {
+async fn the_policy_applies_to_local_names_when_they_are_resolved() {
     let server = Server::with(&[PLAIN]).await;
     let port = server.url.port().unwrap();
     let by_name = url(&format!("http://localhost:{port}/mcp"));
@@ -124,7 +124,7 @@ async fn a_name_of_this_machine_is_held_to_the_policy_when_it_is_looked_up() {
 }
 
 #[tokio::test]
-async fn the_request_says_what_it_is_for() {
+async fn the_request_has_its_path_and_the_usual_headers() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let shortcut = url(&format!("http://127.0.0.1:{port}/a/b?c=d%20e"));
@@ -153,7 +153,7 @@ async fn the_request_says_what_it_is_for() {
 }
 
 #[tokio::test]
-async fn one_connection_serves_one_request_after_the_other() {
+async fn sequential_requests_share_a_connection() {
     let server = Server::with(&[PLAIN, CHUNKED, EMPTY, PLAIN]).await;
     let shortcut = server.shortcut();
     assert_eq!(text(&shortcut).await, "{}");
@@ -164,7 +164,7 @@ async fn one_connection_serves_one_request_after_the_other() {
 }
 
 #[tokio::test]
-async fn requests_at_the_same_time_have_a_connection_each() {
+async fn concurrent_requests_have_separate_connections() {
     let server = Server::with(&[PLAIN, PLAIN]).await;
     let shortcut = server.shortcut();
     for _ in 0..2 {
@@ -180,7 +180,7 @@ async fn requests_at_the_same_time_have_a_connection_each() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ended_meanwhile_is_replaced() {
+async fn a_closed_idle_connection_is_replaced() {
     let server = Server::with(&[PLAIN]).await;
     let shortcut = server.shortcut();
     for _ in 0..3 {
@@ -199,7 +199,7 @@ async fn a_connection_that_ended_meanwhile_is_replaced() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_left_takes_its_connection_along() {
+async fn dropping_a_response_closes_its_connection() {
     let server = Server::with(&[PLAIN, PLAIN]).await;
     let shortcut = server.shortcut();
     drop(post(&shortcut).await);
@@ -208,7 +208,7 @@ async fn an_answer_that_is_left_takes_its_connection_along() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_body_gives_its_connection_back_at_once() {
+async fn a_response_without_a_body_frees_its_connection_at_once() {
     let server = Server::with(&[EMPTY, PLAIN]).await;
     let shortcut = server.shortcut();
     drop(post(&shortcut).await);
@@ -217,7 +217,7 @@ async fn an_answer_without_a_body_gives_its_connection_back_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_nobody_wants_is_closed_after_a_while() {
+async fn an_idle_connection_is_closed_after_a_timeout() {
     let server = Server::with(&[PLAIN, PLAIN]).await;
     let shortcut = server.shortcut();
     assert_eq!(text(&shortcut).await, "{}");
@@ -230,7 +230,7 @@ async fn a_connection_that_nobody_wants_is_closed_after_a_while() {
 }
 
 #[tokio::test]
-async fn many_requests_leave_one_task_and_the_end_leaves_none() {
+async fn many_requests_leave_one_task_and_dropping_the_client_leaves_none() {
     let server = Server::with(&[PLAIN; 100]).await;
     let shortcut = server.shortcut();
     let tasks = || Handle::current().metrics().num_alive_tasks();
@@ -249,7 +249,7 @@ async fn many_requests_leave_one_task_and_the_end_leaves_none() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_configured_is_the_host_of_the_request() {
+async fn a_configured_host_header_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let shortcut = url(&format!("http://127.0.0.1:{port}/"));
@@ -269,7 +269,7 @@ async fn a_host_that_is_configured_is_the_host_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_an_error_and_no_second_request() {
+async fn a_broken_connection_is_an_error_without_a_retry() {
     // The connection ends without a response, or with half a response.
     let server = Server::with(&[""]).await;
     assert!(matches!(post(&server.shortcut()).await, Sent::Broken(_)));
@@ -284,7 +284,7 @@ async fn a_connection_that_breaks_is_an_error_and_no_second_request() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_left_to_the_usual_way_from_then_on() {
+async fn after_a_redirect_the_shortcut_is_not_used() {
     let server = Server::with(&["HTTP/1.1 307 There\r\nlocation: /x\r\n\r\n"]).await;
     let shortcut = server.shortcut();
     let Sent::Redirected(to) = post(&shortcut).await else {
@@ -296,7 +296,7 @@ async fn a_redirect_is_left_to_the_usual_way_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_is_refused_and_others_count_as_their_status() {
+async fn a_cross_origin_redirect_is_refused_and_other_redirects_are_returned() {
     const AWAY: &str = "HTTP/1.1 302 There\r\nlocation: http://127.0.0.1:1/\r\n\r\n";
     let server = Server::with(&[AWAY]).await;
     assert!(matches!(
@@ -317,7 +317,7 @@ async fn a_redirect_to_another_origin_is_refused_and_others_count_as_their_statu
 }
 
 #[tokio::test]
-async fn where_nobody_listens_the_usual_way_says_so() {
+async fn a_refused_connection_falls_back_to_the_regular_client() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -327,7 +327,7 @@ async fn where_nobody_listens_the_usual_way_says_so() {
 }
 
 #[test]
-fn a_connection_stays_with_its_runtime() {
+fn a_connection_is_not_shared_between_runtimes() {
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().build().unwrap()

@@ -106,7 +106,7 @@ fn an_operation_becomes_a_tool_with_its_schema() {
 }
 
 #[test]
-fn a_schema_that_holds_itself_refers_to_itself() {
+fn a_recursive_schema_keeps_its_reference() {
     let [put] = &tools(json!(["replace pet"])).unwrap()[..] else {
         panic!("one tool")
     };
@@ -122,7 +122,7 @@ fn a_schema_that_holds_itself_refers_to_itself() {
 }
 
 #[test]
-fn what_cannot_be_a_tool_is_refused_by_name_and_left_out_of_all() {
+fn unsupported_operations_are_rejected_by_name_and_otherwise_skipped() {
     for (id, what) in [
         (
             "upload",
@@ -148,7 +148,7 @@ fn what_cannot_be_a_tool_is_refused_by_name_and_left_out_of_all() {
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
+fn invalid_documents_are_rejected() {
     for (document, what) in [
         ("{", "invalid JSON"),
         ("a: [", "invalid YAML"),
@@ -174,7 +174,7 @@ fn what_is_no_document_is_refused() {
 }
 
 #[test]
-fn a_document_without_a_whole_url_needs_one() {
+fn a_document_without_an_absolute_url_needs_a_base_url() {
     let document = "openapi: 3.1.0\nservers: [{url: /api}]\npaths: {/a: {get: {operationId: a}}}";
     let document = Document::parse(document).unwrap();
     let error = entry(json!(["a"])).tools_of(&document).err().unwrap();
@@ -219,7 +219,7 @@ fn chain(length: usize) -> Value {
 }
 
 #[test]
-fn a_chain_of_references_may_be_as_long_as_there_are_schemas() {
+fn a_chain_of_references_may_include_every_schema() {
     let schema = outcome(chain(256)).unwrap();
     assert_eq!(schema["$defs"].as_object().unwrap().len(), 256);
     let error = outcome(chain(257)).unwrap_err();
@@ -230,7 +230,7 @@ fn a_chain_of_references_may_be_as_long_as_there_are_schemas() {
 }
 
 #[test]
-fn schemas_that_stand_too_deep_in_each_other_are_refused() {
+fn schemas_nested_too_deep_are_rejected() {
     let deep = (0..70).fold(json!({}), |schema, _| json!({"items": schema}));
     let error = outcome(json!({"s": deep})).unwrap_err();
     assert!(error.contains("more than 64 levels deep"), "{error}");
@@ -243,7 +243,7 @@ fn schemas_that_stand_too_deep_in_each_other_are_refused() {
 }
 
 #[test]
-fn a_small_document_that_stands_for_a_large_one_is_refused() {
+fn a_document_that_expands_too_much_is_rejected() {
     // Each schema contains the next one ten times, but the size of the copy stays small.
     let laughs: serde_json::Map<_, _> = (0..30)
         .map(|number| {
@@ -272,7 +272,7 @@ fn a_small_document_that_stands_for_a_large_one_is_refused() {
 }
 
 #[test]
-fn aliases_of_large_texts_are_counted_as_often_as_they_stand_there() {
+fn each_use_of_a_yaml_alias_is_counted() {
     let text = "x".repeat(4 * 1024 * 1024);
     let aliases = vec!["*a"; 90].join(", ");
     let document = format!("openapi: 3.1.0\na: &a {text}\nb: [{aliases}]\n");
@@ -281,7 +281,7 @@ fn aliases_of_large_texts_are_counted_as_often_as_they_stand_there() {
 }
 
 #[test]
-fn all_tools_of_a_document_together_have_their_bounds() {
+fn the_total_size_of_all_tools_is_limited() {
     let texts: Value = (0..200).map(|_| json!("x".repeat(1_000))).collect();
     let paths: Value = (0..400)
         .map(|number| {
@@ -306,7 +306,7 @@ fn all_tools_of_a_document_together_have_their_bounds() {
 }
 
 #[test]
-fn an_operation_has_no_more_parameters_than_a_request_could_name() {
+fn the_number_of_parameters_is_limited() {
     let parameter = |number| json!({"name": format!("p{number}"), "in": "query", "schema": {}});
     let parameters: Value = (0..257).map(parameter).collect();
     let document = json!({
@@ -320,7 +320,7 @@ fn an_operation_has_no_more_parameters_than_a_request_could_name() {
 }
 
 #[test]
-fn an_operation_with_servers_of_its_own_wants_to_hear_where_it_is() {
+fn an_operation_with_its_own_servers_needs_a_base_url() {
     let servers = json!([{"url": "https://elsewhere.example"}]);
     let document = |of_item: bool| {
         let mut item = json!({"get": {"operationId": "a"}});

@@ -2,10 +2,10 @@
 //!
 //! `cargo bench -p pillion-mcp-client --bench mcp_client`
 //!
-//! The server is this same program in a process of its own, so that neither its work nor
-//! its memory counts as the client's. Both sides send the same bytes (the server tells what
-//! the client sent) over connections that stay open, and take turns, so that a busy moment
-//! of the machine hits both. Medians of ratios are what counts; times are for orientation.
+//! The server is this program in a separate process, so that its work and its memory do not count
+//! for the client. Both clients send the same bytes (the server returns what the client sent) over
+//! connections that stay open. The clients alternate, so that other load on the machine affects
+//! both. The results are medians of ratios; absolute times are only for orientation.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -27,14 +27,14 @@ use tokio::task::JoinSet;
 
 type BenchError = Box<dyn Error + Send + Sync>;
 
-/// Calls of each side before anything is measured.
+/// Calls of each client before the measurement.
 const WARM_UP: usize = 500;
-/// Rounds; each side has its turn in each.
+/// Rounds; each client has one turn per round.
 const ROUNDS: usize = 41;
-/// Calls of each side in a round of calls one after the other.
+/// Sequential calls of each client per round.
 const PAIRS_PER_ROUND: usize = 100;
 const CALLERS: usize = 32;
-/// Calls that each of these makes in a round of all at once.
+/// Calls of each concurrent caller per round.
 const CALLS_PER_ROUND: usize = 50;
 
 fn main() -> Result<(), BenchError> {
@@ -66,7 +66,7 @@ fn main() -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What a row of the tables is about.
+/// The subject of a row.
 #[derive(Clone, Copy)]
 struct Way {
     version: ProtocolVersion,
@@ -102,7 +102,7 @@ fn runtimes() -> Result<[NamedRuntime; 2], BenchError> {
 }
 
 impl NamedRuntime {
-    /// Prints one row: both sides warm, then `measure`.
+    /// Prints one row: warms up both clients, then runs `measure`.
     fn measured<F, M>(&self, way: Way, server: &ServerProcess, measure: M) -> Result<(), BenchError>
     where
         M: FnOnce(McpClient, RawPeer) -> F,
@@ -121,7 +121,7 @@ impl NamedRuntime {
             Ok::<_, BenchError>((client, raw))
         });
         let (client, raw) = prepared?;
-        // A task, as callers of both sides are: the thread of `block_on` is not a worker.
+        // In a task, like callers of both clients: the thread of `block_on` is not a worker.
         let task = self.runtime.spawn(measure(client, raw));
         let rounds = self.runtime.block_on(task)??;
         let ratio = rounds.ratio();
@@ -139,7 +139,7 @@ fn client(url: &str, version: ProtocolVersion) -> Result<McpClient, BenchError> 
     Ok(McpClient::new(config))
 }
 
-/// What came out of many rounds, in each of which both sides had their turn.
+/// The results of many rounds with one turn of each client.
 #[derive(Default)]
 struct Rounds {
     client: Vec<f64>,
@@ -152,21 +152,21 @@ impl Rounds {
         self.raw.push(raw);
     }
 
-    /// The median of the rounds' ratios: what changes slowly on the machine is in both
-    /// sides of each.
+    /// Returns the median of the rounds' ratios: slow changes of the machine affect both
+    /// clients of a round.
     fn ratio(&self) -> f64 {
         let pairs = self.client.iter().zip(&self.raw);
         median(pairs.map(|(client, raw)| client / raw).collect())
     }
 }
 
-/// Microseconds per call; a round is the median of some.
+/// Returns microseconds per call; each round is the median of several calls.
 async fn one_by_one(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchError> {
     let mut rounds = Rounds::default();
     for _ in 0..ROUNDS {
         let mut times = [Vec::new(), Vec::new()];
         for pair in 0..PAIRS_PER_ROUND {
-            // Whoever comes second finds the caches warm: they change places each time.
+            // The second client benefits from warm caches, so the order alternates.
             for side in [pair % 2, 1 - pair % 2] {
                 let start = Instant::now();
                 match side {
@@ -181,10 +181,10 @@ async fn one_by_one(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchErro
     Ok(rounds)
 }
 
-/// Calls per second.
+/// Returns calls per second.
 async fn all_at_once(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchError> {
     let mut rounds = Rounds::default();
-    // The first round of each side opens its connections and is not counted.
+    // The first round of each client opens its connections and does not count.
     for round in 0..=ROUNDS {
         let mut rates = [0.0; 2];
         for side in [round % 2, 1 - round % 2] {
@@ -200,7 +200,7 @@ async fn all_at_once(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchErr
     Ok(rounds)
 }
 
-/// Somebody who can make the call that is measured.
+/// A client that can make the measured call.
 trait Caller: Clone + Send + Sync + 'static {
     fn call(&self) -> impl Future<Output = Result<(), BenchError>> + Send;
 }

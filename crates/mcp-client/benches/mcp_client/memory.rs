@@ -6,13 +6,13 @@ use pillion_mcp_client::ProtocolVersion;
 use super::server::{Form, ServerProcess};
 use super::{BenchError, client};
 
-/// Sessions that are opened; each holds one connection.
+/// The number of opened sessions; each has one connection.
 const SESSIONS: u32 = 1_000;
-/// Sessions before the first look, so that what a process has once is not counted.
+/// Sessions before the first measurement, to exclude one-time allocations.
 const FIRST: u32 = 20;
 
-/// Prints what this process grows by with each idle session, and with each bare `reqwest`
-/// client that has made one request.
+/// Prints the growth of this process for each idle session, and for each bare `reqwest` client
+/// that has made one request.
 pub(super) fn report(server: &ServerProcess) -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -34,7 +34,7 @@ pub(super) fn report(server: &ServerProcess) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// KiB per thing that `make` makes.
+/// Returns the KiB per item that `make` creates.
 async fn growth<T, F>(make: impl Fn() -> F) -> Result<f64, BenchError>
 where
     F: Future<Output = Result<T, BenchError>>,

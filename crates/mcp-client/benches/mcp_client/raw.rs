@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 use super::server::{Captured, Form, check};
 use super::{BenchError, Caller};
 
-/// The least that a program could do: POST the same headers and the same body over a
-/// connection that stays open, refuse a status that is no success, read the whole body, and
-/// take `result` out of the JSON in it as raw text. No limits, no deadline, no id, no
-/// recovery of anything.
+/// The minimum that a program has to do: POST the same headers and body over a connection that
+/// stays open, reject an error status, read the whole body, and take `result` out of the JSON as
+/// raw text. No limits, no deadline, no id, no
+/// recovery.
 #[derive(Clone)]
 pub(super) struct RawPeer {
     client: reqwest::Client,
@@ -26,7 +26,7 @@ struct Response<'a> {
 }
 
 impl RawPeer {
-    /// One that repeats the last `tools/call` that the server was sent at `url`.
+    /// Returns a client that repeats the last `tools/call` that the server at `url` received.
     pub(super) async fn like_last_call(url: &str, form: Form) -> Result<Self, BenchError> {
         let client = reqwest::Client::new();
         let captured = client.get(url).send().await?.bytes().await?;
@@ -35,7 +35,7 @@ impl RawPeer {
         for (name, value) in headers {
             sent.insert(http::HeaderName::try_from(name)?, value.try_into()?);
         }
-        // Those that reqwest makes itself.
+        // Headers that reqwest sets itself.
         sent.remove(HOST);
         sent.remove(CONTENT_LENGTH);
         Ok(Self {

@@ -24,10 +24,10 @@ use super::BenchError;
 /// The argument that makes this program the server.
 pub(super) const ARGUMENT: &str = "--serve";
 
-/// What the tool's result says.
+/// The text of the tool's result.
 const RESULT: &str = "Echo: hello";
 
-/// How the server answers.
+/// The form of the server's responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
@@ -43,7 +43,7 @@ impl fmt::Display for Form {
     }
 }
 
-/// The server, for as long as this lives.
+/// The server; stopped when dropped.
 pub(super) struct ServerProcess(Twin);
 
 impl ServerProcess {
@@ -60,14 +60,14 @@ impl ServerProcess {
     }
 }
 
-/// A `tools/call` as it came in.
+/// A `tools/call` as received.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Captured {
     pub(super) headers: HashMap<String, String>,
     pub(super) body: String,
 }
 
-/// Whether a result is the one that the server gives.
+/// Returns whether a result is the server's result.
 pub(super) fn check(result: &RawValue) -> Result<(), BenchError> {
     if result.get().contains(RESULT) {
         Ok(())
@@ -76,7 +76,7 @@ pub(super) fn check(result: &RawValue) -> Result<(), BenchError> {
     }
 }
 
-/// The server's only thread, until the process is killed.
+/// Runs the server on one thread until the process is killed.
 pub(super) fn serve() -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -147,7 +147,7 @@ impl Endpoint {
             }
             Form::EventStream => {
                 let event = format!("event: message\ndata: {message}\n\n");
-                // Of unknown length, as event streams are.
+                // Without a length, like event streams.
                 let body = stream::iter([Ok::<_, std::io::Error>(event)]);
                 (
                     [(CONTENT_TYPE, "text/event-stream")],
@@ -208,7 +208,7 @@ async fn answer(
     }
 }
 
-/// The last `tools/call`, for whoever wants to send the same.
+/// Returns the last `tools/call`, for clients that send the same.
 async fn last_call(State(endpoint): State<Arc<Endpoint>>) -> axum::Json<Option<Captured>> {
     let last = endpoint.last.lock().clone();
     axum::Json(last.map(|(headers, body)| {

@@ -16,7 +16,7 @@ fn becomes(written: &str, version: ProtocolVersion, expected: &Value) {
 }
 
 #[test]
-fn a_call_tool_result_stays_byte_for_byte() {
+fn a_valid_call_tool_result_is_unchanged() {
     for written in [
         r#"{"content":[]}"#,
         r#"{ "content":[{"type":"text","text":"a","x":1.50}], "isError":false, "n":null }"#,
@@ -38,7 +38,7 @@ fn a_call_tool_result_stays_byte_for_byte() {
 }
 
 #[test]
-fn any_other_result_is_text_and_an_object_is_structured_content_besides() {
+fn any_other_result_becomes_text_and_objects_become_structured_content_too() {
     for version in [OLD, NEW] {
         let bare = r#"{"total": 15, "n": 1.50}"#;
         assert_eq!(
@@ -70,7 +70,7 @@ fn any_other_result_is_text_and_an_object_is_structured_content_besides() {
 }
 
 #[test]
-fn structured_content_alone_is_text_besides() {
+fn structured_content_without_text_is_returned_as_text_too() {
     becomes(
         r#"{"structuredContent":{"a":1},"isError":null}"#,
         OLD,
@@ -92,7 +92,7 @@ fn structured_content_alone_is_text_besides() {
 }
 
 #[test]
-fn blocks_that_no_client_can_read_become_text_and_the_others_stay() {
+fn malformed_blocks_become_text_and_other_blocks_are_unchanged() {
     let good = json!({"type": "text", "text": "good"});
     for (block, expected) in [
         (json!({"type": "hologram", "n": 1}), None),

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_three_failures_calls_are_refused_until_a_pause_is_over() {
+    fn after_three_failures_calls_are_rejected_until_the_backoff_ends() {
         let circuit = Circuit::default();
         for _ in 0..TRIP {
             circuit.check().unwrap();

@@ -57,7 +57,7 @@ mod tests {
     use crate::RpcError;
 
     #[tokio::test(start_paused = true)]
-    async fn the_same_sign_means_nothing_for_a_while() {
+    async fn a_confirmed_outcome_is_not_checked_again_for_a_while() {
         let outcome = |code| Ok(Err(RpcError::new(code, "no dice")));
         let confirmed = Confirmed::default();
         assert!(!confirmed.covers(&outcome(-32000)));

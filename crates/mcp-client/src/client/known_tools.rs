@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn f6_a_malformed_annotation_is_all_that_does_not_count() {
+    fn f6_only_a_malformed_annotation_is_ignored() {
         let tools = KnownTools::default();
         let entries = [
             json!({"name": "null", "annotations": null, "outputSchema": null}),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_the_place_of_the_last_one_as_a_whole() {
+    fn a_new_list_replaces_the_whole_previous_list() {
         let tools = KnownTools::default();
         let old = list(&tools, &[json!({"name": "a"})]);
         let header = json!({"properties": {"r": {"type": "string", "x-mcp-header": "R"}}});

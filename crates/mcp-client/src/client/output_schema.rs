@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_patterns_is_checked_on_another_thread() {
+    fn schemas_with_patterns_are_checked_on_another_thread() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .max_blocking_threads(1)

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_type_is_that_of_the_result_itself() {
+    fn the_result_type_is_read_from_the_top_level() {
         for (text, expected) in [
             ("{}", "complete"),
             ("[]", "complete"),

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_of_the_server_is_kept_within_reason() {
+    fn the_poll_interval_of_a_server_is_clamped() {
         for (interval, poll) in [
             ("250.5", Duration::from_micros(250_500)),
             ("0", MIN_POLL),

@@ -81,7 +81,7 @@ fn l1_debug_and_errors_show_no_secret() {
 }
 
 #[test]
-fn e7_a_command_is_read_and_none_of_its_secrets_is_shown() {
+fn e7_a_command_is_read_and_its_secrets_are_not_shown() {
     let server = config(json!({
         "label": "x", "command": "/opt/tools/server", "args": ["--key", "hush1"],
         "env": {"API_KEY": "hush2"}, "inherit_env": ["HOME"], "cwd": "/srv",
@@ -121,7 +121,7 @@ fn e7_an_unknown_transport_is_named() {
 }
 
 #[test]
-fn e7_what_no_process_can_be_given_is_refused() {
+fn e7_invalid_command_settings_are_rejected() {
     for (key, value) in [
         ("command", json!("")),
         ("command", json!("a\u{0}b")),

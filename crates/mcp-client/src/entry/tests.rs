@@ -25,7 +25,7 @@ fn becomes(kind: EntryKind, entry: Value, expected: Value, named: &[&str]) {
 }
 
 #[test]
-fn an_entry_that_is_well_formed_stays_byte_for_byte() {
+fn a_valid_entry_is_unchanged() {
     for (kind, text) in [
         (
             EntryKind::Tool,
@@ -53,7 +53,7 @@ fn an_entry_that_is_well_formed_stays_byte_for_byte() {
 }
 
 #[test]
-fn members_that_only_describe_an_entry_are_removed_where_they_are_malformed() {
+fn malformed_descriptive_members_are_removed() {
     let schema = json!({"type": "object"});
     becomes(
         EntryKind::Tool,
@@ -115,7 +115,7 @@ fn a_resource_without_a_name_is_named_after_its_title_or_its_uri() {
 }
 
 #[test]
-fn an_input_schema_is_an_object_schema_where_it_can_be_one() {
+fn an_input_schema_becomes_an_object_schema_if_possible() {
     let empty = json!({"type": "object", "properties": {}});
     for (schema, expected, repairs) in [
         (Value::Null, empty.clone(), 1),
@@ -146,7 +146,7 @@ fn an_input_schema_is_an_object_schema_where_it_can_be_one() {
 }
 
 #[test]
-fn an_output_schema_that_cannot_be_read_is_removed() {
+fn an_invalid_output_schema_is_removed() {
     for (schema, is_kept, is_object) in [
         (json!({"type": "object"}), true, true),
         (json!({"type": "array", "items": {}}), true, false),
@@ -167,7 +167,7 @@ fn an_output_schema_that_cannot_be_read_is_removed() {
 }
 
 #[test]
-fn an_entry_whose_meaning_is_uncertain_is_refused() {
+fn an_ambiguous_entry_is_rejected() {
     use EntryKind::{Prompt, Resource, ResourceTemplate, Tool};
     for (kind, entry, reason) in [
         (Tool, json!("a"), "the entry is not an object"),
@@ -227,7 +227,7 @@ fn an_entry_whose_meaning_is_uncertain_is_refused() {
 }
 
 #[test]
-fn times_are_those_that_clients_can_read() {
+fn invalid_timestamps_are_removed() {
     for (text, fits) in [
         ("2025-01-12T15:00:58Z", true),
         ("2025-01-12T15:00Z", true),

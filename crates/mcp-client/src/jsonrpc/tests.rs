@@ -7,7 +7,7 @@ fn only(text: &str) -> Incoming {
 }
 
 #[test]
-fn e10_a_result_stays_as_it_was_sent() {
+fn e10_a_result_is_unchanged() {
     let text =
         r#"{"jsonrpc":"2.0","id":"mcp_1","result":{"b":1.50, "a":18446744073709551617,"z":null}}"#;
     let Incoming::Response { id, outcome } = only(text) else {
@@ -74,7 +74,7 @@ fn only_a_whole_json_rpc_error_is_the_error_of_an_http_error() {
 }
 
 #[test]
-fn requests_notifications_batches_and_rubbish() {
+fn requests_notifications_batches_and_invalid_messages_are_distinguished() {
     assert!(matches!(
         only(r#"{"method":"ping","id":7}"#),
         Incoming::Request { .. }
@@ -109,7 +109,7 @@ fn requests_notifications_batches_and_rubbish() {
 }
 
 #[test]
-fn our_messages_are_json_rpc() {
+fn encoded_messages_are_json_rpc() {
     let params = RawValue::from_string("{\"a\":{}}".into()).unwrap();
     assert_eq!(
         request(&RequestId::Number(1), "tools/call", &params),

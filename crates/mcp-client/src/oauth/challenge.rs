@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l1_a_challenge_is_shown_without_what_may_be_secret() {
+    fn l1_debug_output_of_a_challenge_shows_no_secret() {
         let header = r#"Bearer realm="x", error="invalid_token", error_description="token abc is bad", resource_metadata="https://x.example/meta?token=abc", scope="a b", DPoP algs="ES256", nonce="abc", Negotiate YWJj"#;
         let challenge = AuthorizationChallenge::of(header);
         assert_eq!(
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_written_and_read_again() {
+    fn a_written_challenge_can_be_read_again() {
         let written = challenge(&[r#"DPoP resource_metadata="/m", scope="a b""#]);
         let again = challenge(&[&written.to_header()]);
         assert_eq!(again.scopes, written.scopes);
@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_makes_it_fail(value in "[ -~]{0,200}") {
+        fn no_header_makes_the_parser_panic(value in "[ -~]{0,200}") {
             let _ = schemes(&value);
         }
     }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_where_the_server_wants_it() {
+    fn the_secret_is_sent_with_the_method_of_the_server() {
         let client = OAuthClient::with_secret("a b".to_owned(), Some("s:/".into()));
         let basic = format!("Basic {}", BASE64_STANDARD.encode("a+b:s%3A%2F"));
         assert_eq!(authenticated(&client, None), (basic.clone(), Form::new()));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_secret_is_none() {
+    fn an_empty_secret_counts_as_none() {
         let client = OAuthClient::with_secret("c".to_owned(), Some("".into()));
         assert!(!client.is_confidential());
         assert_eq!(authenticated(&client, None).0, "");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_names_its_request_and_verifies_with_its_own_key() {
+    fn a_proof_contains_its_request_and_verifies_with_its_key() {
         let dpop = Dpop::generate().unwrap();
         let url = Url::parse("https://x.example/token?a=1#b").unwrap();
         let mut headers = HeaderMap::new();

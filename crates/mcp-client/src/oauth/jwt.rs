@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_every_curve_sign_what_verifies() {
+    fn signatures_of_every_key_type_verify() {
         let random = SystemRandom::new();
         let p384 = &signature::ECDSA_P384_SHA384_FIXED_SIGNING;
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(p384, &random).unwrap();

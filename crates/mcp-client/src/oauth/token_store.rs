@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_debug_shows_no_secret_and_json_keeps_them() {
+    fn l1_debug_shows_no_secret_and_json_contains_them() {
         let credentials = credentials();
         assert!(!format!("{credentials:?}").contains("hush"));
         let json = serde_json::to_string(&credentials).unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_store_in_memory_keeps_entries_apart() {
+    async fn the_memory_store_separates_entries() {
         let store = InMemoryTokenStore::default();
         let key = |client: &str| TokenKey {
             server: "https://x.example/mcp".to_owned(),

@@ -25,7 +25,7 @@ fn answered(answer: &mut Answer) -> Value {
 }
 
 #[test]
-fn a_flood_of_requests_is_answered_in_part_and_refused_in_part_and_the_rest_dropped() {
+fn of_too_many_server_requests_some_are_answered_some_rejected_and_the_rest_dropped() {
     let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
     let mut answers = Vec::new();
     for id in 0..1000 {
@@ -51,7 +51,7 @@ fn a_flood_of_requests_is_answered_in_part_and_refused_in_part_and_the_rest_drop
 }
 
 #[test]
-fn large_requests_are_held_only_up_to_a_sum_and_long_ids_are_not_sent_back() {
+fn waiting_requests_have_a_total_size_and_long_ids_are_not_sent_back() {
     let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
     let large = json!({"text": "x".repeat(10 * 1024 * 1024)});
     let mut answers = Vec::new();
@@ -67,7 +67,7 @@ fn large_requests_are_held_only_up_to_a_sum_and_long_ids_are_not_sent_back() {
 }
 
 #[tokio::test]
-async fn notices_that_are_too_large_to_wait_are_dropped_and_so_are_those_of_a_slow_listener() {
+async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
     let peer = peer(Callbacks::new());
     let mut heard = peer.notices();
     let notice = |bytes: usize| {
@@ -115,7 +115,7 @@ fn progress_that_is_too_large_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_taken_back_is_not_answered() {
+async fn a_cancelled_server_request_is_not_answered() {
     let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
     let ask = |id: Value| ask(&peer, &id, "sampling/createMessage", &json!({})).unwrap();
     let (first, mut second) = (ask(json!("q1")), ask(json!(2)));

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_handshake_on_a_stream_that_has_closed_fails_with_its_end() {
+    async fn a_handshake_on_a_closed_stream_fails() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/sse", listener.local_addr().unwrap());
         let server = tokio::spawn(async move {

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_response_is_found_wherever_it_stands() {
+    fn the_id_of_a_response_is_found_at_any_position() {
         let long = "x".repeat(1000);
         for text in [
             r#"{"jsonrpc":"2.0","id":7,"result":{"id":8}}"#.to_owned(),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_has_none() {
+    fn other_messages_have_no_response_id() {
         for text in [
             r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#,
             r#"{"method":"ping","id":7}"#,
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_in_any_pieces_give_the_same(bytes: Vec<u8>, cut: prop::sample::Index) {
+        fn chunk_boundaries_do_not_change_the_id(bytes: Vec<u8>, cut: prop::sample::Index) {
             let mut pieces = MessageId::default();
             let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));
             pieces.read(first);

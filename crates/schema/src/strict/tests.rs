@@ -75,7 +75,7 @@ fn h1_objects_are_closed_at_any_depth() {
 }
 
 #[test]
-fn h1_what_strict_cannot_say_is_not_strict() {
+fn h1_schemas_that_strict_cannot_express_are_not_strict() {
     assert!(strict(&tool(json!({}), json!([]))).is_some());
     for property in [
         json!({}),

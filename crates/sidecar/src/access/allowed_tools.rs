@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l3_a_list_admits_names_and_what_begins_as_it_says() {
+    fn l3_a_tool_list_admits_names_and_prefixes() {
         let few = AllowedTools::listed("get_time,far_*").unwrap();
         let admitted = [
             "get_time",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn l3_what_is_no_list_of_tools_is_refused() {
+    fn l3_an_invalid_tool_list_is_rejected() {
         for list in [
             "", ",", "a,", "a, b", "a*b", "*a", "**", "9x", "far/*", "ä*",
         ] {

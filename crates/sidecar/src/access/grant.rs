@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l3_a_route_that_nobody_opened_needs_admin() {
+    fn l3_a_route_without_a_rule_needs_admin() {
         let needed = |method, path| Scope::needed_by(&method, path);
         assert_eq!(needed(Method::GET, "/api/v1/tools/"), Scope::Read);
         assert_eq!(needed(Method::GET, "/metrics"), Scope::Read);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_a_token_acts_for_the_users_that_it_names() {
+    fn l1_a_token_acts_for_its_listed_users() {
         let grant = |scope, word| Grant {
             name: "ci".to_owned(),
             holder: Holder::StoredToken,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn l3_two_tokens_of_one_name_and_a_local_user_are_three() {
+    fn l3_two_tokens_and_a_local_user_of_one_name_are_three_principals() {
         let of = |name: &str, holder| {
             let name = name.to_owned();
             let scope = Scope::Read;
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn l3_a_scope_includes_those_before_it() {
+    fn l3_a_scope_includes_the_lower_scopes() {
         let grant = |scope| Grant {
             name: String::new(),
             holder: Holder::LocalUser,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn l3_whom_no_rule_names_is_refused() {
+    fn l3_a_user_without_a_rule_is_refused() {
         let own = nix::unistd::geteuid().as_raw();
         let rules =
             rules("allow_uids = [33]\nallow_gids = [44]\nallow_users = [\"root\"]").unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn l3_a_name_that_is_nobodys_is_an_error() {
+    fn l3_an_unknown_user_name_is_an_error() {
         let error = rules("allow_users = [\"no such user\"]").unwrap_err();
         assert!(matches!(error, RuleError::UnknownUser(_)), "{error}");
         let error = rules("allow_groups = [\"no such group\"]").unwrap_err();

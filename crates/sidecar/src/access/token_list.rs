@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l3_a_file_holds_hashes_and_nothing_shows_them() {
+    fn l3_a_token_file_contains_hashes_and_debug_output_hides_them() {
         let hex = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"; // "test"
         let text = format!("# tokens\n\nci execute sha256:{hex} # of the pipeline\n");
         let list = TokenList::from_file(&text, "tokens").unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn l3_a_user_whose_name_has_a_comment_sign_is_that_user() {
+    fn l3_a_user_name_may_contain_a_hash_sign() {
         let text = format!("t execute sha256:{} user=alice#2 # hers\n", "0".repeat(64));
         let list = TokenList::from_file(&text, "tokens").unwrap();
         let users = &list.entries[0].grant.users;
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn l3_a_bad_entry_is_named_by_its_place_and_never_repeated() {
+    fn l3_a_bad_entry_is_named_by_its_line_and_never_quoted() {
         for (text, expected) in [
             (
                 "ci execute",

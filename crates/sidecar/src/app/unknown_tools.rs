@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g2_settings_of_a_tool_that_is_not_there_are_told_of_once() {
+    fn g2_settings_of_unknown_tools_are_logged_once() {
         let text =
             "[tools.calculator]\ntimeout_ms = 5\n[tools.far_ecko]\nrequire_approval = 'always'";
         let config = Config::parse(text, "pillion.toml").unwrap();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn g3_the_question_shows_what_a_model_has_hidden() {
+    fn g3_the_question_shows_hidden_characters() {
         let request = request(&json!({"to": "a\u{202e}b\u{e0061}"}));
         let message = message(&Redaction::default(), &request).unwrap();
         assert!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn g3_there_is_no_question_that_does_not_show_all_that_would_run() {
+    fn g3_no_question_is_asked_if_it_cannot_show_all_arguments() {
         let of = |length: usize| {
             let arguments = json!({"text": "x".repeat(length), "to": "everybody"});
             message(&Redaction::default(), &request(&arguments))
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn g3_only_a_clear_answer_is_one() {
+    fn g3_only_an_explicit_answer_decides() {
         for (answer, verdict) in [
             (
                 json!({"action": "accept", "content": {"decision": "approve"}}),

@@ -214,34 +214,25 @@ impl Drop for WaitPermit {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use pillion_core::store::{ApprovalDecision, Timestamp, Verdict};
+    use pillion_core::store::{ApprovalDecision, Verdict};
 
+    use super::super::tests::record;
     use super::*;
 
-    fn record(verdict: Option<Verdict>) -> ApprovalRecord {
-        let now = Timestamp::now();
-        ApprovalRecord {
-            id: "a".to_owned(),
-            call: None,
-            tool: "send".to_owned(),
-            server: None,
-            arguments_hash: "hash".to_owned(),
-            arguments: "{}".to_owned(),
-            user: None,
-            created_at: now,
-            expires_at: now.plus(Duration::from_secs(900)),
-            decision: verdict.map(|verdict| ApprovalDecision {
-                verdict,
-                by: "somebody".to_owned(),
-                at: now,
-                reason: None,
-            }),
-            used_at: None,
-        }
+    /// Returns an approval with this decision.
+    fn approval(verdict: Option<Verdict>) -> ApprovalRecord {
+        let mut approval = record("a", Duration::ZERO);
+        approval.decision = verdict.map(|verdict| ApprovalDecision {
+            verdict,
+            by: "somebody".to_owned(),
+            at: approval.created_at,
+            reason: None,
+        });
+        approval
     }
 
     #[tokio::test(start_paused = true)]
-    async fn g3_all_who_wait_for_one_approval_read_the_store_once_a_second() {
+    async fn g3_callers_waiting_for_one_approval_share_one_read_per_second() {
         let pending = Arc::new(PendingDecisions::default());
         let looks = Arc::new(AtomicUsize::new(0));
         let is_decided = Arc::new(AtomicBool::new(false));
@@ -252,7 +243,7 @@ mod tests {
                 let look = move || {
                     looks.fetch_add(1, Ordering::SeqCst);
                     let decided = is_decided.load(Ordering::SeqCst);
-                    async move { Ok(Some(record(decided.then_some(Verdict::Approved)))) }
+                    async move { Ok(Some(approval(decided.then_some(Verdict::Approved)))) }
                 };
                 pending.outcome("a", look).await
             })
@@ -271,9 +262,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_looks_when_nobody_waits() {
+    async fn the_store_is_not_read_when_no_caller_waits() {
         let pending = Arc::new(PendingDecisions::default());
-        let look = || async { Ok(Some(record(None))) };
+        let look = || async { Ok(Some(approval(None))) };
         let waiting = pending.outcome("a", look);
         let waited = tokio::time::timeout(Duration::from_secs(3), waiting).await;
         assert!(waited.is_err());
@@ -286,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_of_one_principal_leave_others_their_permits() {
+    fn waiting_callers_are_limited_for_each_principal() {
         let pending = Arc::new(PendingDecisions::default());
         let permit = |principal| pending.wait_permit(principal, 2);
         let (first, second) = (permit(Some("token:a")), permit(Some("token:a")));

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_of_a_usual_size_are_kept_as_they_are() {
+    fn capabilities_of_a_usual_size_are_unchanged() {
         let declared = json!({
             "roots": {"listChanged": true},
             "sampling": {},
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_reduced_to_what_is_known() {
+    fn oversized_capabilities_are_reduced_to_known_members() {
         let long = "x".repeat(1024 * 1024);
         let declared = json!({
             "junk": long,

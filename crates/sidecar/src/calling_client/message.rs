@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_says_why_and_whose() {
+    fn invalid_messages_are_rejected_with_reason_and_id() {
         for (text, code, id) in [
             ("{", PARSE_ERROR, None),
             ("7", INVALID_REQUEST, None),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn e10_members_are_added_and_the_rest_is_not_touched() {
+    fn e10_members_are_added_and_the_rest_is_unchanged() {
         let with = |text: &str| {
             let members = [("resultType", "\"complete\""), ("ttlMs", "0")];
             with_members(raw_of(text), &members).get().to_owned()

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn h7_a_list_has_the_beginning_of_an_answer() {
+    fn h7_a_list_contains_the_start_of_an_answer() {
         let short = answer("It is 42.", json!({"a": 1}));
         assert_eq!(listed(short.clone()), short);
         // Characters are not split.

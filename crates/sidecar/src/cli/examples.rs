@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_says_what_it_does_shows_an_example_and_explains_its_exit_codes() {
+    fn every_command_has_a_description_an_example_and_exit_codes() {
         each(&super::super::command(), "", &mut |names, command| {
             let about = command.get_about().map(ToString::to_string);
             assert!(about.is_some_and(|about| !about.contains('\n')), "{names}");
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_a_command_line_that_there_is() {
+    fn every_example_is_a_valid_command_line() {
         let mut count = 0;
         each(&super::super::command(), "", &mut |names, command| {
             let help = command.get_after_help().map(ToString::to_string);

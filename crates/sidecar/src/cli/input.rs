@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_end_is_not_read_to_it() {
+    fn endless_input_is_not_read_to_the_end() {
         let error = all_of(repeat(7)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
         let error = line_of(BufReader::new(repeat(0))).unwrap_err();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_without_their_ends() {
+    fn lines_are_read_without_line_ends() {
         let mut source = &b"one\r\n\ntwo"[..];
         let mut next = || line_of(&mut source).unwrap();
         let lines = [next(), next(), next(), next()];

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes_have_units() {
+    fn durations_and_sizes_have_units() {
         let times = [59, 61, 3 * 3600 + 120, 49 * 3600].map(duration);
         assert_eq!(times, ["59 s", "1 min 1 s", "3 h 2 min", "2 d 1 h"]);
         assert_eq!(bytes(12 * 1024 * 1024 + 600 * 1024), "12.5 MiB");

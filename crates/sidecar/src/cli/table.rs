@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_cells_cannot_move_the_cursor_nor_hide() {
+    fn columns_are_aligned_and_control_characters_are_escaped() {
         let rows = [["a\u{1b}\u{202e}\nb".to_owned(), "1".to_owned()]];
         let shown = "NAME               N\na\\u{1b}\\u{202e} b  1";
         assert_eq!(table(&["NAME", "N"], &rows), shown);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_later_is_said() {
+    fn likely_mistakes_are_warned_about() {
         for (text, expected) in [
             (
                 "[tools.get_weather]\nbase_url = 'http://127.0.0.1:9'",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_meant_so_is_not() {
+    fn plausible_settings_are_not_warned_about() {
         for text in [
             "",
             "[[providers]]\nname = 'openai'\nkey_env = 'SET'\n[[models]]\nid = 'a'\nprovider = 'openai'",

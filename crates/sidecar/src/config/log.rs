@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn m2_levels_by_the_names_of_other_programs_are_the_nearest_of_ours() {
+    fn m2_level_names_of_other_programs_map_to_the_nearest_level() {
         for (text, expected) in [
             ("info", "warn,pillion=info"),
             ("Notice", "warn,pillion=info"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn m2_another_word_is_no_level() {
+    fn m2_other_words_are_not_levels() {
         for text in ["loud", "verbose"] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains("expected off, error, warn, info"), "{error}");

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_models_may_stand_in_a_file_of_their_own() {
+    fn h2_models_may_be_in_a_separate_file() {
         let (directory, config) = load(
             "[chat]\nmodel = 'b'\n[[providers]]\nname = 'openai'\n[[models]]\nid = 'a'\nprovider = 'google'\n",
             "[[providers]]\nname = 'google'\n[[models]]\nid = 'b'\nprovider = 'openai'\n",
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_what_is_wrong_in_it_is_said_of_its_lines() {
+    fn h2_errors_in_the_models_file_name_its_lines() {
         let main = "[[models]]\nid = 'a'\n";
         for (models, expected) in [
             (
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_a_file_that_is_not_there_is_an_error() {
+    fn h2_a_missing_models_file_is_an_error() {
         let error = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
         let error = error.unwrap_err().to_string();
         assert!(

@@ -142,7 +142,7 @@ mod tests {
     const SEES: &str = "tools = { function_calling = true, mcp = true, native_mcp = ['dice'] }";
 
     #[test]
-    fn h1_a_server_is_native_for_the_models_that_say_so() {
+    fn h1_a_server_is_native_for_models_that_list_it() {
         let config = config("url = 'https://dice.example/mcp'", SEES).unwrap();
         assert_eq!(config.models[0].native_mcp, ["dice"]);
         let server = &config.mcp_servers[0];
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn h1_what_no_provider_can_call_is_a_clear_error() {
+    fn h1_a_server_that_no_provider_can_call_is_a_clear_error() {
         let public = "url = 'https://dice.example/mcp'";
         for (server, model, message) in [
             ("command = 'dice'", SEES, "the server is a local program"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_a_token_for_providers_is_in_a_variable_and_nowhere_else() {
+    fn l1_a_token_for_providers_has_to_be_in_a_variable() {
         let entry: NativeKeys = toml::from_str("token_env = 'DICE'").unwrap();
         let variables = [("DICE".to_owned(), "s3cret".into())].into();
         let path = KeyPath::default();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_of_mcp_clients_are_configured_in_one_line() {
+    fn one_setting_selects_the_tools_for_mcp_clients() {
         assert!(Config::default().mcp.tools.is_all());
         for (list, expected) in [
             (
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_tools_is_refused() {
+    fn an_invalid_selection_of_tools_is_rejected() {
         for entry in ["", "!", "a b", "@workers", "a*b", "!!a"] {
             let text = format!("[mcp]\ntools = ['{entry}']");
             let error = Config::parse(&text, "pillion.toml")

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn h1_a_providers_own_name_is_all_that_it_takes() {
+    fn h1_the_name_of_a_known_provider_is_enough() {
         for provider in Provider::ALL {
             let section = read(&format!("name = '{provider}'")).unwrap();
             assert_eq!(section.api(), provider);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn h1_what_is_sent_goes_where_the_entry_says() {
+    fn h1_the_entry_decides_where_requests_go() {
         let error = |text: &str| {
             let error = Config::parse(text, "pillion.toml").unwrap_err();
             error.to_string()
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_a_key_in_the_url_is_refused_and_not_said_again() {
+    fn l1_a_key_in_the_url_is_rejected_and_not_quoted() {
         let error = read("name = 'x'\nbase_url = 'https://u:s3cret@x.example/'").unwrap_err();
         assert!(error.message().contains("key_env"), "{error}");
         assert!(!error.message().contains("s3cret"), "{error}");

@@ -22,7 +22,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn names_that_the_api_or_a_terminal_would_misread_are_refused() {
+    fn names_that_break_the_api_or_a_terminal_are_rejected() {
         for name in [
             "test",
             "refresh",

@@ -73,7 +73,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn d10_there_are_no_more_characters_than_a_list_has() {
+    fn d10_the_number_of_characters_is_limited() {
         let load = |number: u32| {
             let text = format!("[tabletop]\nmax_characters = {number}");
             Config::parse(&text, "pillion.toml")

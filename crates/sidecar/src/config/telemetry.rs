@@ -70,7 +70,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn m1_what_is_no_collector_and_no_share_is_refused_and_a_password_not_shown() {
+    fn m1_invalid_collectors_and_ratios_are_rejected_without_showing_passwords() {
         let parse = |text: &str| Config::parse(&format!("[telemetry]\n{text}"), "t.toml");
         for bad in [
             "endpoint = \"collector:4318\"",

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_that_may_stand_there_are_listed_and_the_nearest_is_asked_about() {
+    fn errors_list_all_valid_names_and_suggest_the_nearest() {
         for (text, meant, among) in [
             (
                 "[executr]\ntimeout_ms = 5",
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn types_have_the_names_of_toml() {
+    fn errors_use_the_type_names_of_toml() {
         for (text, expected) in [
             (
                 "socket = 5",

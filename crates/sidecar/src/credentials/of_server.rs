@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l1_what_is_wrong_with_a_credential_does_not_repeat_it() {
+    fn l1_errors_do_not_contain_the_credential() {
         let mut credentials = Credentials::default();
         for wrong in [
             json!("hunter2"),

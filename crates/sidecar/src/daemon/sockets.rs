@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn l3_a_socket_that_listens_elsewhere_is_not_taken_over() {
+    async fn l3_a_handed_over_socket_with_another_path_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (path, elsewhere) = (directory.path().join("s"), directory.path().join("other"));
         let permissions = Permissions::resolve(None, None).unwrap();

@@ -61,7 +61,7 @@ impl Bench {
 }
 
 #[test]
-fn b1_a_name_goes_from_one_kind_of_tool_to_any_other_and_is_never_without_one() {
+fn b1_a_name_moves_between_kinds_of_tools_without_a_gap() {
     const KINDS: [&str; 4] = ["built-in", "composed", "http", "openapi"];
     let mut bench = Bench::default();
     bench.reload([tool("a", KINDS[0])]);
@@ -91,7 +91,7 @@ fn b1_a_name_goes_from_one_kind_of_tool_to_any_other_and_is_never_without_one() 
 }
 
 #[test]
-fn b1_what_others_have_stays_theirs_until_they_go() {
+fn b1_a_name_in_use_stays_with_its_owner_until_the_owner_leaves() {
     let mut bench = Bench::default();
     bench.registry.register(tool("a", "worker")).unwrap();
     for what in ["built-in", "composed"] {
@@ -111,7 +111,7 @@ fn b1_what_others_have_stays_theirs_until_they_go() {
 }
 
 #[test]
-fn b1_a_built_in_tool_that_lacks_something_makes_way_for_any_other() {
+fn b1_an_unavailable_built_in_tool_yields_its_name_to_any_other() {
     let mut bench = Bench::default();
     bench.reload([unoffered("a")]);
     assert!(bench.registry.is_empty() && bench.registry.contains("a"));
@@ -127,14 +127,14 @@ fn b1_a_built_in_tool_that_lacks_something_makes_way_for_any_other() {
 }
 
 #[test]
-fn b1_of_two_tools_of_one_name_the_first_counts() {
+fn b1_the_first_of_two_tools_with_one_name_wins() {
     let mut bench = Bench::default();
     bench.reload([tool("a", "built-in"), tool("a", "composed")]);
     assert_eq!(bench.what("a").as_deref(), Some("built-in"));
 }
 
 #[tokio::test]
-async fn p_listeners_hear_what_has_changed_and_nothing_else() {
+async fn p_listeners_are_notified_only_of_changed_tools() {
     let mut bench = Bench::default();
     bench.reload([tool("a", "1"), tool("b", "1"), unoffered("c")]);
     let mut listener = bench.events.listen(None, Types::default());
@@ -161,7 +161,7 @@ async fn told(listener: &mut Listener) -> [Value; 3] {
 }
 
 #[tokio::test]
-async fn p_a_name_that_another_tool_takes_up_at_once_has_changed() {
+async fn p_a_name_that_another_tool_takes_over_has_changed() {
     let mut bench = Bench::default();
     bench.reload([tool("a", "built-in"), tool("b", "built-in")]);
     let mut listener = bench.events.listen(None, Types::default());
@@ -209,7 +209,7 @@ async fn p_a_name_that_another_tool_takes_up_at_once_has_changed() {
 }
 
 #[tokio::test]
-async fn p_a_call_that_runs_ends_with_the_tool_that_it_began_with() {
+async fn p_a_running_call_finishes_with_its_original_tool() {
     let mut bench = Bench::default();
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (has_begun, may_go) = (Arc::clone(&begun), Arc::clone(&go));

@@ -17,7 +17,7 @@ fn last_id(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_listener_goes_on_where_it_was() {
+async fn a_listener_resumes_after_its_last_event() {
     let bus = Arc::<Bus>::default();
     let mut listener = bus.listen(None, Types::default());
     let hello = next(&mut listener).await;
@@ -38,7 +38,7 @@ async fn a_listener_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn one_that_comes_too_late_or_from_elsewhere_is_told() {
+async fn an_expired_or_unknown_event_id_is_reported() {
     let bus = Arc::<Bus>::default();
     let mut listener = bus.listen(None, Types::default());
     let hello = next(&mut listener).await;
@@ -72,7 +72,7 @@ async fn one_that_comes_too_late_or_from_elsewhere_is_told() {
 }
 
 #[tokio::test]
-async fn calls_are_kept_for_those_who_may_come_back() {
+async fn call_events_are_stored_for_reconnecting_listeners() {
     let bus = Arc::<Bus>::default();
     let call = |bus: &Bus| {
         let call = ToolCall::new("1", "x", serde_json::Value::Null);
@@ -97,7 +97,7 @@ async fn calls_are_kept_for_those_who_may_come_back() {
 }
 
 #[tokio::test]
-async fn kinds_are_chosen_by_name_and_group() {
+async fn event_types_are_selected_by_name_and_group() {
     assert!(Types::parse("call,nothing").is_none());
     let bus = Arc::<Bus>::default();
     let mut listener = bus.listen(None, Types::parse("server, approval.decided").unwrap());
@@ -116,7 +116,7 @@ async fn kinds_are_chosen_by_name_and_group() {
 }
 
 #[tokio::test]
-async fn l1_one_who_may_hear_of_one_user_hears_of_no_other() {
+async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
     let bus = Arc::<Bus>::default();
     let alice = Some("alice".to_owned());
     let hearing = |calls_of, approvals_of| Hearing {

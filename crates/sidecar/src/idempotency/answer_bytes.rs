@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn answers_of_one_principal_leave_others_their_room() {
+    async fn the_size_of_stored_responses_is_limited_for_each_principal() {
         let options = StoreOptions::new(StoreLocation::Memory);
         let store = SqlStore::open(&options).await.unwrap();
         let (ci, app) = (Some("token:ci"), Some("token:app"));

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_counts_from_when_its_caller_goes_until_it_ends() {
+    fn a_request_counts_from_the_disconnect_until_it_finishes() {
         let all = Arc::new(DetachedRequests::default());
         let (alice, bob) = (Some("token:a"), Some("token:b"));
         let (caller, run) = all.begin(alice);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_its_fields_and_those_of_its_spans_from_the_outside_in() {
+    fn a_log_line_has_its_fields_and_those_of_its_spans_from_outermost_to_innermost() {
         let lines = lines(|| {
             let outer = tracing::info_span!("request", id = "a\"b\n", client = field::Empty);
             outer.record("client", "uid:7");

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_with_many_requests_loses_its_own() {
+    fn the_caller_with_the_most_waiting_requests_loses_one() {
         let begin = Instant::now();
         let id = Uuid::from_u128;
         let all = |callers: &[&'static str]| {

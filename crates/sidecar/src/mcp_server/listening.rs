@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_that_come_again_and_again_are_told_ever_less_often_and_none_is_lost() {
+    fn repeated_changes_are_announced_less_and_less_often_and_none_is_lost() {
         let start = Instant::now();
         let mut gathering = Gathering::default();
         let mut told = Vec::new();

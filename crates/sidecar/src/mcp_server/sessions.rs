@@ -315,19 +315,30 @@ impl Session {
 mod tests {
     use super::*;
 
+    /// Opens and stores a session of `principal`.
+    fn open_session(sessions: &Sessions, principal: Option<&str>) -> Arc<Session> {
+        let owner = Owner {
+            principal: principal.map(str::to_owned),
+            ..Owner::default()
+        };
+        let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), owner);
+        let session = Arc::new(session);
+        sessions.keep(&session);
+        session
+    }
+
+    fn is_stored(sessions: &Sessions, session: &Session) -> bool {
+        sessions.kept.lock().contains_key(&session.id)
+    }
+
     #[tokio::test]
-    async fn a_session_that_makes_room_says_which_requests_it_has_cut_off() {
+    async fn an_evicted_session_knows_which_requests_it_aborted() {
         let sessions = Sessions {
             kept: Mutex::default(),
             most: 2,
             most_of_one: 2,
         };
-        let open = || {
-            let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), Owner::default());
-            let session = Arc::new(session);
-            sessions.keep(&session);
-            session
-        };
+        let open = || open_session(&sessions, None);
         let first = open();
         let endless = || tokio::spawn(std::future::pending::<()>());
         let (cancelled, running, late) = (endless(), endless(), endless());
@@ -346,24 +357,16 @@ mod tests {
         assert!(first.has_cut_off("3"));
         assert_eq!(sessions.kept.lock().len(), 2);
     }
+
     #[tokio::test]
-    async fn who_has_most_sessions_makes_room_with_one_that_nobody_uses() {
+    async fn the_principal_with_the_most_sessions_loses_an_unused_one() {
         let sessions = Sessions {
             kept: Mutex::default(),
             most: 4,
             most_of_one: 4,
         };
-        let open = |principal: &str| {
-            let owner = Owner {
-                principal: Some(principal.to_owned()),
-                ..Owner::default()
-            };
-            let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), owner);
-            let session = Arc::new(session);
-            sessions.keep(&session);
-            session
-        };
-        let is_kept = |session: &Arc<Session>| sessions.kept.lock().contains_key(&session.id);
+        let open = |principal: &str| open_session(&sessions, Some(principal));
+        let is_kept = |session: &Arc<Session>| is_stored(&sessions, session);
         let alices = open("alice");
         let listens = open("eve");
         let stream = listens.open_stream();
@@ -372,35 +375,26 @@ mod tests {
         runs.begin("1", endless.abort_handle());
         let idle = open("eve");
         let next = open("eve");
-        assert!(!is_kept(&idle), "nobody uses it");
+        assert!(!is_kept(&idle), "it is unused");
         assert!(is_kept(&alices) && is_kept(&listens) && is_kept(&runs) && is_kept(&next));
         let bobs = open("bob");
         assert!(!is_kept(&next));
-        assert!(is_kept(&alices), "it is older, but she has fewer");
+        assert!(is_kept(&alices), "Alice has fewer sessions");
         drop(stream);
         let carols = open("carol");
-        assert!(!is_kept(&listens), "nobody listens any more");
+        assert!(!is_kept(&listens), "its stream is closed");
         assert!([&alices, &bobs, &runs, &carols].into_iter().all(is_kept));
         assert!(!endless.is_finished());
     }
 
     #[tokio::test]
-    async fn a_principal_with_too_many_sessions_loses_one_of_its_own() {
+    async fn a_principal_with_too_many_sessions_loses_its_least_recently_used_one() {
         let sessions = Sessions {
             most_of_one: 2,
             ..Sessions::default()
         };
-        let open = |principal: Option<&str>| {
-            let owner = Owner {
-                principal: principal.map(str::to_owned),
-                ..Owner::default()
-            };
-            let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), owner);
-            let session = Arc::new(session);
-            sessions.keep(&session);
-            session
-        };
-        let is_kept = |session: &Arc<Session>| sessions.kept.lock().contains_key(&session.id);
+        let open = |principal: Option<&str>| open_session(&sessions, principal);
+        let is_kept = |session: &Arc<Session>| is_stored(&sessions, session);
         let alices = open(Some("alice"));
         let nobodys = open(None);
         let eves = [(); 3].map(|()| open(Some("eve")));
@@ -413,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_keeps_little_of_what_a_client_declares() {
+    fn the_size_of_stored_client_capabilities_is_limited() {
         let long = Value::String("x".repeat(1024 * 1024));
         let declared = Map::from_iter([("junk".to_owned(), long)]);
         let session = Session::new(ProtocolVersion::V2025_11_25, declared, Owner::default());

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_our_own_subscription_stays_here() {
+    fn the_id_of_the_internal_subscription_is_not_forwarded() {
         let params = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let tagged = params(
             r#"{"uri":"a://b","_meta":{"io.modelcontextprotocol/subscriptionId":"x","n":1.0}}"#,

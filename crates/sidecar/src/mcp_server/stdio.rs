@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
+    async fn a_stdio_session_is_never_evicted() {
         let app = app();
         let (mut ours, served) = serve(&app, Duration::ZERO);
         ours.write_all(hello().as_bytes()).await.unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_no_answers_is_not_read_for_ever() {
+    async fn requests_of_a_client_that_reads_no_responses_are_not_read() {
         const PINGS: usize = 20_000;
         let (ours, served) = serve(&app(), Duration::from_secs(30));
         let (reader, mut writer) = tokio::io::split(ours);
@@ -479,7 +479,7 @@ mod tests {
         });
         // The paused clock advances only when all tasks are idle.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!writing.is_finished(), "all that was said is in memory");
+        assert!(!writing.is_finished(), "all messages are in memory");
         let mut answers = BufReader::new(reader).lines();
         for _ in 0..=PINGS {
             assert!(answers.next_line().await.unwrap().is_some());
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_has_no_more_subscriptions_than_there_may_be() {
+    async fn the_subscriptions_of_a_client_are_limited() {
         let (ours, served) = serve(&app(), Duration::ZERO);
         let (reader, mut writer) = tokio::io::split(ours);
         let writing = tokio::spawn(async move {

@@ -51,7 +51,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn a_uri_is_found_by_the_literal_parts_of_its_template() {
+    fn a_uri_matches_the_literal_parts_of_its_template() {
         for (template, uri, fits) in [
             (
                 "test://template/{id}/data",

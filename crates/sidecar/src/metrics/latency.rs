@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m1_percentiles_lie_in_the_bucket_that_holds_them() {
+    fn m1_percentiles_are_in_the_right_bucket() {
         let latency = Latency::default();
         assert_eq!(latency.percentile(0.5), None);
         for millis in [1, 1, 1, 1, 1, 1, 1, 1, 1, 400] {

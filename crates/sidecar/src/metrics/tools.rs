@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m1_made_up_names_are_one_name() {
+    fn m1_unknown_names_count_as_one_name() {
         let tools = Tools::default();
         let context = CallContext::default();
         for name in ["a", "b"] {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_tools_that_are_a_users_own_count_as_one_of_their_server() {
+    fn l1_tools_of_a_users_server_count_as_one_tool_of_the_server() {
         let tools = Tools::default();
         let context = CallContext::default();
         let origin = |label: &str| ToolOrigin::Mcp {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn m1_every_code_has_a_place_of_its_own() {
+    fn m1_every_error_code_has_a_separate_counter() {
         for (place, name) in Outcome::NAMES.iter().enumerate().skip(1) {
             let code = serde_json::from_value(serde_json::json!(name)).unwrap();
             assert_eq!(Outcome::of(Some(code)), Outcome(place));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn m1_names_have_a_limit() {
+    fn m1_the_number_of_names_is_limited() {
         let tools = Tools::default();
         for n in 0..MAX_TOOLS + 50 {
             tools

@@ -77,7 +77,7 @@ const ENABLED: &str = "[tabletop]\nenabled = true\nmodel = \"steady\"\n";
 const LLM: &str = "[features]\nllm = true\n";
 
 #[tokio::test]
-async fn n2_the_pack_and_its_model_are_off_until_somebody_asks_for_them() {
+async fn n2_the_pack_and_its_model_are_off_by_default() {
     let llm = steady().await;
     let unconfigured = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
     let accepted = json!({"accepted": true});
@@ -100,7 +100,7 @@ async fn n2_the_pack_and_its_model_are_off_until_somebody_asks_for_them() {
 }
 
 #[tokio::test]
-async fn p_the_model_of_the_pack_follows_the_models_of_the_configuration() {
+async fn p_the_model_of_the_pack_follows_the_configuration() {
     let (before, after) = (steady().await, steady().await);
     let mut bench = Bench::new().await;
     for llm in [&before, &after] {
@@ -111,7 +111,7 @@ async fn p_the_model_of_the_pack_follows_the_models_of_the_configuration() {
 }
 
 #[tokio::test]
-async fn k2_streams_and_counters_go_on_across_reloads() {
+async fn k2_streams_and_counters_survive_reloads() {
     let mut bench = Bench::new().await;
     bench.reload(ENABLED);
     let streams = bench.streams();

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_members_means_nothing_and_their_values_do() {
+    fn the_digest_depends_on_values_and_not_on_their_order() {
         let one = read(r#"{"name":"a","inputSchema":{"type":"object","x":1},"_meta":{"n":1}}"#);
         let same =
             read(r#"{ "inputSchema": {"x":1, "type":"object"}, "name": "a", "title": null }"#);

@@ -42,7 +42,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_place_that_differs_is_named() {
+    fn each_difference_is_named() {
         let before = json!({"description": "a", "inputSchema": {"type": "object", "gone": 1}});
         let after = json!({"description": "b", "inputSchema": {"type": "object", "new": [2]}});
         let changes = between(&before.to_string(), &after.to_string());

@@ -123,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_nobody_sees_is_found_wherever_it_stands() {
+    fn hidden_characters_are_found_at_any_position() {
         for (text, what) in [
             ("Adds\u{e0069}\u{e0067}", "tag characters"),
             ("a\u{202e}b", "characters that change the text direction"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_can_be_shown() {
+    fn hidden_characters_can_be_escaped() {
         assert_eq!(
             visible("a\u{202e}b\u{1b}[1m\nc"),
             "a\\u{202e}b\\u{1b}[1m\nc"
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_shows_what_is_hidden_says_the_same() {
+    fn escaped_json_has_the_same_value() {
         let value = json!({"to\u{200b}": "\u{202e}a\u{e0061}\u{9b}\u{7f}\n", "ü": "\\u{202e}"});
         let shown = visible_json(&serde_json::to_string_pretty(&value).unwrap());
         assert!(!shown.contains(|c| c != '\n' && is_hidden(c)), "{shown}");

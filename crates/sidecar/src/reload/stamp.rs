@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_counts_as_changed_once_it_stays_as_it_is() {
+    fn a_file_counts_as_changed_once_it_is_stable() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
         let mut stamps = Stamps::of([file.clone()]);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_while_other_files_come_to_be_watched_has_changed() {
+    fn a_change_during_an_update_of_the_watched_files_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
         let (gone, new) = (

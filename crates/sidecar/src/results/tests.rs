@@ -40,7 +40,7 @@ async fn text(results: &Results, id: &str) -> Option<String> {
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn l1_a_result_is_a_file_of_its_owner_that_others_do_not_find() {
+async fn l1_a_stored_result_has_mode_0600_and_only_its_owner_can_read_it() {
     let directory = tempfile::tempdir().unwrap();
     let results = results(directory.path(), HOUR, 10_000);
     assert!(results.find("0").await.unwrap().is_none());
@@ -66,7 +66,7 @@ async fn l1_a_result_is_a_file_of_its_owner_that_others_do_not_find() {
 }
 
 #[tokio::test]
-async fn results_go_when_they_are_old_or_too_many_and_other_files_stay() {
+async fn old_and_excess_results_are_removed_and_other_files_are_not() {
     let directory = tempfile::tempdir().unwrap();
     let results_for = |ttl| results(directory.path(), ttl, 3_000);
     let kept = results_for(HOUR);
@@ -95,7 +95,7 @@ async fn results_go_when_they_are_old_or_too_many_and_other_files_stay() {
 }
 
 #[tokio::test]
-async fn c5_a_disk_that_takes_nothing_is_a_clear_failure() {
+async fn c5_a_full_disk_is_a_clear_failure() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("results"), "in the way").unwrap();
     let results = results(directory.path(), HOUR, 3_000);

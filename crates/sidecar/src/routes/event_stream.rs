@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn h6_whoever_reads_slowly_has_the_job_rest() {
+    async fn h6_a_slow_reader_pauses_the_job() {
         let sent = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&sent);
         let response = response(Duration::from_secs(60), |outlet| async move {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn h6_a_job_does_not_rest_beyond_its_time() {
+    async fn h6_a_job_is_not_paused_beyond_its_deadline() {
         let is_over = Arc::new(AtomicUsize::new(0));
         let noted = Arc::clone(&is_over);
         let _unread = response(Duration::from_secs(60), |outlet| async move {

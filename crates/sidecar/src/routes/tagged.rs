@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn i4_a_tag_is_known_among_others_and_as_a_weak_one() {
+    fn i4_an_etag_matches_in_lists_and_as_weak_validator() {
         let tag = tag_of(b"[]");
         let known = |values: &[&str]| {
             let values = values.iter().map(|value| value.parse().unwrap());

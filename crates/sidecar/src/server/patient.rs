@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_takes_its_time_is_waited_for_and_one_that_stops_is_not() {
+    async fn slow_readers_are_waited_for_and_stopped_readers_are_not() {
         let (mut reader, stream) = duplex(16);
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let mut stream = patient(stream, Duration::from_secs(10), &was_cut_off);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_takes_no_more_than_it_may() {
+    fn a_write_has_a_maximum_size() {
         let bytes = [1, 2, 3, 4, 5, 6];
         let buffers = [&bytes[..2], &[], &bytes[2..5], &bytes[5..]].map(io::IoSlice::new);
         for (most, expected) in [(1, vec![1]), (4, vec![1, 2, 3, 4]), (9, bytes.to_vec())] {

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h6_of_those_who_do_not_read_the_longest_silent_gives_way_first() {
+    fn h6_the_reader_that_has_been_idle_longest_is_disconnected_first() {
         let all = WaitingBytes::new();
         let shares = [(); 3].map(|()| all.share());
         for (share, progress_at) in shares.iter().zip([5_000, 1_000, 9_000]) {

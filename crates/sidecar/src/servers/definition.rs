@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_merged_and_null_takes_away() {
+    fn a_patch_is_merged_and_null_removes_members() {
         let object = |value: Value| value.as_object().cloned().unwrap();
         let mut target = object(json!({"headers": {"a": "1", "b": "2"}, "timeout": 5}));
         merge(

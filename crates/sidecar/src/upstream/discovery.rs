@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_is_believed_that_its_list_has_changed_unless_it_fails_or_is_slow() {
+    async fn list_changes_are_honored_unless_the_server_fails_or_is_slow() {
         let far = Some(Next::At(Instant::now() + Duration::from_secs(3600)));
         let known = State {
             next: far,
@@ -349,7 +349,7 @@ mod tests {
         };
         assert!(
             !fails.is_due(&notification_pause),
-            "it is left alone for a while"
+            "the server is backed off for a while"
         );
         let stale = State {
             is_stale: true,

@@ -163,26 +163,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn e7_a_question_on_a_stream_of_its_own_is_nobodys_while_a_call_without_client_runs() {
+    async fn e7_during_a_call_without_client_a_server_request_has_no_link() {
         let desk = ServerRequestRouter::default();
         let alice = link();
         let _alices = desk.seat(Some(&alice));
         let is_alices = |link: Option<Arc<Link>>| link.is_some_and(|it| Arc::ptr_eq(&it, &alice));
-        assert!(is_alices(desk.current()), "hers alone is with the server");
+        assert!(
+            is_alices(desk.current()),
+            "only Alice has a call at the server"
+        );
         let asked = desk.during(None, async { (desk.current(), desk.only_client()) });
         let (in_its_task, elsewhere) = asked.await;
-        assert!(
-            in_its_task.is_none(),
-            "it is Bob's call that is asked about"
-        );
-        assert!(elsewhere.is_none(), "nobody can tell whose it is");
+        assert!(in_its_task.is_none(), "the request belongs to Bob's call");
+        assert!(elsewhere.is_none(), "the request cannot be attributed");
         assert!(is_alices(desk.current()), "Bob's call has ended");
         let bob = link();
         let in_bobs = desk.during(Some(Arc::clone(&bob)), async { desk.current() });
         assert!(in_bobs.await.is_some_and(|it| Arc::ptr_eq(&it, &bob)));
         {
             let _bobs = desk.seat(Some(&bob));
-            assert!(desk.current().is_none(), "of two clients it is neither's");
+            assert!(
+                desk.current().is_none(),
+                "with two clients, the request belongs to neither"
+            );
         }
         assert!(is_alices(desk.current()));
     }

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn l1_a_line_goes_when_its_credential_does_though_nobody_asks_for_it() {
+    async fn l1_removing_a_credential_closes_its_unused_connection() {
         let options = StoreOptions::new(StoreLocation::Memory);
         let store = Arc::new(SqlStore::open(&options).await.unwrap());
         let vault = Vault::open(store, MasterKey::generate()).await.unwrap();

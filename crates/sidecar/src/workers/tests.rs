@@ -29,7 +29,7 @@ fn registration(tools: impl IntoIterator<Item = String>) -> Registration {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_before_the_worker_hears_of_it_costs_it_nothing() {
+async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
     let registry = Arc::new(ToolRegistry::new());
     let workers = workers(&registry);
     let place = workers.admit(registration(["echo".to_owned()]), None);
@@ -75,7 +75,7 @@ async fn a_call_that_is_given_up_before_the_worker_hears_of_it_costs_it_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_a_name_that_somebody_takes_meanwhile_is_theirs() {
+async fn b1_a_name_registered_meanwhile_stays_with_its_owner() {
     let registry = Arc::new(ToolRegistry::new());
     let workers = workers(&registry);
     for round in 0..50 {

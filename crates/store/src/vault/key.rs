@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn l1_a_key_that_is_none_or_open_to_others_is_refused() {
+    fn l1_an_invalid_or_readable_key_file_is_rejected() {
         let (_directory, short) = file(b"c2hvcnQ=", 0o400);
         let refused = MasterKey::from_file(&short).unwrap_err();
         assert!(matches!(refused, MasterKeyError::Malformed), "{refused}");

@@ -86,7 +86,7 @@ pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn f4_the_same_call_twice_at_once(store: Arc<dyn Store>) {
+pub async fn f4_the_same_call_can_be_stored_twice_concurrently(store: Arc<dyn Store>) {
     let call = running("roll");
     let success = ended(&call, CallStatus::Success);
     // Sent in this order without waiting, so that both may be in one batch.
@@ -99,7 +99,7 @@ pub async fn f4_the_same_call_twice_at_once(store: Arc<dyn Store>) {
     assert_eq!(store.call(call.id).await.unwrap().unwrap(), success);
 }
 
-pub async fn f4_calls_that_nobody_else_records_are_read_at_once(store: Arc<dyn Store>) {
+pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
     let mut call = running("roll");
     call.server = Some("s".to_owned());
     call.user = Some("alice".to_owned());
@@ -149,7 +149,7 @@ fn call_at(moment: Timestamp, tool: &str) -> ToolCallRecord {
     }
 }
 
-pub async fn p_calls_are_found_by_the_call_that_made_them(store: Arc<dyn Store>) {
+pub async fn p_calls_are_found_by_their_parent_call(store: Arc<dyn Store>) {
     let outer = running("chain");
     store.record_call(outer.clone()).await.unwrap();
     let below = |tool: &str| ToolCallRecord {
@@ -168,7 +168,7 @@ pub async fn p_calls_are_found_by_the_call_that_made_them(store: Arc<dyn Store>)
     assert_eq!(page.items, [second, first]);
 }
 
-pub async fn f4_calls_are_found_by_what_they_are(store: Arc<dyn Store>) {
+pub async fn f4_calls_are_found_by_their_fields(store: Arc<dyn Store>) {
     for (moment, server, tool, user, status) in [
         (1_000, "a", "roll", "alice", CallStatus::Success),
         (2_000, "a", "draw", "bob", CallStatus::Error),
@@ -277,7 +277,7 @@ pub async fn pages_are_stable_while_calls_come_in(store: Arc<dyn Store>) {
     assert_eq!(sizes, [10, 10, 5]);
 }
 
-pub async fn c7_calls_that_ran_are_what_limits_count(store: Arc<dyn Store>) {
+pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     let start = at(1_764_000_000_000);
     let call = |offset: i64, status, duration: Option<u64>| {
         let mut call = call_at(at(start.as_millis() + offset), "roll");
@@ -383,7 +383,7 @@ pub async fn statistics_count_and_rank(store: Arc<dyn Store>) {
     assert!(store.call_statistics(&nobody).await.unwrap().is_empty());
 }
 
-pub async fn calls_of_another_life_are_interrupted(store: Arc<dyn Store>) {
+pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
     let of = |owner: &str, life: &str, status| {
         let mut call = running("roll");
         call.process = process(life);
@@ -437,7 +437,7 @@ pub async fn calls_of_another_life_are_interrupted(store: Arc<dyn Store>) {
     assert_eq!(store.interrupt_life(&ended, at(9)).await.unwrap(), 0);
 }
 
-pub async fn a_pending_call_with_an_open_approval_waits_on(store: Arc<dyn Store>) {
+pub async fn a_pending_call_with_an_open_approval_stays_pending(store: Arc<dyn Store>) {
     for (id, expires_at) in [("open", at(100)), ("expired", at(5))] {
         let mut call = running(id);
         call.process = process("before");
@@ -478,7 +478,7 @@ pub async fn a_pending_call_with_an_open_approval_waits_on(store: Arc<dyn Store>
     }
 }
 
-pub async fn old_calls_go_by_age_number_and_size(store: Arc<dyn Store>) {
+pub async fn old_calls_are_removed_by_age_number_and_size(store: Arc<dyn Store>) {
     let unfinished = call_at(at(1), "roll");
     store.record_call(unfinished.clone()).await.unwrap();
     for second in 1..=1_200 {
@@ -532,7 +532,7 @@ pub async fn old_calls_go_by_age_number_and_size(store: Arc<dyn Store>) {
     assert_eq!(left[42].id, unfinished.id, "what has not ended stays");
 }
 
-pub async fn f4_a_text_with_a_zero_byte_is_kept_without_it(store: Arc<dyn Store>) {
+pub async fn f4_zero_bytes_are_removed_from_texts(store: Arc<dyn Store>) {
     let call = running("roll");
     store.record_call(call.clone()).await.unwrap();
     let mut end = ended(&call, CallStatus::Error);
@@ -545,7 +545,7 @@ pub async fn f4_a_text_with_a_zero_byte_is_kept_without_it(store: Arc<dyn Store>
     store.record_call(end).await.unwrap();
 }
 
-pub async fn large_and_odd_texts_come_back_unchanged(store: Arc<dyn Store>) {
+pub async fn large_and_unusual_texts_are_stored_unchanged(store: Arc<dyn Store>) {
     let mut call = running("r\u{f6}ll \u{1f3b2} '; DROP TABLE tool_calls; --");
     call.arguments = format!(r#"{{"text":"{}"}}"#, "\\u0000\\\"\u{10ffff}".repeat(1_000));
     call.result = Some("y".repeat(8 * 1024 * 1024));

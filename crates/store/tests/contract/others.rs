@@ -72,7 +72,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     assert_eq!(store.remove_expired_keys(much_later).await.unwrap(), 1);
 }
 
-pub async fn kept_steps_are_taken_once(store: Arc<dyn Store>) {
+pub async fn stored_steps_are_taken_once(store: Arc<dyn Store>) {
     assert_eq!(store.take_steps("a", at(0)).await.unwrap(), None);
     store.keep_steps("a", "1", at(100)).await.unwrap();
     store.keep_steps("a", "2", at(200)).await.unwrap();
@@ -164,7 +164,7 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
     assert!(store.pins_of_all("s").await.unwrap().is_empty());
 }
 
-pub async fn l3_access_tokens_are_revoked_and_stay_so(store: Arc<dyn Store>) {
+pub async fn l3_revoked_access_tokens_stay_revoked(store: Arc<dyn Store>) {
     let mut token = AccessToken {
         hash: "ab".repeat(32),
         name: "laptop".to_owned(),
@@ -282,7 +282,7 @@ pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
     assert_eq!(remove("table", Some("bob"), "bob's").await, Ok(()));
 }
 
-pub async fn d5_what_was_found_last_comes_first_of_what_is_as_important(store: Arc<dyn Store>) {
+pub async fn d5_among_equal_importance_the_last_used_memory_comes_first(store: Arc<dyn Store>) {
     let content = |number: u32| format!("Note {number}: one two three four five");
     for (number, importance) in [(1, 2), (2, 2), (3, 2), (4, 3)] {
         let memory = Memory {
@@ -320,7 +320,7 @@ pub async fn d5_what_was_found_last_comes_first_of_what_is_as_important(store: A
     assert_eq!(search("one two three four six five", 1, 60).await, "");
 }
 
-pub async fn d5_a_user_has_so_many_memories_in_a_channel(store: Arc<dyn Store>) {
+pub async fn d5_the_memories_of_a_user_in_a_channel_are_limited(store: Arc<dyn Store>) {
     let memory = |id: &str, channel: &str, user: Option<&str>| Memory {
         id: id.to_owned(),
         channel: channel.to_owned(),
@@ -365,7 +365,7 @@ pub async fn settings_are_replaced(store: Arc<dyn Store>) {
     assert_eq!(store.setting("a").await.unwrap(), None);
 }
 
-pub async fn h4_a_chat_is_somebodys_for_a_while(store: Arc<dyn Store>) {
+pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
     let claim = |by: &str, until| ChatClaim {
         by: by.to_owned(),
         until: at(until),
@@ -418,7 +418,7 @@ pub async fn h4_a_chat_is_somebodys_for_a_while(store: Arc<dyn Store>) {
     assert_eq!(store.chat("eve", "claimed").await.unwrap(), None);
 }
 
-pub async fn h4_a_chat_is_its_owners_and_changes_step_by_step(store: Arc<dyn Store>) {
+pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(store: Arc<dyn Store>) {
     let chat = |id: &str, moment| ChatRecord {
         id: id.to_owned(),
         owner: "ada".to_owned(),
@@ -451,7 +451,7 @@ pub async fn h4_a_chat_is_its_owners_and_changes_step_by_step(store: Arc<dyn Sto
     };
     store.replace_chat(&next).await.unwrap();
     let twice = store.replace_chat(&next).await.unwrap_err();
-    assert!(twice.is_conflict(), "somebody else was faster");
+    assert!(twice.is_conflict(), "another update came first");
     assert_eq!(
         store.chats("ada", 5).await.unwrap(),
         [summary("a", "next"), summary("b", "{}")]

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use super::at;
 
-pub async fn documents_of_packs_are_kept_apart(store: Arc<dyn Store>) {
+pub async fn documents_of_packs_are_separate(store: Arc<dyn Store>) {
     assert_eq!(store.document("a", "x/1").await.unwrap(), None);
     assert!(store.put_document("a", "x/1", "1", None).await.unwrap());
     assert!(store.put_document("b", "x/1", "2", None).await.unwrap());
@@ -34,7 +34,7 @@ pub async fn documents_of_packs_are_kept_apart(store: Arc<dyn Store>) {
     assert_eq!(refused.kind(), StoreErrorKind::Invalid);
 }
 
-pub async fn k1_a_log_of_a_pack_gives_its_last_entries(store: Arc<dyn Store>) {
+pub async fn k1_a_log_of_a_pack_returns_its_last_entries(store: Arc<dyn Store>) {
     assert!(
         store
             .last_entries("a", "l", None, 5)
@@ -118,7 +118,7 @@ pub async fn k1_logs_are_listed_with_their_latest_entries(store: Arc<dyn Store>)
     assert_eq!(logs("", 1).await, [log("t/1", 1, "\"c\"")]);
 }
 
-pub async fn packs_keep_no_more_than_they_say(store: Arc<dyn Store>) {
+pub async fn the_documents_of_packs_are_limited(store: Arc<dyn Store>) {
     for name in ["a", "b"] {
         let put = store.put_document("p", name, "1", Some(2)).await;
         assert!(put.unwrap());
@@ -149,7 +149,7 @@ pub async fn packs_keep_no_more_than_they_say(store: Arc<dyn Store>) {
     assert_eq!(added.unwrap().number, 1);
 }
 
-pub async fn packs_keep_no_more_than_they_say_however_many_come_at_once(store: Arc<dyn Store>) {
+pub async fn the_documents_of_packs_are_limited_under_concurrency(store: Arc<dyn Store>) {
     for round in 0..5 {
         let pack = format!("p{round}");
         let (mut logs, mut documents) = (JoinSet::new(), JoinSet::new());
@@ -177,7 +177,7 @@ pub async fn packs_keep_no_more_than_they_say_however_many_come_at_once(store: A
     }
 }
 
-pub async fn what_packs_keep_is_counted_and_listed_by_name(store: Arc<dyn Store>) {
+pub async fn documents_and_logs_of_packs_are_counted_and_listed_by_name(store: Arc<dyn Store>) {
     for (pack, name) in [
         ("p", "s/b"),
         ("p", "s/a"),
@@ -213,7 +213,7 @@ pub async fn what_packs_keep_is_counted_and_listed_by_name(store: Arc<dyn Store>
 /// How often each of two concurrent tasks repeats its operation.
 const OFTEN: i64 = 40;
 
-pub async fn a_log_that_grows_while_it_is_removed_is_whole_or_gone(store: Arc<dyn Store>) {
+pub async fn a_log_removed_during_an_append_is_complete_or_gone(store: Arc<dyn Store>) {
     let growing = Arc::clone(&store);
     let growing = tokio::spawn(async move {
         let mut beginnings = 0;
@@ -244,7 +244,7 @@ pub async fn a_log_that_grows_while_it_is_removed_is_whole_or_gone(store: Arc<dy
     assert_eq!(newest == 1, is_there == 0);
 }
 
-pub async fn a_document_that_is_put_while_it_is_removed_is_there_or_gone(store: Arc<dyn Store>) {
+pub async fn a_document_removed_during_a_write_is_complete_or_gone(store: Arc<dyn Store>) {
     let putting = Arc::clone(&store);
     let putting = tokio::spawn(async move {
         let mut beginnings = 0;

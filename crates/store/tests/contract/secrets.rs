@@ -16,7 +16,7 @@ fn sealed(key_id: &str, byte: u8) -> SealedSecret {
     }
 }
 
-pub async fn secrets_are_replaced_all_or_none(store: Arc<dyn Store>) {
+pub async fn secrets_are_replaced_atomically(store: Arc<dyn Store>) {
     for (id, byte) in [("a", 1), ("b", 2)] {
         store
             .put_secret(&place(id), &sealed("old", 9))

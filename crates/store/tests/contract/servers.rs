@@ -16,7 +16,7 @@ pub fn server(id: &str, name: &str) -> ServerRecord {
     }
 }
 
-pub async fn f1_servers_are_kept_and_changed(store: Arc<dyn Store>) {
+pub async fn f1_servers_are_stored_and_changed(store: Arc<dyn Store>) {
     let mut dice = server("1", "dice");
     store.insert_server(&dice).await.unwrap();
     store.insert_server(&server("2", "cards")).await.unwrap();
@@ -97,7 +97,7 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
     assert_eq!(servers, [Some("2")]);
 }
 
-pub async fn f2_records_go_by_the_name_that_a_server_has(store: Arc<dyn Store>) {
+pub async fn f2_records_follow_the_name_of_a_server(store: Arc<dyn Store>) {
     let mut dice = server("1", "dice");
     store.insert_server(&dice).await.unwrap();
     let pin = |server: &str, hash: &str| ToolPin {

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn d9_the_gates_come_in_their_order() {
+    fn d9_the_gates_run_in_order() {
         let mut worst = Proposal {
             action: "attack".to_owned(),
             ability: "LCK".to_owned(),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn d9_a_dc_is_5_to_30_and_an_ability_exactly_written() {
+    fn d9_a_dc_is_5_to_30_and_an_ability_is_matched_exactly() {
         let dc = |dc| reason_against(|proposal| proposal.suggested_dc = dc, &[]);
         assert_eq!((dc(5), dc(30)), (None, None));
         for bad in [1, 4, 31, 40] {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn d9_words_that_change_something_are_refused_wherever_they_stand() {
+    fn d9_words_that_change_state_are_rejected_at_any_position() {
         let reason = |text: &str| reason_against(|it| it.reason = text.to_owned(), &[]);
         let narration = |text: &str| reason_against(|it| it.narration = text.to_owned(), &[]);
         assert_eq!(reason("change HP by 5"), Some("unsafe_verb"));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn d9_a_cap_leaves_out_the_oldest_facts_and_nothing_else() {
+    fn d9_the_size_limit_omits_only_the_oldest_facts() {
         let facts: Vec<_> = (10..20)
             .map(|number| format!("Aria: line {number}"))
             .collect();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn d9_an_accepted_action_stands_for_30_seconds_inclusive() {
+    async fn d9_an_accepted_action_is_reused_for_30_seconds_inclusive() {
         let table = Table::default();
         assert!(!table.run(key("go"), answer(true)).await.1);
         tokio::time::advance(STANDS).await;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d9_what_was_not_accepted_does_not_stand() {
+    async fn d9_a_rejected_action_is_not_reused() {
         let table = Table::default();
         let failure = || Err(ToolFailure::internal("no"));
         for outcome in [answer(false), answer(false), failure(), failure()] {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d9_equal_actions_at_once_run_once_whatever_comes_of_it() {
+    async fn d9_equal_concurrent_actions_run_once_whatever_the_outcome() {
         let table = Table::default();
         for (number, outcome) in [
             answer(false),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d9_one_who_waits_goes_on_when_the_first_gives_up() {
+    async fn d9_a_waiting_caller_takes_over_when_the_first_is_cancelled() {
         let table = Table::default();
         let mut first = Box::pin(table.wait(answer(true)));
         assert!(futures_poll(&mut first).await.is_none());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d9_what_a_removed_scene_had_is_no_answer_any_more() {
+    async fn d9_answers_of_a_removed_scene_are_not_reused() {
         let table = Table::default();
         let elsewhere = ("hall".to_owned(), "go".to_owned());
         table.run(elsewhere.clone(), answer(true)).await.0.unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d9_no_more_answers_are_kept_than_there_is_room_for() {
+    async fn d9_the_number_of_stored_answers_is_limited() {
         let table = Table::default();
         for number in 0..=MAX_STORED {
             table

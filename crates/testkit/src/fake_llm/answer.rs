@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::LlmDialect;
-use super::heard::Heard;
+use super::chat_request::ChatRequest;
 
 /// The answer of a fake language model to one request.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ impl LlmAnswer {
     /// message; see [`FakeLlm::obedient`](crate::FakeLlm::obedient).
     #[must_use]
     pub fn obedient(request: &Value) -> Self {
-        super::obedient::answer(&Heard::of(LlmDialect::OpenAiChat, request))
+        super::obedient::answer(&ChatRequest::of(LlmDialect::OpenAiChat, request))
     }
 
     /// Creates an answer with one call.

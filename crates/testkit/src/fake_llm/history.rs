@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::heard::list;
+use super::chat_request::list;
 use super::{LlmAnswer, LlmDialect};
 
 /// Returns the error that providers return for an invalid conversation; `None` for a valid one.

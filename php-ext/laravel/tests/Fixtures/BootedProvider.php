@@ -10,7 +10,7 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 
-/** A provider of an application, which sets all up when it boots. */
+/** A service provider of an application that configures everything in boot(). */
 final class BootedProvider extends ServiceProvider
 {
     public function boot(): void

@@ -8,7 +8,7 @@ use Pillion\MCPToolAdapter;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
-/** A tool class with an entry of its own, of which there may be several. */
+/** A tool class with its own entry; several instances are possible. */
 final class LabelledTool extends MCPToolAdapter
 {
     private const ENTRY = ['server_label' => 'shop', 'require_approval' => ['always' => ['tool_names' => ['labelled']]]];

@@ -11,7 +11,7 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\Servers\Server;
 
-/** A job that holds a server and the manager, and notes what became of them. */
+/** A job with a server and the manager that records their state. */
 final class NoteIt implements ShouldQueue
 {
     use InteractsWithQueue;

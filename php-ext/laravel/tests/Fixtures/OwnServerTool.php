@@ -8,7 +8,7 @@ use Pillion\MCPToolAdapter;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
-/** A tool class that keeps its server's entry. */
+/** A tool class with the entry of its server. */
 final class OwnServerTool extends MCPToolAdapter
 {
     public function getName(): string

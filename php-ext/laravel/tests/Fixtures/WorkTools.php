@@ -13,7 +13,7 @@ use Pillion\AsTool;
 use Pillion\Event\ToolCallFinished;
 use Pillion\Worker\Call;
 
-/** What a worker in another process offers. */
+/** The tools of a worker in another process. */
 final class WorkTools
 {
     #[AsTool(description: 'Who calls')]
@@ -45,7 +45,7 @@ final class WorkTools
     #[AsTool(description: 'Once an hour')]
     public function limited(): string
     {
-        Event::listen(ToolCallFinished::class, fn (ToolCallFinished $event) => print("heard of $event->toolName\n"));
+        Event::listen(ToolCallFinished::class, fn (ToolCallFinished $event) => print("finished $event->toolName\n"));
         return 'once';
     }
 }

@@ -7,7 +7,7 @@ namespace Pillion\Laravel\Tests\Support;
 use Symfony\Component\VarDumper\Cloner\VarCloner;
 use Symfony\Component\VarDumper\Dumper\CliDumper;
 
-/** What is shown of an object by all that shows objects. */
+/** The output of all functions that show objects. */
 final class Dumps
 {
     /** @return array<string, string> what is shown, by the function that shows it */
@@ -16,7 +16,7 @@ final class Dumps
         ob_start();
         var_dump($value);
         $dumped = (string) ob_get_clean();
-        // What `dump()` and `dd()` do, without their limits.
+        // Like `dump()` and `dd()`, without their limits.
         $cloner = new VarCloner();
         $cloner->setMaxItems(-1);
         return [

@@ -16,7 +16,7 @@ use RuntimeException;
 /** A Laravel application in a folder. */
 final class Laravel
 {
-    /** As the console's kernel boots it. */
+    /** Boots the application like the console's kernel. */
     public static function application(string $path): Application
     {
         $app = self::make($path);
@@ -24,7 +24,7 @@ final class Laravel
         return $app;
     }
 
-    /** As `bootstrap/app.php` makes it. */
+    /** Creates the application like `bootstrap/app.php`. */
     public static function make(string $path): Application
     {
         $app = new Application($path);
@@ -34,7 +34,7 @@ final class Laravel
         return $app;
     }
 
-    /** Runs `artisan` in a process of its own; returns what it prints. */
+    /** Runs `artisan` in a separate process; returns its output. */
     public static function artisan(string $path, string ...$arguments): string
     {
         [$process, $pipes] = self::start($path, [], ...$arguments);
@@ -47,7 +47,7 @@ final class Laravel
     }
 
     /**
-     * Starts `artisan` in a process of its own.
+     * Starts `artisan` in a separate process.
      *
      * @param array<string, string> $environment more of it
      *

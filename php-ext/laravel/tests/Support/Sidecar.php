@@ -8,12 +8,12 @@ use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\SidecarProcess;
 
-/** A sidecar for the whole run, which the library speaks to; it knows the {@see FakeServer}. */
+/** A sidecar for the whole run, for the library; it has the {@see FakeServer} configured. */
 final class Sidecar
 {
     private static ?SidecarProcess $shared = null;
 
-    /** The socket of one; it is started if need be. */
+    /** Returns the socket of the sidecar; starts the sidecar if necessary. */
     public static function socket(): string
     {
         if (self::$shared === null) {

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `artisan` of the application in a folder: php artisan.php FOLDER COMMAND...
+// Runs `artisan` of the application in a folder: php artisan.php FOLDER COMMAND...
 
 use Illuminate\Contracts\Console\Kernel;
 use Pillion\Laravel\Tests\Support\Laravel;

@@ -13,14 +13,14 @@ use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\Process;
 
 /**
- * Answers that are HTTP and still not what they should be.
+ * Valid HTTP responses with unexpected content.
  *
  * @group library
  */
 final class AnswerTest extends TestCase
 {
     /** @dataProvider answers */
-    public function testAnAnswerThatIsNoneIsNamed(string $behaviour, string $method, array $arguments, string $message): void
+    public function testAMalformedResponseIsNamed(string $behaviour, string $method, array $arguments, string $message): void
     {
         $peer = new OddPeer($behaviour);
         try {
@@ -60,7 +60,7 @@ final class AnswerTest extends TestCase
         }
     }
 
-    public function testAPathThatNoSocketCanHave(): void
+    public function testAnInvalidSocketPathIsAnError(): void
     {
         foreach (['', str_repeat('x', 108), "a\0b"] as $path) {
             try {
@@ -90,7 +90,7 @@ final class AnswerTest extends TestCase
         self::assertSame('curl 42', Process::php($code)['output']);
     }
 
-    public function testAChildOfAForkGetsAConnectionOfItsOwn(): void
+    public function testAForkedChildGetsItsOwnConnection(): void
     {
         $code = <<<'PHP'
             $sum = fn () => (new Pillion\Sidecar())->callTool('calculator', ['expression' => '6*7'])['result'];

@@ -14,12 +14,12 @@ use PHPUnit\Framework\TestCase;
 /** @group library */
 final class BuiltinsTest extends TestCase
 {
-    public function testTheDefinitionsAreTheSidecars(): void
+    public function testTheDefinitionsMatchTheSidecar(): void
     {
         $registry = ToolRegistry::withBuiltins();
         $sidecar = new Sidecar();
         $own = array_filter($sidecar->listTools(), fn (array $tool) => !isset($tool['server_label']));
-        // Those that ask services are the sidecar's alone.
+        // Tools that use services are only in the sidecar.
         $own = array_values(array_filter($own, fn (array $tool) => $registry->has($tool['name'])));
         self::assertSame(array_column($own, 'name'), array_keys($registry->getAll()));
         foreach ($own as $nth => $tool) {
@@ -28,7 +28,7 @@ final class BuiltinsTest extends TestCase
         }
     }
 
-    public function testD6ToolsOfServicesAreTheSidecarsAndSetUpThere(): void
+    public function testD6ToolsOfServicesAreConfiguredInTheSidecar(): void
     {
         $registry = ToolRegistry::withBuiltins(['get_weather' => [], 'web_search' => []]);
         self::assertSame(['calculator', 'get_time', 'roll_dice', 'get_weather', 'web_search'], array_keys($registry->getAll()));
@@ -43,7 +43,7 @@ final class BuiltinsTest extends TestCase
         ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'mock']]);
     }
 
-    public function testD7WhatTheSidecarDoesNotOfferIsForNoModel(): void
+    public function testD7ToolsThatTheSidecarDoesNotOfferAreHidden(): void
     {
         $services = ['get_weather' => [], 'web_search' => []];
         $model = ['function_calling' => true];
@@ -67,7 +67,7 @@ final class BuiltinsTest extends TestCase
         }
     }
 
-    public function testWhatACallLeavesOutIsTheSidecarsToFillIn(): void
+    public function testTheSidecarFillsInOmittedArguments(): void
     {
         $before = (string) getenv('PILLION_SOCKET');
         $sidecar = new SidecarProcess(environment: ['PILLION__TOOLS__GET_TIME__TIMEZONE' => 'Asia/Tokyo']);
@@ -83,7 +83,7 @@ final class BuiltinsTest extends TestCase
         }
     }
 
-    public function testWithoutASidecarTheirCallsFailAndNothingElseDoes(): void
+    public function testWithoutASidecarOnlyTheirCallsFail(): void
     {
         $code = <<<'PHP'
             putenv('PILLION_SOCKET=/nonexistent/pillion.sock');

@@ -11,13 +11,13 @@ use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 
 /**
- * What a chat of the library lacks.
+ * Chat features that the library lacks.
  *
  * @group library
  */
 final class ChatTest extends TestCase
 {
-    public function testH7ALoopInThisProcessNeedsTheExtension(): void
+    public function testH7ALocalChatLoopNeedsTheExtension(): void
     {
         $this->expectException(UnavailableException::class);
         $this->expectExceptionMessage('requires the extension pillion: install it, or run the chat in the sidecar');

@@ -20,7 +20,7 @@ use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
 
 /**
- * McpClient through the sidecar, whose server `everything` lists tools that fail, too.
+ * McpClient through the sidecar, whose server `everything` also lists failing tools.
  *
  * @group library
  */
@@ -52,7 +52,7 @@ final class McpClientTest extends TestCase
         $this->client->callTool('rpc_error');
     }
 
-    public function testCallsSideBySideTouchNoOther(): void
+    public function testConcurrentCallsDoNotAffectEachOther(): void
     {
         $started = microtime(true);
         $results = $this->client->callTools([
@@ -67,14 +67,14 @@ final class McpClientTest extends TestCase
         self::assertSame([], $this->client->callTools([]));
     }
 
-    public function testAStreamHasTheResultAndNoReports(): void
+    public function testAStreamHasTheResultWithoutProgress(): void
     {
         $stream = $this->client->streamTool('roll', ['dice' => '1d20']);
         self::assertSame([], iterator_to_array($stream));
         self::assertSame(15, $stream->getResult()->result['total']);
     }
 
-    public function testAStreamThatFailedSaysSoAndSendsNothingAgain(): void
+    public function testAFailedStreamThrowsAgainWithoutANewRequest(): void
     {
         $started = 0;
         $stream = $this->client->setEventDispatcher(self::listener(function (object $event) use (&$started): void {
@@ -113,19 +113,19 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider throwingListeners */
-    public function testCallsAreToldWhenTheyBeginAndWhenTheyHaveEnded(string $throwAt, array $expected): void
+    public function testStartAndEndOfCallsAreEvents(string $throwAt, array $expected): void
     {
-        $events = $seconds = [];
-        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$events, &$seconds, $throwAt): void {
+        $reported = $seconds = [];
+        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$reported, &$seconds, $throwAt): void {
             if ($event instanceof ToolsListed) {
                 return;
             }
             $what = $event instanceof ToolCallStarted ? 'start' : 'end';
-            $events[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
+            $reported[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
             if ($what === 'end') {
                 $seconds[] = $event->seconds;
             }
-            end($events) === $throwAt && throw new \DomainException($throwAt);
+            end($reported) === $throwAt && throw new \DomainException($throwAt);
         }));
         try {
             $this->client->callTools([
@@ -138,7 +138,7 @@ final class McpClientTest extends TestCase
         } catch (\DomainException $e) {
             self::assertSame($throwAt, $e->getMessage());
         }
-        self::assertSame($expected, $events);
+        self::assertSame($expected, $reported);
     }
 
     public static function throwingListeners(): iterable
@@ -149,7 +149,7 @@ final class McpClientTest extends TestCase
         yield 'at a start' => ['start b', ['start a', 'start b', 'end a internal_error', 'end b internal_error']];
     }
 
-    public function testACallHasATimeoutOfItsOwn(): void
+    public function testACallHasItsOwnTimeout(): void
     {
         $this->expectException(TimeoutException::class);
         $this->client->callTool('slow', ['seconds' => 5], ['timeout' => 0.2]);
@@ -187,7 +187,7 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider withoutSidecar */
-    public function testWhatTheSidecarDoesNotHaveNeedsTheExtension(\Closure $call): void
+    public function testMethodsThatTheSidecarLacksNeedTheExtension(\Closure $call): void
     {
         $this->expectException(UnavailableException::class);
         $this->expectExceptionMessage(': install the extension ext-pillion');
@@ -208,7 +208,7 @@ final class McpClientTest extends TestCase
         yield 'server info' => [fn (McpClient $client) => $client->getServerInfo()];
     }
 
-    public function testNothingAtAllMayBeSet(): void
+    public function testCallbacksAndRootsMayBeUnset(): void
     {
         self::assertSame($this->client, $this->client->onSampling(null)->onElicitation(null)->onNotification(null)->setRoots([]));
         self::assertInstanceOf(McpClient::class, new McpClient('http://localhost/', ['roots' => []]));
@@ -238,7 +238,7 @@ final class McpClientTest extends TestCase
         yield 'no logger' => [fn (McpClient $client) => $client->setLogger(new \stdClass()), '$logger must have the method log(), and stdClass has none'];
     }
 
-    public function testE8CredentialsOfPHPCodeAreNeverReplacedByOthers(): void
+    public function testE8CredentialsInPhpCodeAreNeverReplaced(): void
     {
         foreach ([['api_key' => 'hush'], ['oauth' => ['client_id' => 'x']], ['headers' => ['X-User' => 'alice']]] as $options) {
             $client = new McpClient(FakeServer::url(), $options);
@@ -308,14 +308,14 @@ final class McpClientTest extends TestCase
         self::assertSame([[$count, false], [$count, true], [$count, false], ['fails', 'c'], [false, 'internal_error']], $seen);
     }
 
-    public function testAClientGoesIntoNoQueue(): void
+    public function testAClientCannotBeQueued(): void
     {
         $this->expectException(\Exception::class);
         $this->expectExceptionMessage('Serialization of a client is not allowed');
         serialize($this->client);
     }
 
-    public function testARegistryTakesTheTools(): void
+    public function testARegistryAcceptsTheTools(): void
     {
         $registry = new ToolRegistry();
         self::assertContains('x_roll', $registry->registerMcpServer($this->client, prefix: 'x_'));

@@ -16,7 +16,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolRegistry;
 
 /**
- * MCP servers through the sidecar. Its server `everything` lists tools that fail, too.
+ * MCP servers through the sidecar. Its server `everything` also lists failing tools.
  *
  * @group library
  */
@@ -57,7 +57,7 @@ final class McpTest extends TestCase
         self::assertStringContainsString('"arguments":{}', $client->callTool('echo')['body']);
     }
 
-    public function testRequestsThatTheSidecarHas(): void
+    public function testRequestsThatTheSidecarSupports(): void
     {
         $client = new MCPSSEClient(self::url());
         self::assertContains('roll', array_column($client->request('tools/list')['tools'], 'name'));
@@ -107,7 +107,7 @@ final class McpTest extends TestCase
         }
     }
 
-    public function testE8CredentialsOfPHPCodeAreNeverReplacedByOthers(): void
+    public function testE8CredentialsInPhpCodeAreNeverReplaced(): void
     {
         $made = [
             new MCPSSEClient(self::url(), apiKey: 'hush'),
@@ -125,7 +125,7 @@ final class McpTest extends TestCase
         }
     }
 
-    public function testAServerThatIsNotKnownIsNamed(): void
+    public function testAnUnknownServerIsNamed(): void
     {
         $client = new MCPSSEClient('https://unknown.example/mcp?token=hush');
         self::assertFalse($client->isAvailable());
@@ -162,6 +162,6 @@ final class McpTest extends TestCase
         self::assertSame(['error' => "Failed to execute: $result->error"], $result->result);
         $refused = (new DmcpTool(['server_url' => self::url(), 'tool_name' => 'fails']))->execute(['dice' => '1d6'], 'c');
         self::assertSame('It is broken', $refused->error);
-        self::assertTrue($refused->result['isError'], 'the content is kept');
+        self::assertTrue($refused->result['isError'], 'the content is unchanged');
     }
 }

@@ -12,7 +12,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Every example of the library's README runs and prints what it says.
+ * Every example of the library's README runs and prints the documented output.
  *
  * @group library
  */
@@ -29,7 +29,7 @@ final class ReadmeTest extends TestCase
     }
 
     /** @dataProvider examples */
-    public function testAnExamplePrintsWhatThePageSays(string $code, string $printed): void
+    public function testAnExamplePrintsTheDocumentedOutput(string $code, string $printed): void
     {
         if (str_contains($code, 'mcp.example.org') || str_contains($code, 'ToolAwareChat')) {
             self::$sidecar ??= new SidecarProcess([['label' => 'dice', 'url' => McpServer::url(), 'tool_prefix' => 'dice-']], FakeLlm::forSidecar());

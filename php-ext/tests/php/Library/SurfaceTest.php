@@ -8,25 +8,25 @@ use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The library has the classes of the extension, as the stubs describe them.
+ * The library has the classes of the extension, as described by the stubs.
  *
  * @group library
  */
 final class SurfaceTest extends TestCase
 {
     /**
-     * What the library lacks, as `Class` or `Class::method`, and why. An entry that it does
-     * have, or that the stubs do not, fails the test.
+     * What the library lacks, as `Class` or `Class::method`, and why. An entry that exists in the
+     * library, or that is missing in the stubs, fails the test.
      */
     private const LACKS = [
         'Pillion\ToolStream::__destruct' => 'the call runs when the result is requested, so no running call can be abandoned',
     ];
 
-    public function testTheClassesAreThoseOfTheStubs(): void
+    public function testTheClassesMatchTheStubs(): void
     {
         $stubs = self::describe(__DIR__ . '/../../../stubs');
         $library = self::describe(__DIR__ . '/../../../library/src', 'Pillion\\');
-        // A worker is plain PHP with the extension too.
+        // A worker is plain PHP even with the extension.
         $library = array_filter($library, fn (string $class) => preg_match('/^Pillion\\\\(Fallback\\\\|Worker\b)/', $class) !== 1, ARRAY_FILTER_USE_KEY);
         self::assertGreaterThan(20, count($stubs));
         $lacks = [];

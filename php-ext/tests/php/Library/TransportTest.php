@@ -18,7 +18,7 @@ use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\SidecarProcess;
 
 /**
- * Both ways to the sidecar, by curl and by streams, and the same peers for both.
+ * Both transports to the sidecar, curl and streams, with the same servers.
  *
  * @group library
  */
@@ -47,7 +47,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider soundPeers */
-    public function testAnAnswerIsReadHoweverItComes(string $class, string $behaviour): void
+    public function testAResponseIsReadInEveryForm(string $class, string $behaviour): void
     {
         $transport = $this->peer($behaviour, $class);
         self::assertSame('{"status":"ok"}', self::send($transport));
@@ -64,7 +64,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider brokenPeers */
-    public function testABrokenAnswerIsAClearError(string $class, string $behaviour, string $message): void
+    public function testAMalformedResponseIsAClearError(string $class, string $behaviour, string $message): void
     {
         $transport = $this->peer($behaviour, $class);
         $started = microtime(true);
@@ -93,13 +93,13 @@ final class TransportTest extends TestCase
                 }
             }
         }
-        // curl takes these two for answers without a body; that is no JSON then.
+        // curl reads these two as responses without a body, which is not JSON.
         yield 'streams: half head' => [StreamTransport::class, 'half head', 'an incomplete response'];
         yield 'streams: odd length' => [StreamTransport::class, 'odd length', 'invalid Content-Length'];
     }
 
     /** @dataProvider ways */
-    public function testACallIsSentOnceAlsoOnAKeptConnection(string $class): void
+    public function testACallIsSentOnceOnAReusedConnection(string $class): void
     {
         $transport = $this->peer('second breaks off', $class);
         self::send($transport);
@@ -138,7 +138,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testAPeerThatTakesNothingTimesOut(string $class): void
+    public function testAServerThatReadsNothingTimesOut(string $class): void
     {
         $path = sys_get_temp_dir() . '/pillion-mute-' . bin2hex(random_bytes(6));
         $server = stream_socket_server("unix://$path");
@@ -152,14 +152,14 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testNobodyListens(string $class): void
+    public function testARefusedConnectionIsAnError(string $class): void
     {
         $stale = sys_get_temp_dir() . '/pillion-stale-' . bin2hex(random_bytes(6));
         fclose(stream_socket_server("unix://$stale"));
         foreach (['/nonexistent/pillion.sock', $stale] as $path) {
             try {
                 self::send(new $class($path));
-                self::fail('Somebody did');
+                self::fail('A server responded');
             } catch (UnavailableException $e) {
                 self::assertSame("The sidecar is not running: no process listens on $path", $e->getMessage());
             }
@@ -167,14 +167,14 @@ final class TransportTest extends TestCase
         unlink($stale);
         try {
             self::send(new $class(__FILE__));
-            self::fail('A file is no socket');
+            self::fail('A file is not a socket');
         } catch (UnavailableException $e) {
             self::assertStringContainsString(__FILE__, $e->getMessage());
         }
     }
 
     /** @dataProvider ways */
-    public function testTheRealSidecarIsServedOnOneConnection(string $class): void
+    public function testCallsToTheRealSidecarShareOneConnection(string $class): void
     {
         $sidecar = new SidecarProcess();
         try {
@@ -198,7 +198,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testARestartedSidecarIsFoundAgain(string $class): void
+    public function testTheClientReconnectsToARestartedSidecar(string $class): void
     {
         $this->peer = new OddPeer('whole');
         $transport = new $class($this->peer->socket);

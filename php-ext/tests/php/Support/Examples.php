@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** The examples of a page: blocks of PHP with what they print in a block of text right after them. */
+/** The examples of a page: PHP blocks, each with its output in the text block after it. */
 final class Examples
 {
     public function __construct(private readonly string $page)
@@ -26,7 +26,7 @@ final class Examples
         }
     }
 
-    /** How many blocks of PHP the page has, with or without what they print. */
+    /** Returns the number of PHP blocks of the page, with or without output. */
     public function blocks(): int
     {
         return (int) preg_match_all('/^```php$/m', (string) file_get_contents($this->page));

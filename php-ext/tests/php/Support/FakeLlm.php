@@ -5,25 +5,25 @@ declare(strict_types=1);
 namespace Pillion\Tests\Support;
 
 /**
- * An obedient language model: lines such as `roll_dice {"notation": "2d6"}` are calls, and it repeats
- * their results; anything else it repeats. `url()` starts it once for the whole run and dialect.
+ * An obedient language model: lines such as `roll_dice {"notation": "2d6"}` are calls, and the answer
+ * repeats their results; the model repeats any other text. `url()` starts one model per dialect and run.
  */
 final class FakeLlm
 {
     /** @var array<string, string> by dialect */
     private static array $urls = [];
 
-    /** @var array<string, array<int, resource>> it ends when its standard input does */
+    /** @var array<string, array<int, resource>> the process ends when its standard input is closed */
     private static array $pipes = [];
 
-    /** Below which it speaks as a provider of that name does; `openai` are the chat completions. */
+    /** Returns the base URL of the API of that provider; `openai` is the chat completions API. */
     public static function url(string $dialect = 'openai'): string
     {
         return self::$urls[$dialect] ??= self::start($dialect);
     }
 
     /**
-     * The settings of a sidecar that has it as its model.
+     * Returns the settings of a sidecar with this model.
      *
      * @return array<string, string>
      */

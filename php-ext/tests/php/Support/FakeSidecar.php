@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** The sidecar's side of a worker's connection, for what a sidecar does not do or cannot be made to do. */
+/** The sidecar's side of a worker's connection, for behavior that a real sidecar cannot be made to show. */
 final class FakeSidecar
 {
     private const SECONDS = 30;
@@ -36,17 +36,17 @@ final class FakeSidecar
         $this->server = $server;
     }
 
-    /** Ends as a sidecar that is stopped does. */
+    /** Closes the connection like a stopping sidecar. */
     public function stop(): void
     {
-        $this->hangUp();
+        $this->disconnect();
         if (is_resource($this->server)) {
             fclose($this->server);
             unlink($this->socket);
         }
     }
 
-    public function hangUp(): void
+    public function disconnect(): void
     {
         if ($this->worker !== null) {
             fclose($this->worker);
@@ -55,7 +55,7 @@ final class FakeSidecar
     }
 
     /**
-     * Takes a worker, or refuses it.
+     * Accepts a worker, or rejects it.
      *
      * @return array<string, mixed> what it offers
      */
@@ -97,15 +97,15 @@ final class FakeSidecar
         $this->send('tools/call', ['name' => $tool, 'arguments' => (object) $arguments, '_meta' => ['pillion' => $about + ['callId' => "call-$id"]]], $id);
     }
 
-    /** @return ?array<string, mixed> what the worker says next, null when it has hung up */
-    public function hear(): ?array
+    /** @return ?array<string, mixed> the worker's next message, null if it closed the connection */
+    public function receive(): ?array
     {
         $line = fgets($this->worker);
         return $line === false ? null : json_decode($line, true, flags: JSON_THROW_ON_ERROR);
     }
 
-    /** The next line as it was written. */
-    public function hearLine(): string
+    /** Returns the next raw line. */
+    public function receiveLine(): string
     {
         return (string) fgets($this->worker);
     }
@@ -119,7 +119,7 @@ final class FakeSidecar
     {
         static $id = 0;
         $this->sendCall(++$id, $tool, $arguments);
-        $answer = $this->hear();
+        $answer = $this->receive();
         if (($answer['id'] ?? null) !== $id) {
             throw new \RuntimeException('No answer to the call: ' . json_encode($answer));
         }

@@ -5,12 +5,12 @@ declare(strict_types=1);
 namespace Pillion\Tests\Support;
 
 /**
- * A FastCGI client with several connections at a time, in one process: a program started
- * for each request (`cgi-fcgi`) takes longer than the request.
+ * A FastCGI client with several concurrent connections in one process: a program started for each
+ * request (`cgi-fcgi`) takes longer than the request.
  *
- * With `keepAlive` a connection serves one request after the other, and FPM gives it a
- * worker of its own: never more connections than workers then. Without it each request
- * has a connection of its own, as most web servers do it.
+ * With `keepAlive`, a connection serves sequential requests, and FPM assigns it a worker: there
+ * must not be more connections than workers. Without `keepAlive`, each request has its own
+ * connection, like with most web servers.
  */
 final class FastCgi
 {
@@ -21,16 +21,16 @@ final class FastCgi
     private const STDOUT = 6;
     private const RESPONDER = 1;
     private const KEEP = 1;
-    /** Seconds without any answer after which the test has failed. */
+    /** Seconds without a response after which the test fails. */
     private const ANSWER_TIMEOUT = 30;
 
     /** @var array<int, array{stream: resource, request: int, input: string, output: string, reused: bool}> */
     private array $busy = [];
 
-    /** @var list<resource> kept open, without a request */
+    /** @var list<resource> open connections without a request */
     private array $idle = [];
 
-    /** Requests that met a kept connection which FPM had closed, and went out again on another. */
+    /** Requests that were repeated on another connection because FPM had closed a reused one. */
     public int $repeated = 0;
 
     public function __construct(
@@ -41,8 +41,8 @@ final class FastCgi
     }
 
     /**
-     * Sends requests `$from` to `$to - 1`, and gives each answer to `$answered` as it comes:
-     * its number and the body. A request that gets no whole answer is an exception.
+     * Sends requests `$from` to `$to - 1`, and passes the number and body of each response to
+     * `$answered` as it arrives. Throws if a response is incomplete.
      *
      * @param callable(int): array<string, string> $query
      * @param callable(int, string): void          $answered
@@ -80,7 +80,7 @@ final class FastCgi
             throw new \RuntimeException("FPM takes no connection: $message");
         }
         $this->busy[(int) $stream] = ['stream' => $stream, 'request' => $number, 'input' => $input, 'output' => '', 'reused' => $reused];
-        // What a closed connection does not take shows when it is read.
+        // A failed write to a closed connection is noticed when it is read.
         @fwrite($stream, $input);
     }
 
@@ -115,7 +115,7 @@ final class FastCgi
         $answered($number, explode("\r\n\r\n", $body, 2)[1] ?? $body);
     }
 
-    /** What the script wrote, headers included; null while there is no end of it. */
+    /** Returns the script's output with headers; null while it is incomplete. */
     private static function body(string $records): ?string
     {
         $body = '';
@@ -142,7 +142,7 @@ final class FastCgi
             'SCRIPT_NAME' => '/request.php', 'SERVER_PROTOCOL' => 'HTTP/1.1', 'GATEWAY_INTERFACE' => 'CGI/1.1',
         ];
         foreach ($all as $name => $value) {
-            // The high bit marks a length of four bytes; one byte would do up to 127.
+            // The high bit marks a length of four bytes; one byte is enough up to 127.
             $parameters .= pack('CN', strlen($name), strlen($value) | 0x80000000) . $name . $value;
         }
         return self::record(self::BEGIN, pack('nCx5', self::RESPONDER, $this->keepAlive ? self::KEEP : 0))

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A real php-fpm; with one worker all requests meet the same process. */
+/** A real php-fpm; with one worker, all requests reach the same process. */
 final class Fpm
 {
     public readonly string $socket;
@@ -44,7 +44,7 @@ final class Fpm
             throw new \RuntimeException("$program could not be started");
         }
         $this->process = $process;
-        // The socket is there a moment before anybody listens on it.
+        // The socket exists shortly before a process listens on it.
         for ($tries = 0; !@stream_socket_client("unix://$this->socket"); $tries++) {
             if ($tries === 6_000) {
                 proc_terminate($this->process);
@@ -73,7 +73,7 @@ final class Fpm
         return explode("\r\n\r\n", $answer, 2)[1] ?? $answer;
     }
 
-    /** A reload as of `systemctl reload`: the master starts itself anew, then its workers. */
+    /** Reloads like `systemctl reload`: the master restarts, then its workers. */
     public function reload(): void
     {
         proc_terminate($this->process, SIGUSR2);
@@ -94,7 +94,7 @@ final class Fpm
         return $children;
     }
 
-    /** What FPM wrote to its log. */
+    /** Returns FPM's log. */
     public function log(): string
     {
         return (string) file_get_contents("$this->directory/log");

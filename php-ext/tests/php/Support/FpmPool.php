@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A real php-fpm with a pool of any kind, and requests that can be left alone. */
+/** A real php-fpm with a pool of any kind, and requests that the client can abandon. */
 final class FpmPool
 {
     private readonly string $directory;
@@ -102,7 +102,7 @@ final class FpmPool
     }
 
     /**
-     * Sends a request and does not wait.
+     * Sends a request without waiting for the response.
      *
      * @param array<string, string> $query
      *

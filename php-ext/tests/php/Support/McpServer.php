@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** The MCP server that keeps to the protocol, one for the whole run. */
+/** The conforming MCP server, one for the whole run. */
 final class McpServer
 {
     private static ?ServerScript $shared = null;

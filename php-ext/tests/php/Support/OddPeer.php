@@ -4,12 +4,12 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A peer on a Unix socket that answers in one odd way; see tests/servers/peer.php. */
+/** A server on a Unix socket with one kind of unusual response; see tests/servers/peer.php. */
 final class OddPeer
 {
     public readonly string $socket;
 
-    /** Null once it is stopped. */
+    /** Null once stopped. */
     private ?ServerScript $server;
     private int $requests = 0;
 
@@ -19,7 +19,7 @@ final class OddPeer
         $this->server = new ServerScript([PHP_BINARY, '-n'], 'peer.php', [$this->socket, $behaviour]);
     }
 
-    /** Ends it; returns how many requests it has read. */
+    /** Stops the server; returns the number of requests that it read. */
     public function stop(): int
     {
         if ($this->server !== null) {

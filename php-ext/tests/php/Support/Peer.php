@@ -6,7 +6,7 @@ namespace Pillion\Tests\Support;
 
 use PHPUnit\Framework\Assert;
 
-/** One of the real MCP servers of tests/peers; `url()` starts each once for the whole run. */
+/** One of the real MCP servers of tests/peers; `url()` starts each server once for the whole run. */
 final class Peer
 {
     private const START = __DIR__ . '/../../../../tests/peers/start';
@@ -17,17 +17,17 @@ final class Peer
     /** @var resource|false */
     private $process;
 
-    /** @var array<int, resource> its standard input must stay open: it ends with it */
+    /** @var array<int, resource> its standard input must stay open: the server ends when it is closed */
     private array $pipes = [];
 
     private ?string $url = null;
 
-    /** Starts a server; on the port where it was before when one is named. */
+    /** Starts a server, on the given port if there is one. */
     public function __construct(private readonly string $name, private ?int $port = null)
     {
         $attempts = 3;
         do {
-            // One that was free a moment ago may be another process' by now.
+            // Another process may have taken the free port.
             $this->port = $port;
             $this->start();
             for ($tries = 0; $this->startedUrl() === null && $tries < 12_000 && $this->isRunning(); $tries++) {
@@ -39,7 +39,7 @@ final class Peer
         }
     }
 
-    /** Starts it again after `stop()`, on the same port, and does not wait for it. */
+    /** Restarts the server after `stop()` on the same port, without waiting for it. */
     public function start(): void
     {
         if ($this->port === null) {
@@ -54,13 +54,13 @@ final class Peer
         stream_set_blocking($this->pipes[1], false);
     }
 
-    /** Its URL once it answers, null until then. */
+    /** Returns the URL once the server responds, null until then. */
     public function startedUrl(): ?string
     {
         return $this->url ??= trim((string) fgets($this->pipes[1])) ?: null;
     }
 
-    /** Ends it and waits until it is gone. */
+    /** Stops the server and waits until it has ended. */
     public function stop(): void
     {
         array_map('fclose', $this->pipes);
@@ -69,8 +69,8 @@ final class Peer
     }
 
     /**
-     * Skips the test when the server's packages are not installed; fails it where scripts/test asks
-     * for them: there a missing server must not look like a pass.
+     * Skips the test if the server's packages are not installed; fails the test if scripts/test requires
+     * them, because a missing server must not look like a success.
      */
     public static function need(string $name): void
     {
@@ -85,7 +85,7 @@ final class Peer
         return proc_get_status($this->process)['running'];
     }
 
-    /** Its URL. */
+    /** Returns the server's URL. */
     public static function url(string $name): string
     {
         if (!isset(self::$running[$name])) {
@@ -96,7 +96,7 @@ final class Peer
     }
 
     /**
-     * The program and arguments of one that speaks over its standard streams.
+     * Returns the program and arguments of a stdio server.
      *
      * @return list<string>
      */

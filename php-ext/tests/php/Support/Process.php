@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** Runs PHP code in a process of its own, with the extension, or with the library in its place. */
+/** Runs PHP code in a separate process, with the extension, or with the library instead. */
 final class Process
 {
     /**

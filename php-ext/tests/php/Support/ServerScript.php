@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A program of tests/servers: it prints a line when it is ready, and ends with its standard input. */
+/** A program of tests/servers: prints a line when it is ready, and ends with its standard input. */
 final class ServerScript
 {
     private const FOLDER = __DIR__ . '/../../servers/';
@@ -12,7 +12,7 @@ final class ServerScript
     /** @var resource */
     private $process;
 
-    /** @var array<int, resource> its standard input must stay open: it ends with it */
+    /** @var array<int, resource> its standard input must stay open: the program ends when it is closed */
     private array $pipes = [];
 
     public readonly string $firstLine;
@@ -37,7 +37,7 @@ final class ServerScript
         return proc_get_status($this->process)['pid'];
     }
 
-    /** Ends it; returns what else it has printed. */
+    /** Stops the program; returns the rest of its output. */
     public function stop(int $signal): string
     {
         proc_terminate($this->process, $signal);

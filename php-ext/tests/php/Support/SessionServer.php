@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** The fake MCP server with sessions, which tells who has spoken to it: sessions `opened` and `ended`, `connections`. */
+/** The fake MCP server with sessions. Reports the sessions `opened` and `ended`, and `connections`. */
 final class SessionServer
 {
-    use TellsWhatItSaw;
+    use ReportsState;
 
     public readonly string $url;
 

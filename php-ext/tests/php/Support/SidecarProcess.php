@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A sidecar of its own, on a socket in a directory of its own. */
+/** A sidecar with its own socket in its own directory. */
 final class SidecarProcess
 {
     public readonly string $socket;
@@ -29,7 +29,7 @@ final class SidecarProcess
         mkdir($this->directory, 0700);
         $this->socket = "$this->directory/pillion.sock";
         $this->program = $program;
-        // For strings, TOML's inline tables are JSON but for the sign between key and value.
+        // With string values, a TOML inline table is JSON with `=` instead of `:`.
         $entry = fn (array $server): string => '{' . implode(', ', array_map(
             fn (string $key, mixed $value): string => "$key = " . json_encode($value, JSON_UNESCAPED_SLASHES),
             array_keys($server),
@@ -39,7 +39,7 @@ final class SidecarProcess
         $this->start();
     }
 
-    /** Another one on the same socket, once this one has ended. */
+    /** Starts another sidecar on the same socket, once this one has ended. */
     public function restart(): void
     {
         proc_terminate($this->process, SIGTERM);
@@ -65,7 +65,7 @@ final class SidecarProcess
             throw new \RuntimeException('The sidecar could not be started');
         }
         $this->process = $process;
-        // The socket is there a moment before anybody listens on it.
+        // The socket exists shortly before the sidecar listens on it.
         for ($tries = 0; !@stream_socket_client("unix://$this->socket"); $tries++) {
             if ($tries === 6_000) {
                 proc_terminate($this->process, SIGKILL);

@@ -4,12 +4,12 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A language model that says very much, and how much of that it got rid of: `sent` bytes, to so many clients `talking`. */
+/** A language model with very long answers. Reports the `sent` bytes and the number of clients (`talking`). */
 final class TalkativeLlm
 {
-    use TellsWhatItSaw;
+    use ReportsState;
 
-    /** Below which it speaks as OpenAI's chat completions. */
+    /** The base URL of its OpenAI-compatible API. */
     public readonly string $url;
 
     public function __construct()
@@ -18,7 +18,7 @@ final class TalkativeLlm
         $this->url = "http://127.0.0.1:{$this->server->firstLine}/v1";
     }
 
-    /** Waits until it gets rid of no more, or of more than `$bytes`; how much that is. */
+    /** Waits until the model cannot send more, or has sent more than `$bytes`; returns the sent bytes. */
     public function sentAtRest(int $bytes): int
     {
         $sent = -1;

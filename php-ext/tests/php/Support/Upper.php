@@ -8,7 +8,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
-/** A tool in PHP: its text in capitals. */
+/** A PHP tool that returns its text in upper case. */
 class Upper implements ToolInterface
 {
     public function getName(): string

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** `worker.php` in a process of its own, with the extension or without. */
+/** `worker.php` in a separate process, with or without the extension. */
 final class WorkerProcess
 {
     private readonly string $log;
@@ -44,7 +44,7 @@ final class WorkerProcess
         proc_terminate($this->process, $signal);
     }
 
-    /** Waits for its end; returns the exit code, -1 after a signal. */
+    /** Waits for the exit; returns the exit code, -1 after a signal. */
     public function ended(): int
     {
         for ($tries = 0; ($status = proc_get_status($this->process))['running']; $tries++) {
@@ -57,7 +57,7 @@ final class WorkerProcess
         return $status['exitcode'];
     }
 
-    /** Waits until its output has that. */
+    /** Waits until the output contains this text. */
     public function printed(string $text): void
     {
         for ($tries = 0; !str_contains($this->output(), $text); $tries++) {

@@ -9,7 +9,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
-/** A tool of an MCP server with something around it, under the same name and from the same server. */
+/** A wrapper around a tool of an MCP server, with the same name and server. */
 final class Wrapper implements MCPToolInterface
 {
     public int $calls = 0;

@@ -3,15 +3,15 @@
 declare(strict_types=1);
 
 /*
- * Prints the classes of the namespace Pillion as JSON: those of the extension, or those of
- * a folder that is given as an argument. A second argument is the namespace that the folder
- * itself stands for.
+ * Prints the classes of the namespace Pillion as JSON: the classes of the extension, or the
+ * classes in a folder that is given as an argument. The second argument is the namespace of
+ * that folder.
  */
 
 if (isset($argv[1])) {
     $folder = $argv[1];
     $file = fn (string $class) => $folder . '/' . strtr(substr($class, strlen($argv[2] ?? '')), '\\', '/') . '.php';
-    // A stub names its parents, which come first.
+    // A stub's parents come first.
     spl_autoload_register(fn (string $class) => require_once $file($class));
     foreach (new RecursiveIteratorIterator(new RecursiveDirectoryIterator($folder)) as $entry) {
         if ($entry->getExtension() === 'php') {

@@ -3,7 +3,7 @@
 declare(strict_types=1);
 
 /*
- * Makes calls of one kind and prints what the process has grown by, after a warm-up, as JSON:
+ * Makes calls of one kind and prints the growth of the process after a warm-up, as JSON:
  *
  *   php leak.php <kind> <calls> <URL of the fake MCP server> <of that with sessions> <socket of the sidecar> <URL of the fake model>
  */
@@ -19,7 +19,7 @@ use Pillion\ToolRegistry;
 
 [, $kind, $calls, $url, $sessions, $socket, $llm] = $argv;
 
-/** Runs what must fail. */
+/** Runs code that has to fail. */
 $fails = function (callable $call): void {
     try {
         $call();
@@ -115,7 +115,7 @@ $kinds = [
  * @return array{memory: int, resident_kb: int, descriptors: int, threads: int}
  */
 $measure = function (?array $before = null): array {
-    // What is closed in the background has a moment to be gone, on a busy machine more than one.
+    // Background cleanup takes a moment, longer on a busy machine.
     for ($tries = 0; $tries < 40; $tries++) {
         usleep(500_000);
         gc_collect_cycles();

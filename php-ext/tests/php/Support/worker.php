@@ -5,8 +5,8 @@ declare(strict_types=1);
 /*
  * A worker: php worker.php SOCKET [JSON of the arguments of Worker::run()] [name]
  *
- * It prints the log, and last why it has ended. The extension is loaded or not; the worker's classes are
- * those of the library anyway.
+ * Prints the log, and at the end why the worker has ended. With or without the extension; the
+ * worker's classes are always the library's.
  */
 
 use Pillion\AsTool;
@@ -39,7 +39,7 @@ final class Shop
     }
 }
 
-/** Says how far it is, until nobody waits any more. */
+/** Reports progress until the call is cancelled. */
 function count_up(int $to, int $pause_ms = 10): string
 {
     for ($i = 1; $i <= $to; $i++) {
@@ -53,7 +53,7 @@ function count_up(int $to, int $pause_ms = 10): string
     return "counted to $to";
 }
 
-/** Returns what it is asked for. */
+/** Returns its argument. */
 function give(string $what): mixed
 {
     return match ($what) {
@@ -86,7 +86,7 @@ function rest(float $seconds): string
     return 'rested';
 }
 
-/** Takes its time, and says which process it was. */
+/** Sleeps, and returns the id of its process. */
 function work(float $seconds): int
 {
     rest($seconds);

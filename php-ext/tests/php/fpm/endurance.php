@@ -1,6 +1,6 @@
 <?php
 
-// One request of FpmEnduranceTest: a tool call, and what the worker holds after it.
+// A request of FpmEnduranceTest: makes a tool call, and reports the worker's resources.
 
 use Pillion\Exception\PillionException;
 use Pillion\MCPSSEClient;

@@ -1,6 +1,6 @@
 <?php
 
-// One request of FpmTest: what it does is in the query, what it saw goes out as JSON.
+// A request of FpmTest: the query selects the action, and the response is JSON.
 
 use Pillion\MCPSSEClient;
 use Pillion\ToolCall;

@@ -1,6 +1,6 @@
 <?php
 
-// A request of FpmProcessTest that waits: for how long, and what becomes of it, is in the query.
+// A request of FpmProcessTest that waits: the query selects the duration and the outcome.
 
 declare(strict_types=1);
 

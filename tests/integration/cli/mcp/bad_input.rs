@@ -4,7 +4,7 @@ use super::mcp;
 use crate::program::{stderr, stdout};
 
 #[test]
-fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
+fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 22] = [
         (
@@ -69,17 +69,20 @@ fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
     for (arguments, expected) in cases {
         let output = mcp(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let told = stderr(&output);
-        assert!(told.starts_with(&format!("pillion: {expected}")), "{told}");
-        assert!(told.ends_with(" (invalid_input)\n"), "{told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
-        assert!(!told.contains("hunter2"), "{told}");
+        let reported = stderr(&output);
+        assert!(
+            reported.starts_with(&format!("pillion: {expected}")),
+            "{reported}"
+        );
+        assert!(reported.ends_with(" (invalid_input)\n"), "{reported}");
+        assert_eq!(reported.lines().count(), 1, "{reported}");
+        assert!(!reported.contains("hunter2"), "{reported}");
         assert_eq!(stdout(&output), "");
     }
 }
 
 #[test]
-fn a_wrong_option_is_told_with_what_it_can_be() {
+fn a_bad_option_is_rejected_with_its_valid_values() {
     let url = "http://127.0.0.1:9/mcp";
     for (options, expected) in [
         (
@@ -100,7 +103,7 @@ fn a_wrong_option_is_told_with_what_it_can_be() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_read_is_an_error_in_json_too() {
+fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 5] = [
         (
@@ -127,15 +130,15 @@ fn a_command_line_that_cannot_be_read_is_an_error_in_json_too() {
         let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
         assert_eq!(error["success"], false);
         assert_eq!(error["error_code"], "invalid_input");
-        let told = error["error"].as_str().unwrap();
-        assert!(told.starts_with(expected), "{told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
+        let reported = error["error"].as_str().unwrap();
+        assert!(reported.starts_with(expected), "{reported}");
+        assert_eq!(reported.lines().count(), 1, "{reported}");
         assert!(stderr(&output).contains("--help"), "{arguments:?}");
     }
-    // Behind `--` the words are another program's.
+    // After `--`, the arguments belong to another program.
     let output = mcp(&["probe", "--loud", "--", "server", "--json"]);
     assert_eq!(stdout(&output), "");
-    // Help is no error.
+    // Help is not an error.
     let output = mcp(&["probe", "--json", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stdout(&output).contains("Usage: "));
@@ -144,10 +147,10 @@ fn a_command_line_that_cannot_be_read_is_an_error_in_json_too() {
 #[test]
 fn the_help_names_every_transport() {
     let output = mcp(&["probe", "http://127.0.0.1:9/mcp", "--transport", "pigeon"]);
-    let told = stderr(&output);
-    let (_, names) = told.split_once("expected one of ").unwrap();
+    let reported = stderr(&output);
+    let (_, names) = reported.split_once("expected one of ").unwrap();
     let names: Vec<_> = names.lines().next().unwrap().split(", ").collect();
-    assert_eq!(names.len(), 8, "{told}");
+    assert_eq!(names.len(), 8, "{reported}");
     let help = stdout(&mcp(&["probe", "--help"]));
     for name in names {
         assert!(help.contains(name), "{name}: {help}");

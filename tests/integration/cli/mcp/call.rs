@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::mcp;
 use crate::program::{pillion, stderr, stdout};
 
-/// A server whose `roll` gives back the arguments as text.
+/// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {
     FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", |_| {
@@ -69,7 +69,7 @@ async fn pairs_are_typed_by_the_tools_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_comes_from_the_command_line_standard_input_or_a_file() {
+async fn json_is_read_from_the_command_line_standard_input_or_a_file() {
     let server = server();
     mcp(&["call", &server.url, "roll", r#"{"dice": "1d4"}"#]);
     assert_eq!(sent(&server), json!({"dice": "1d4"}));
@@ -96,7 +96,7 @@ async fn json_comes_from_the_command_line_standard_input_or_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e10_json_is_the_result_as_the_server_wrote_it() {
+async fn e10_json_output_is_the_unchanged_result_of_the_server() {
     let server = FakeMcp::builder(Dialect::StreamableSse)
         .on("tools/call", |_| {
             Reply::raw_result(r#"{"content":[], "n":1.50,"big":18446744073709551617}"#)
@@ -131,7 +131,7 @@ async fn a_tool_that_fails_ends_with_1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_tool_is_told_with_those_there_are() {
+async fn an_unknown_tool_is_reported_with_the_available_tools() {
     let server = server();
     let output = mcp(&["call", &server.url, "nope"]);
     assert_eq!(output.status.code(), Some(1));
@@ -148,7 +148,7 @@ async fn an_unknown_tool_is_told_with_those_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f6_structured_content_that_does_not_fit_is_told_beside_the_result() {
+async fn f6_a_mismatch_with_the_output_schema_is_reported_with_the_result() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", |_| {
             Reply::result(
@@ -164,8 +164,8 @@ async fn f6_structured_content_that_does_not_fit_is_told_beside_the_result() {
     let output = mcp(&["call", &server.url, "roll"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(stdout(&output), "{\n  \"total\": \"many\"\n}\n");
-    let told = stderr(&output);
-    let lines: Vec<_> = told.lines().collect();
+    let reported = stderr(&output);
+    let lines: Vec<_> = reported.lines().collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].starts_with(

@@ -8,7 +8,7 @@ use crate::program::{stderr, stdout};
 const SECRET: &str = "hunter2-hush";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_credentials_come_from_variables_and_files_and_are_never_shown() {
+async fn l1_credentials_are_read_from_variables_and_files_and_never_shown() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "{SECRET}").unwrap();
@@ -37,7 +37,7 @@ async fn l1_credentials_come_from_variables_and_files_and_are_never_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_the_configuration_is_taken_by_name() {
+async fn a_configured_server_is_selected_by_name() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(
@@ -75,7 +75,7 @@ async fn a_server_of_the_configuration_is_taken_by_name() {
 }
 
 #[test]
-fn l1_a_credential_that_is_not_there_is_named_and_not_repeated() {
+fn l1_a_missing_credential_is_reported_without_its_value() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 5] = [
         (
@@ -96,14 +96,17 @@ fn l1_a_credential_that_is_not_there_is_named_and_not_repeated() {
     for (options, expected) in cases {
         let output = mcp(&[&["probe", url], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
-        let told = stderr(&output);
-        assert!(told.starts_with(&format!("pillion: {expected}")), "{told}");
-        assert!(!told.contains("hunter2"), "{told}");
+        let reported = stderr(&output);
+        assert!(
+            reported.starts_with(&format!("pillion: {expected}")),
+            "{reported}"
+        );
+        assert!(!reported.contains("hunter2"), "{reported}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_variables_of_the_server_that_is_meant_matter() {
+async fn only_the_variables_of_the_selected_server_matter() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let authentication = "authentication = { type = \"bearer\", token_env = \"UNSET\" }";
@@ -118,15 +121,15 @@ async fn only_the_variables_of_the_server_that_is_meant_matter() {
     let variables = [("PILLION_CONFIG", file.path().to_str().unwrap())];
     let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
     assert!(output.status.success(), "{}", stderr(&output));
-    // It is asked for where it is needed.
+    // The variable is required for this server.
     let output = mcp_with(&["call", "--server", "cards", "roll"], &variables);
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
+    let reported = stderr(&output);
     assert!(
-        told.contains("the environment variable UNSET is not set"),
-        "{told}"
+        reported.contains("the environment variable UNSET is not set"),
+        "{reported}"
     );
     let output = mcp_with(&["probe", "--server", "chess"], &variables);
-    let told = stderr(&output);
-    assert!(told.contains("it has cards, dice, files"), "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("it has cards, dice, files"), "{reported}");
 }

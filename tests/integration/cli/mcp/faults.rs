@@ -7,7 +7,7 @@ use super::mcp;
 use crate::program::{stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
+async fn a_call_that_times_out_is_cancelled_at_the_server() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", |_| {
             Reply::raw_result("{}").after(Duration::from_secs(60))
@@ -23,7 +23,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_mcp_server_is_told_in_one_line() {
+async fn a_server_without_mcp_is_reported_in_one_line() {
     let page = "<html>hunter2</html>";
     let answers = [
         Fault::answer("200 OK", "text/html", page),
@@ -35,21 +35,21 @@ async fn what_is_no_mcp_server_is_told_in_one_line() {
         let server = FaultServer::start(move |_| vec![answer.clone()]).await;
         let output = mcp(&["call", &server.url, "roll", "--timeout", "5"]);
         assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-        let told = stderr(&output);
+        let reported = stderr(&output);
         assert!(
-            told.starts_with(&format!("pillion: {}: ", server.url)),
-            "{told}"
+            reported.starts_with(&format!("pillion: {}: ", server.url)),
+            "{reported}"
         );
         assert_eq!(
-            (told.lines().count(), told.contains("hunter2")),
+            (reported.lines().count(), reported.contains("hunter2")),
             (1, false),
-            "{told}"
+            "{reported}"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_floods_is_left() {
+async fn a_flooding_server_is_disconnected() {
     let server = FakeMcp::builder(Dialect::StreamableSse)
         .on("tools/call", |_| {
             let text = "x".repeat(20 * 1024 * 1024);
@@ -61,21 +61,21 @@ async fn a_server_that_floods_is_left() {
         (output.status.code(), stdout(&output).as_str()),
         (Some(1), "")
     );
-    let told = stderr(&output);
-    assert!(told.contains("larger than"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("larger than"), "{reported}");
+    assert_eq!(reported.lines().count(), 1, "{reported}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_of_many_lines_with_escapes_stays_on_one() {
+async fn an_error_of_many_lines_with_escapes_is_one_line() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", |_| {
             Reply::error(-32603, "a\nb\u{1b}]0;c\u{7}")
         })
         .start();
-    let told = stderr(&mcp(&["call", &server.url, "roll"]));
+    let reported = stderr(&mcp(&["call", &server.url, "roll"]));
     assert_eq!(
-        told,
+        reported,
         format!(
             "pillion: {}: MCP Error -32603: a b\u{fffd}]0;c\u{fffd} (internal_error)\n",
             server.url

@@ -7,7 +7,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 
 use crate::program::{eventually, pillion, stderr};
 
-/// Runs a call that never ends, and ends it by a signal.
+/// Runs an endless call, and ends the command with a signal.
 async fn interrupted(signal: Signal) -> (FakeMcp, std::process::Output) {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", |_| {

@@ -24,7 +24,7 @@ fn server() -> FakeMcp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_list_has_a_line_an_item() {
+async fn one_list_has_one_line_for_each_item() {
     let server = server();
     for arguments in [
         ["list", "tools", &server.url],
@@ -45,7 +45,7 @@ async fn one_list_has_a_line_an_item() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_kind_everything_that_is_offered_is_listed() {
+async fn without_a_kind_everything_is_listed() {
     let server = server();
     let output = mcp(&["list", &server.url]);
     assert_eq!(
@@ -56,7 +56,7 @@ async fn without_a_kind_everything_that_is_offered_is_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e10_json_has_the_items_as_the_server_wrote_them() {
+async fn e10_json_output_contains_the_unchanged_items_of_the_server() {
     let server = server();
     let output = mcp(&["list", "resources", &server.url, "--json"]);
     assert_eq!(

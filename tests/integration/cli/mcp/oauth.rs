@@ -1,11 +1,11 @@
-//! `--oauth`: the command asks for an authorization and a browser brings the answer.
+//! `--oauth`: the command requests an authorization, and a browser returns the response.
 
 mod answers;
 mod clients;
 mod command_line;
 mod login;
 mod peers;
-mod strays;
+mod unrelated_requests;
 
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
@@ -19,26 +19,26 @@ use reqwest::{Client, Response, Url, redirect};
 
 use crate::program::{eventually, pillion};
 
-/// What begins the name of every secret that [`FakeOAuth`] gives.
+/// The prefix of every secret that [`FakeOAuth`] issues.
 const SECRET: &str = "hush-";
 
-/// A command that runs until it has been answered; killed if a test ends before.
+/// A command that runs until it exits; killed if the test ends earlier.
 struct Running {
     child: Option<Child>,
-    told: Arc<Mutex<Vec<u8>>>,
+    reported: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// Where the question shows.
+/// Where the output with the URL appears.
 #[derive(Clone, Copy)]
 enum Shown {
     OnStderr,
-    /// A terminal is one for both.
+    /// A terminal combines both streams.
     OnStdout,
 }
 
 impl Running {
-    /// `pillion mcp ...` with these variables.
+    /// Returns `pillion mcp ...` with these variables.
     fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = pillion(&["mcp"]);
         Self::of(command.args(arguments), variables, Shown::OnStderr)
@@ -52,35 +52,35 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = Arc::<Mutex<Vec<u8>>>::default();
+        let reported = Arc::<Mutex<Vec<u8>>>::default();
         let told_by: Box<dyn Read + Send> = match shown {
             Shown::OnStderr => Box::new(child.stderr.take().unwrap()),
             Shown::OnStdout => Box::new(child.stdout.take().unwrap()),
         };
-        let reader = read_all(told_by, Arc::clone(&told));
+        let reader = read_all(told_by, Arc::clone(&reported));
         Self {
             child: Some(child),
-            told,
+            reported,
             reader: Some(reader),
         }
     }
 
-    /// What has been shown so far: standard error.
-    fn told(&self) -> String {
-        String::from_utf8_lossy(&self.told.lock().unwrap()).into_owned()
+    /// Returns the standard error so far.
+    fn reported(&self) -> String {
+        String::from_utf8_lossy(&self.reported.lock().unwrap()).into_owned()
     }
 
-    /// Waits for the page that the user is to open.
+    /// Waits for the page that the user should open.
     fn page(&self) -> Url {
         self.page_number(0)
     }
 
-    /// Waits for one page after others.
+    /// Waits for the page with this number.
     fn page_number(&self, number: usize) -> Url {
         let mut page = None;
         eventually("there is a page to open", || {
-            let told = self.told();
-            let whole = told.rsplit_once('\n').map_or("", |(lines, _)| lines);
+            let reported = self.reported();
+            let whole = reported.rsplit_once('\n').map_or("", |(lines, _)| lines);
             let mut pages = whole.lines().filter(|line| line.starts_with("  http"));
             page = pages
                 .nth(number)
@@ -95,7 +95,7 @@ impl Running {
         kill(Pid::from_raw(id.cast_signed()), signal).unwrap();
     }
 
-    /// Waits for the end.
+    /// Waits for the exit.
     fn output(mut self) -> Output {
         eventually("the command has ended", || {
             let child = self.child.as_mut().unwrap();
@@ -103,7 +103,7 @@ impl Running {
         });
         let output = self.child.take().unwrap().wait_with_output().unwrap();
         self.reader.take().unwrap().join().unwrap();
-        let stderr = self.told.lock().unwrap().clone();
+        let stderr = self.reported.lock().unwrap().clone();
         Output { stderr, ..output }
     }
 }
@@ -117,34 +117,34 @@ impl Drop for Running {
     }
 }
 
-fn read_all(mut from: impl Read + Send + 'static, told: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+fn read_all(mut from: impl Read + Send + 'static, reported: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            told.lock().unwrap().extend_from_slice(&bytes[..count]);
+            reported.lock().unwrap().extend_from_slice(&bytes[..count]);
         }
     })
 }
 
-/// A browser, which follows redirects or stops at the first.
+/// Returns a browser that follows redirects, or stops at the first.
 fn browser(follows: bool) -> Client {
     let redirects = if follows {
         redirect::Policy::default()
     } else {
         redirect::Policy::none()
     };
-    // No client can be built without; another test may have been first.
+    // The client requires a TLS provider; another test may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let browser = Client::builder().no_proxy().redirect(redirects);
     browser.build().unwrap()
 }
 
-/// Opens a page and goes wherever it leads.
+/// Opens a page and follows all redirects.
 async fn open(page: Url) -> Response {
     browser(true).get(page).send().await.unwrap()
 }
 
-/// Where the authorization server sends the browser back to.
+/// Returns the URL that the authorization server redirects the browser to.
 async fn way_back(page: Url) -> Url {
     let answer = browser(false).get(page).send().await.unwrap();
     let location = answer.headers()["location"].to_str().unwrap();
@@ -157,7 +157,7 @@ fn parameter(url: &Url, wanted: &str) -> String {
     value.unwrap_or_default()
 }
 
-/// `pillion mcp WORDS... URL --oauth`, with a browser that goes wherever it is led.
+/// Runs `pillion mcp WORDS... URL --oauth` with a browser that follows all redirects.
 async fn with_browser(server: &FakeOAuth, words: &[&str]) -> Output {
     let command = words[0];
     let arguments = [&[command, &server.url, "--oauth"], &words[1..]].concat();

@@ -42,7 +42,7 @@ async fn everything_over_streamable_http_and_over_sse() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_has_a_line_each_where_it_is_asked_for() {
+async fn each_progress_notification_is_one_line_if_requested() {
     let Some(peer) = Peer::start("everything") else {
         return;
     };
@@ -54,8 +54,8 @@ async fn progress_has_a_line_each_where_it_is_asked_for() {
         "steps=2",
     ];
     let output = mcp(&[&long[..], &["--verbose"]].concat());
-    let told = stderr(&output);
-    let lines = told
+    let reported = stderr(&output);
+    let lines = reported
         .lines()
         .filter(|line| line.starts_with("pillion: progress: "));
     assert_eq!(

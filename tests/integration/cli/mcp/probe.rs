@@ -5,7 +5,7 @@ use super::mcp;
 use crate::program::{stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_tried_is_spoken_and_is_offered() {
+async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("initialize", |_| {
             Reply::result(&json!({
@@ -44,7 +44,7 @@ async fn what_was_tried_is_spoken_and_is_offered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_legacy_server_is_found_out_as_json() {
+async fn a_legacy_server_is_detected_and_reported_as_json() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let output = mcp(&["probe", &server.url, "--json"]);
     let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -56,7 +56,7 @@ async fn a_legacy_server_is_found_out_as_json() {
 }
 
 #[test]
-fn a_server_that_is_down_fails_with_what_was_tried() {
+fn a_server_that_is_down_is_reported_with_the_attempts() {
     let url = "http://127.0.0.1:9/mcp";
     let output = mcp(&["probe", url]);
     assert_eq!(output.status.code(), Some(1));

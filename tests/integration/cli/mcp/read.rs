@@ -30,7 +30,7 @@ fn server() -> FakeMcp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_resource_goes_through_byte_for_byte() {
+async fn a_resource_is_printed_byte_for_byte() {
     let server = server();
     assert_eq!(mcp(&["read", &server.url, "a://text"]).stdout, b"hi");
     assert_eq!(

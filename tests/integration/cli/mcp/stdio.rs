@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::mcp_with;
 use crate::program::{stderr, stdout};
 
-/// `pillion mcp ... -- python3 ...` with the fake server.
+/// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
     let (program, fake) = fake_stdio(flags);
     let fake: Vec<_> = fake.iter().map(String::as_str).collect();
@@ -40,7 +40,7 @@ fn a_program_is_probed_listed_and_called() {
 }
 
 #[test]
-fn l1_a_program_sees_only_the_environment_that_it_is_given() {
+fn l1_a_program_sees_only_its_configured_environment() {
     let options = [
         "call", "state", "--json", "--env", "KEY", "--env", "MODE=a=b", "--cwd", "/",
     ];
@@ -56,22 +56,28 @@ fn l1_a_program_sees_only_the_environment_that_it_is_given() {
 }
 
 #[test]
-fn a_program_that_does_not_start_or_ends_is_told_in_one_line() {
+fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
     let output = with_fake(&["probe"], &["exit-at-once"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
-    assert!(told.contains("cannot find the configuration"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let reported = stderr(&output);
+    assert!(
+        reported.contains("cannot find the configuration"),
+        "{reported}"
+    );
+    assert_eq!(reported.lines().count(), 1, "{reported}");
 
     let output = mcp_with(&["probe", "--", "/nowhere/server"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
-    assert!(told.starts_with("pillion: stdio:server: "), "{told}");
+    let reported = stderr(&output);
     assert!(
-        told.contains("'/nowhere/server' cannot be started: No such file"),
-        "{told}"
+        reported.starts_with("pillion: stdio:server: "),
+        "{reported}"
     );
-    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(
+        reported.contains("'/nowhere/server' cannot be started: No such file"),
+        "{reported}"
+    );
+    assert_eq!(reported.lines().count(), 1, "{reported}");
 
     let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);
     assert_eq!(output.status.code(), Some(1));
@@ -83,10 +89,10 @@ fn a_program_that_does_not_start_or_ends_is_told_in_one_line() {
 }
 
 #[test]
-fn a_program_that_sends_back_what_it_is_sent_is_no_server() {
+fn an_echoing_program_is_not_taken_for_a_server() {
     let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
-    assert!(told.contains("it is not an MCP server"), "{told}");
-    assert!(told.ends_with(" (unavailable)\n"), "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("it is not an MCP server"), "{reported}");
+    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
 }

@@ -1,4 +1,4 @@
-//! What only happens on a terminal.
+//! Behavior that requires a terminal.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::program::pillion;
 use crate::terminal::Terminal;
 
-/// A server of 2026-07-28 that asks for a name before it answers a call.
+/// Starts a server of 2026-07-28 that requests a name before it answers a call.
 fn asking_server() -> FakeMcp {
     FakeMcp::builder(Dialect::PlainHttp)
         .on("server/discover", |_| {
@@ -38,7 +38,7 @@ fn asking_server() -> FakeMcp {
         .start()
 }
 
-/// Calls a tool on a terminal and types; gives what the terminal shows.
+/// Calls a tool at a terminal and types. Returns what the terminal shows.
 fn type_at(server: &FakeMcp, keys: &str, arguments: &str, pause: Duration) -> String {
     let mut terminal = Terminal::run(&format!("mcp call {} roll {arguments}", server.url));
     tokio::task::block_in_place(|| {
@@ -82,21 +82,21 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_for_an_answer_does_not_count() {
+async fn the_time_for_an_answer_does_not_count_for_the_timeout() {
     let server = asking_server();
     let shown = type_at(&server, "Bob\n\n\n", "--timeout 2", Duration::from_secs(3));
     assert_eq!(answer(&server)["action"], "accept", "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_terminal_nobody_is_asked() {
+async fn without_a_terminal_no_question_is_asked() {
     let server = asking_server();
     let output = pillion(&["mcp", "call", &server.url, "roll"])
         .stdin(Stdio::null())
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("elicitation/create"), "{told}");
-    assert!(told.ends_with(" (denied)\n"), "{told}");
+    let reported = String::from_utf8(output.stderr).unwrap();
+    assert!(reported.contains("elicitation/create"), "{reported}");
+    assert!(reported.ends_with(" (denied)\n"), "{reported}");
 }

@@ -1,4 +1,4 @@
-//! Where a sidecar listens, it serves the client.
+//! If a sidecar runs, the process forwards messages between the client and the sidecar.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use crate::program::Daemon;
 use crate::reload::reload;
 use crate::workers::{self, Worker};
 
-/// Nobody in particular, where the tests run as root.
+/// The user of the program if the tests run as root.
 const NOBODY: u32 = 65_534;
 
 fn client(daemon: &Daemon) -> Client {
-    // A place where nothing can be: a bridge needs no store.
+    // A path that cannot exist: a bridge needs no store.
     Client::of(&daemon.socket, Path::new("/dev/null/none"), &[])
 }
 
@@ -34,12 +34,12 @@ fn stateless(params: &Value) -> Value {
 }
 
 #[test]
-fn f1_f4_stored_servers_and_workers_are_the_clients_and_their_calls_are_recorded() {
+fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let daemon = Daemon::start();
     let mut client = client(&daemon);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     assert!(!client.tools().contains(&"echo".to_owned()));
-    // What comes later is there as well.
+    // Servers that are added later are available, too.
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let body = json!({"name": "memos", "url": server.url}).to_string();
     let added = http::post(&daemon.socket, "/api/v1/servers", body);
@@ -54,10 +54,11 @@ fn f1_f4_stored_servers_and_workers_are_the_clients_and_their_calls_are_recorded
         text(&client.call("greet", &json!({"name": "Ann"}))),
         "Hello"
     );
-    // A request of the other era needs no handshake, and none is in its way.
+    // A request of the other protocol era needs no handshake, and an existing handshake does not
+    // disturb it.
     let mut modern = self::client(&daemon);
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-    let called = modern.ask("tools/call", &stateless(&params));
+    let called = modern.request("tools/call", &stateless(&params));
     assert_eq!(called["result"]["resultType"], "complete", "{called}");
     let recorded = calls(&daemon, "");
     assert_eq!(recorded.len(), 3, "{recorded:?}");
@@ -69,7 +70,7 @@ fn f1_f4_stored_servers_and_workers_are_the_clients_and_their_calls_are_recorded
 }
 
 #[test]
-fn real_clients_of_both_eras_list_and_call_a_stored_servers_tool() {
+fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
     let daemon = Daemon::start();
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let body = json!({"name": "memos", "url": server.url}).to_string();
@@ -98,63 +99,63 @@ fn real_clients_of_both_eras_list_and_call_a_stored_servers_tool() {
 }
 
 #[test]
-fn g3_progress_and_questions_pass_and_so_do_answers_and_cancellation() {
+fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
     let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n", &[]);
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
-    client.greet(&json!({"elicitation": {}}));
-    let id = client.begin(
+    client.initialize(&json!({"elicitation": {}}));
+    let id = client.send_request(
         "tools/call",
         &json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
     );
-    let question = client.hear();
+    let question = client.receive();
     assert_eq!(question["method"], "elicitation/create", "{question}");
-    client.say(&json!({"jsonrpc": "2.0", "id": question["id"],
+    client.send(&json!({"jsonrpc": "2.0", "id": question["id"],
         "result": {"action": "accept", "content": {"decision": "approve"}}}));
-    assert_eq!(text(&client.answer_to(id)), "42");
+    assert_eq!(text(&client.response_to(id)), "42");
     let greet =
         json!({"name": "greet", "arguments": {"name": "Ann"}, "_meta": {"progressToken": "p"}});
-    let id = client.begin("tools/call", &greet);
+    let id = client.send_request("tools/call", &greet);
     let call = worker.read().unwrap();
     worker.write(
         &json!({"jsonrpc": "2.0", "method": "notifications/progress",
         "params": {"progressToken": call["id"], "progress": 1, "total": 2}}),
     );
-    let progress = client.hear();
+    let progress = client.receive();
     assert_eq!(progress["params"]["progressToken"], "p", "{progress}");
-    client.say(
+    client.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
         "params": {"requestId": id}}),
     );
     assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
     worker.answer(&call, &json!({"content": []}));
-    // Nothing is waited for any more.
+    // No request is pending any more.
     assert!(client.end().is_empty());
 }
 
 #[test]
-fn after_a_kill_the_client_is_told_and_goes_on_with_the_next_sidecar() {
+fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sidecar() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-    let id = client.begin("tools/call", &params);
+    let id = client.send_request("tools/call", &params);
     worker.read().unwrap();
     daemon.kill();
-    let failed = client.answer_to(id);
+    let failed = client.response_to(id);
     assert_eq!(failed["error"]["code"], -32000, "{failed}");
-    let told = failed["error"]["message"].as_str().unwrap();
+    let reported = failed["error"]["message"].as_str().unwrap();
     assert!(
-        told.starts_with("The sidecar stopped before it answered"),
-        "{told}"
+        reported.starts_with("The sidecar stopped before it answered"),
+        "{reported}"
     );
-    // Asked while there is none, answered by the next one, in the same session.
-    let id = client.begin("tools/list", &json!({}));
+    // Sent while no sidecar runs; the next sidecar answers in the same session.
+    let id = client.send_request("tools/list", &json!({}));
     let daemon = daemon.again();
-    let changed = client.hear_until(|message| message.get("method").is_some());
+    let changed = client.receive_until(|message| message.get("method").is_some());
     assert_eq!(changed["method"], "notifications/tools/list_changed");
-    let listed = client.answer_to(id);
+    let listed = client.response_to(id);
     assert!(listed["result"]["tools"].is_array(), "{listed}");
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
@@ -166,35 +167,35 @@ fn after_a_kill_the_client_is_told_and_goes_on_with_the_next_sidecar() {
 }
 
 #[test]
-fn where_no_sidecar_comes_requests_are_refused_and_not_lost() {
+fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let mut daemon = Daemon::start();
     let mut client = client(&daemon);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     daemon.kill();
-    let refused = client.ask("tools/list", &json!({}));
+    let refused = client.request("tools/list", &json!({}));
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    let told = refused["error"]["message"].as_str().unwrap();
-    assert!(told.starts_with("no sidecar listens on "), "{told}");
+    let reported = refused["error"]["message"].as_str().unwrap();
+    assert!(reported.starts_with("no sidecar listens on "), "{reported}");
     let daemon = daemon.again();
     eventually("there is a sidecar again", || {
-        client.ask("ping", &json!({})).get("result").is_some()
+        client.request("ping", &json!({})).get("result").is_some()
     });
     drop(daemon);
 }
 
 #[test]
-fn a_take_over_loses_no_call_and_what_comes_next_goes_to_the_next() {
+fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
-    client.greet(&json!({}));
-    let slow = client.begin(
+    client.initialize(&json!({}));
+    let slow = client.send_request(
         "tools/call",
         &json!({"name": "greet", "arguments": {"name": "Ann"}}),
     );
     let call = worker.read().unwrap();
     let next = daemon.successor();
-    // The next one has no worker, which tells the two apart.
+    // The next sidecar has no worker, which distinguishes both.
     let mut tools = client.tools();
     while tools.contains(&"greet".to_owned()) {
         tools = client.tools();
@@ -204,7 +205,7 @@ fn a_take_over_loses_no_call_and_what_comes_next_goes_to_the_next() {
         &call,
         &json!({"content": [{"type": "text", "text": "late"}]}),
     );
-    assert_eq!(text(&client.answer_to(slow)), "late");
+    assert_eq!(text(&client.response_to(slow)), "late");
     assert!(daemon.wait().success());
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
@@ -214,21 +215,21 @@ fn a_take_over_loses_no_call_and_what_comes_next_goes_to_the_next() {
 }
 
 #[test]
-fn a_client_that_goes_leaves_nothing_behind() {
+fn a_disconnected_client_leaves_nothing_behind() {
     let daemon = Daemon::start();
     for is_killed in [false, true] {
         let mut worker = Worker::connect(&daemon.socket, &workers::greet());
         let mut client = client(&daemon);
-        client.greet(&json!({}));
+        client.initialize(&json!({}));
         let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-        let id = client.begin("tools/call", &params);
+        let id = client.send_request("tools/call", &params);
         let call = worker.read().unwrap();
         if is_killed {
             client.kill();
-            // The call ends with its caller.
+            // The call ends with its client.
             assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
         } else {
-            // What was asked is answered first.
+            // Earlier requests are answered first.
             let answering = thread::spawn(move || {
                 thread::sleep(Duration::from_millis(300));
                 worker.answer(&call, &json!({"content": []}));
@@ -248,12 +249,12 @@ fn a_client_that_goes_leaves_nothing_behind() {
 }
 
 #[test]
-fn h2_the_model_is_one_of_the_sidecars() {
+fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     let toml = "[[models]]\nid = \"small\"\n\
                 tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
     let daemon = Daemon::with_config(toml, &[]);
     let mut client = Client::of(&daemon.socket, Path::new("memory"), &["--model", "small"]);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     assert_eq!(client.tools(), ["calculator"]);
     client.end();
     let output = pillion(&["mcp-stdio", "--model", "nope", "--socket"])
@@ -262,12 +263,15 @@ fn h2_the_model_is_one_of_the_sidecars() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
-    assert!(told.ends_with("refuses: Unknown model: nope\n"), "{told}");
+    let reported = stderr(&output);
+    assert!(
+        reported.ends_with("refuses: Unknown model: nope\n"),
+        "{reported}"
+    );
 }
 
 #[test]
-fn l3_a_socket_that_is_closed_to_the_user_is_an_error_and_nothing_else_is_served() {
+fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
@@ -282,22 +286,22 @@ fn l3_a_socket_that_is_closed_to_the_user_is_an_error_and_nothing_else_is_served
     };
     let output = try_to(&["mcp-stdio"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
+    let reported = stderr(&output);
     assert!(
-        told.contains("permission denied for the sidecar's socket"),
-        "{told}"
+        reported.contains("permission denied for the sidecar's socket"),
+        "{reported}"
     );
     assert!(output.stdout.is_empty());
     let output = try_to(&["status"]);
-    let told = stderr(&output);
-    assert!(told.contains("Permission denied"), "{told}");
-    assert!(told.contains("socket.group"), "{told}");
-    // Who wants to be alone may be.
+    let reported = stderr(&output);
+    assert!(reported.contains("Permission denied"), "{reported}");
+    assert!(reported.contains("socket.group"), "{reported}");
+    // A client may still run standalone.
     assert!(try_to(&["mcp-stdio", "--standalone"]).status.success());
 }
 
 #[test]
-fn l3_who_is_let_in_by_no_rule_hears_which_rules_there_are() {
+fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
@@ -314,12 +318,13 @@ fn l3_who_is_let_in_by_no_rule_hears_which_rules_there_are() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
+    let reported = stderr(&output);
     assert!(
-        told.contains("rejected the connection: Permission denied: no rule of socket.allow_uids"),
-        "{told}"
+        reported
+            .contains("rejected the connection: Permission denied: no rule of socket.allow_uids"),
+        "{reported}"
     );
-    assert!(told.contains("lets user 65534 of group"), "{told}");
+    assert!(reported.contains("lets user 65534 of group"), "{reported}");
 }
 
 fn open_to_everybody(path: &Path) {
@@ -327,19 +332,19 @@ fn open_to_everybody(path: &Path) {
     std::fs::set_permissions(path, everybody).unwrap();
 }
 
-/// The program, in that directory, which is everybody's to read from now on.
+/// Returns a copy of the program in that directory, which every user can read.
 fn program_for_everybody(directory: &Path) -> PathBuf {
     let copy = directory.join("pillion");
-    // By another process: a descriptor that is open for writing here would be inherited by what
-    // other tests start meanwhile, and the program be busy.
+    // Another process copies the file: other tests' children would inherit a descriptor that is
+    // open for writing here, and the program would be busy.
     let copied = Command::new("cp").arg(pillion_path()).arg(&copy).status();
     assert!(copied.unwrap().success());
     open_to_everybody(directory);
     copy
 }
 
-/// Connects with the head of a request, says what the first line of the answer is, and then when
-/// the connection is over.
+/// Connects with the head of a request, prints the first line of the response, and then when the
+/// connection is closed.
 const CONNECTS: &str = "\
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -352,7 +357,7 @@ print('over', flush=True)
 ";
 
 #[test]
-fn l3_whom_no_rule_lets_in_any_more_does_not_stay() {
+fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
@@ -365,7 +370,7 @@ fn l3_whom_no_rule_lets_in_any_more_does_not_stay() {
     let mut command = Command::new(copy);
     command.args(["mcp-stdio", "--socket"]).arg(&daemon.socket);
     let mut bridge = Client::start(command.env_clear().uid(NOBODY));
-    bridge.greet(&json!({}));
+    bridge.initialize(&json!({}));
     assert!(bridge.tools().contains(&"calculator".to_owned()));
     let connect = |request: &str| {
         let mut command = Command::new("python3");
@@ -385,10 +390,10 @@ fn l3_whom_no_rule_lets_in_any_more_does_not_stay() {
     let kept = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
     assert!(worker.2.starts_with("HTTP/1.1 101"), "{}", worker.2);
     assert!(kept.2.starts_with("HTTP/1.1 200"), "{}", kept.2);
-    // What runs comes to its end.
+    // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);
-    let running = bridge.begin("tools/call", &json!({"name": "slow", "arguments": {}}));
+    let running = bridge.send_request("tools/call", &json!({"name": "slow", "arguments": {}}));
     let call = slow.read().unwrap();
 
     reload(&daemon, &rules(1));
@@ -400,8 +405,8 @@ fn l3_whom_no_rule_lets_in_any_more_does_not_stay() {
         &call,
         &json!({"content": [{"type": "text", "text": "done"}]}),
     );
-    assert_eq!(text(&bridge.answer_to(running)), "done");
-    let refused = bridge.ask("tools/list", &json!({}));
+    assert_eq!(text(&bridge.response_to(running)), "done");
+    let refused = bridge.request("tools/list", &json!({}));
     let reason = refused["error"]["message"].as_str().unwrap();
     assert!(reason.contains("no rule of socket.allow_uids"), "{refused}");
     assert!(

@@ -1,4 +1,4 @@
-//! A peer from which TCP itself hears nothing.
+//! A peer that drops all TCP packets.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use pillion_mcp_client::{McpClient, ServerConfig, TransportKind};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// A listener whose queue is full: the system drops every packet that asks for one more
-/// connection, as a firewall does.
+/// A listener with a full backlog: the system drops packets of further connections, like a
+/// firewall.
 struct Blackhole {
     port: u16,
     _listener: TcpListener,
@@ -36,7 +36,7 @@ impl Blackhole {
 }
 
 #[tokio::test]
-async fn c2_a_peer_that_tcp_hears_nothing_from_is_left_at_the_deadline() {
+async fn c2_a_call_to_an_unreachable_peer_ends_at_the_deadline() {
     let blackhole = Blackhole::new().await;
     for (scheme, transport) in [
         ("http", TransportKind::Auto),
@@ -54,7 +54,7 @@ async fn c2_a_peer_that_tcp_hears_nothing_from_is_left_at_the_deadline() {
         let error = client.call_tool("roll", &json!({})).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Timeout, "{transport:?}: {error}");
         assert!(before.elapsed() < Duration::from_secs(5), "{transport:?}");
-        // Nor does it hold up whoever wants to leave.
+        // Disconnecting is not delayed, either.
         let before = Instant::now();
         client.disconnect().await;
         assert!(before.elapsed() < Duration::from_secs(5), "{transport:?}");

@@ -1,4 +1,4 @@
-//! Certificates of a trusted authority: a current one is good, an expired one is not.
+//! Certificates of a trusted authority: a valid one is accepted, an expired one is not.
 
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{McpErrorKind, TransportKind};
@@ -14,7 +14,7 @@ fn l1_an_expired_certificate_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("trusted.pem");
     std::fs::write(&file, authority.pem()).unwrap();
-    // The client reads the URLs from where the test's own process has put them.
+    // The client reads the URLs that the test's process has set.
     std::fs::write(file.with_extension("current"), &current.url).unwrap();
     std::fs::write(file.with_extension("expired"), &expired.url).unwrap();
     let trusted = ("SSL_CERT_FILE", file.to_str().unwrap());
@@ -28,7 +28,7 @@ fn l1_an_expired_certificate_is_refused() {
 async fn inner_connect_to_both() {
     let file = std::path::PathBuf::from(std::env::var("SSL_CERT_FILE").unwrap());
     let url = |which| std::fs::read_to_string(file.with_extension(which)).unwrap();
-    // A handshake is all that this server does.
+    // This server only performs handshakes.
     let error = roll(&client(&url("current"), TransportKind::StreamableHttp)).await;
     let error = error.unwrap_err();
     assert!(!error.to_string().contains("certificate"), "{error}");

@@ -1,4 +1,4 @@
-//! Real servers that are killed in the middle of a call, and come back.
+//! Real servers that are killed during a call, and restarted.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::{client, eventually};
 
-/// A tool that works, one that takes very long, both with arguments.
+/// A tool that works and a tool that takes very long, with their arguments.
 type Tools = [(&'static str, Value); 2];
 
 fn everything() -> Tools {
@@ -28,7 +28,7 @@ fn python() -> Tools {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_server_that_is_killed_in_a_call_fails_that_call_and_is_met_again() {
+async fn e9_a_server_killed_during_a_call_fails_that_call_and_is_reconnected() {
     for (name, transport, tools) in [
         ("everything", TransportKind::StreamableHttp, everything()),
         ("everything-sse", TransportKind::LegacySse, everything()),
@@ -44,7 +44,7 @@ async fn e9_a_server_that_is_killed_in_a_call_fails_that_call_and_is_met_again()
         let calling = client.clone();
         let call =
             tokio::spawn(async move { calling.call_tool(long, &long_arguments).await.map(drop) });
-        // It is under way, and others get through beside it.
+        // The call is running, and other calls succeed meanwhile.
         tokio::time::sleep(Duration::from_millis(300)).await;
         client.call_tool(good, &good_arguments).await.unwrap();
         assert!(!call.is_finished(), "{name}");
@@ -60,7 +60,8 @@ async fn e9_a_server_that_is_killed_in_a_call_fails_that_call_and_is_met_again()
             ),
             "{name}: {error:?}"
         );
-        // A connection that the old process closed may be met first; not a second time.
+        // The first call may meet a connection that the old process closed; the second one does
+        // not.
         if client.call_tool(good, &good_arguments).await.is_err() {
             client.call_tool(good, &good_arguments).await.unwrap();
         }

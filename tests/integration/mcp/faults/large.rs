@@ -1,4 +1,4 @@
-//! Answers of any size: what fits under the limits arrives, the rest is an error, and
+//! Responses of any size: a response within the limits is returned, a larger one is an error, and
 //! neither needs more memory than the limits allow.
 
 use std::time::Duration;
@@ -32,11 +32,11 @@ async fn eight_mebibytes_arrive_over_every_transport() {
 }
 
 #[test]
-fn a_gibibyte_needs_no_more_memory_than_allowed() {
+fn a_response_of_a_gibibyte_stays_within_the_memory_limit() {
     alone("large::inner_gibibyte", ("RUST_BACKTRACE", "0"));
 }
 
-/// The most memory that this process has had so far.
+/// Returns the peak memory of this process.
 fn peak_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -45,7 +45,7 @@ fn peak_bytes() -> usize {
 }
 
 #[tokio::test]
-#[ignore = "run by a_gibibyte_needs_no_more_memory_than_allowed, in a process of its own"]
+#[ignore = "run by a_response_of_a_gibibyte_stays_within_the_memory_limit, in a process of its own"]
 async fn inner_gibibyte() {
     let head = |content_type, length| {
         let head = format!("Content-Type: {content_type}\r\n{length}\r\n");

@@ -1,4 +1,4 @@
-//! Nothing is left over: no file descriptor, no task.
+//! No file descriptors or tasks leak.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::super::{client, config, dialects, eventually, roll};
 use super::{alone, faults, in_session};
 
 #[test]
-fn nothing_is_left_over() {
+fn no_descriptors_tasks_or_memory_leak() {
     alone("leaks::inner_meet_every_fault", ("RUST_BACKTRACE", "0"));
 }
 
@@ -25,7 +25,7 @@ fn tasks() -> usize {
 }
 
 #[tokio::test]
-#[ignore = "run by nothing_is_left_over, in a process of its own"]
+#[ignore = "run by no_descriptors_tasks_or_memory_leak, in a process of its own"]
 async fn inner_meet_every_fault() {
     let before = (descriptors(), tasks());
     for round in 0..3 {
@@ -52,7 +52,7 @@ async fn inner_meet_every_fault() {
     eventually("all closed", || descriptors() == before.0).await;
 }
 
-/// Calls that work, calls that are given up, and what a client listens to.
+/// Makes calls that succeed, dropped calls and subscriptions.
 async fn meet_good_servers(disconnect: bool) {
     for (dialect, transport) in dialects() {
         let server = FakeMcp::builder(dialect)

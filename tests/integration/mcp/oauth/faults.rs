@@ -1,4 +1,4 @@
-//! An authorization server that misbehaves.
+//! A misbehaving authorization server.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ async fn bad_answers_are_errors_with_a_code() {
             ErrorClass::Denied,
         ),
         (
-            "a token that is no header",
+            "a token that is invalid in a header",
             "/token",
             vec![Fault::answer(
                 "200 OK",
@@ -101,7 +101,7 @@ async fn bad_answers_are_errors_with_a_code() {
             unavailable,
         ),
         (
-            "resource of somebody else",
+            "another resource",
             RESOURCE,
             vec![Fault::answer(
                 "200 OK",
@@ -139,7 +139,7 @@ async fn bad_answers_are_errors_with_a_code() {
 }
 
 #[tokio::test]
-async fn a_silent_token_endpoint_ends_with_the_calls_deadline() {
+async fn a_silent_token_endpoint_times_out_with_the_call() {
     let server = with_fault("/token", vec![Fault::Hang]).await;
     let settings = json!({
         "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
@@ -174,7 +174,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 }
 
 #[tokio::test]
-async fn a_forgotten_registration_is_made_anew() {
+async fn a_lost_client_registration_is_repeated() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -183,7 +183,7 @@ async fn a_forgotten_registration_is_made_anew() {
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
-    // As after the restart of a server that keeps everything in memory.
+    // Like after a restart of a server that stores everything in memory.
     server.revoke();
     let unknown = Fault::answer("401 Unauthorized", JSON, r#"{"error":"invalid_client"}"#);
     server.change(|rules| _ = rules.faults.insert("/token".to_owned(), vec![unknown]));
@@ -215,7 +215,7 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
         "{error}"
     );
     assert!(server.requests_to("/token").is_empty());
-    // For a person the default endpoints of 2025-03-26 are tried.
+    // With a user, the default endpoints of 2025-03-26 are tried.
     let person = Consenting::answering(super::redirect);
     roll(&asking(&server, &person)).await.unwrap();
     assert_eq!(person.asked(), 1);

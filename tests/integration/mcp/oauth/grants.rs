@@ -1,4 +1,4 @@
-//! Grants that need nobody.
+//! Grants without user interaction.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
             .all(|call| token(call).starts_with("Bearer hush-"))
     );
     assert_eq!(server.token_requests().len(), 2);
-    // Discovered once.
+    // Metadata is requested once.
     let metadata = server.requests_to("/.well-known/oauth-authorization-server");
     assert_eq!(metadata.len(), 1);
     for (form, request) in server
@@ -50,7 +50,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
 }
 
 #[tokio::test]
-async fn an_assertion_is_read_anew_from_its_file() {
+async fn an_assertion_file_is_read_for_each_request() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
@@ -73,7 +73,7 @@ async fn an_assertion_is_read_anew_from_its_file() {
 }
 
 #[tokio::test]
-async fn a_grant_that_lacks_a_setting_is_refused_by_its_name() {
+async fn a_grant_without_a_required_setting_is_rejected_by_name() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     for (settings, missing) in [
@@ -120,7 +120,7 @@ async fn naming_another(other: &FakeOAuth) -> FakeOAuth {
 }
 
 #[tokio::test]
-async fn no_grant_sends_anything_to_another_issuer_than_the_configured_one() {
+async fn no_grant_sends_requests_to_another_issuer() {
     let other = FakeOAuth::start(OAuthRules::default()).await;
     let server = naming_another(&other).await;
     for mut settings in [
@@ -153,7 +153,7 @@ async fn no_grant_sends_anything_to_another_issuer_than_the_configured_one() {
 }
 
 #[tokio::test]
-async fn an_assertion_without_a_client_goes_to_the_configured_issuer() {
+async fn an_assertion_without_a_client_is_sent_to_the_configured_issuer() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let settings = json!({
         "grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": server.issuer});

@@ -1,4 +1,4 @@
-//! The real servers that want OAuth.
+//! The real servers with OAuth.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{REDIRECT_URI, config};
 
-/// A browser: these servers agree to everything and redirect at once.
+/// A browser: these servers consent to everything and redirect at once.
 struct Browser;
 
 impl AuthorizationPrompt for Browser {
@@ -57,14 +57,14 @@ async fn e8_real_servers_give_tokens_and_refresh_them() {
         if refreshes {
             end_access_token(&store, &config).await;
         }
-        // Nobody is there to be asked now.
+        // No user is available now.
         let client = McpClient::new(config);
         assert!(!client.list_tools().await.unwrap().is_empty(), "{name}");
         client.disconnect().await;
     }
 }
 
-/// As if the hour of the token were over.
+/// Makes the token expire.
 async fn end_access_token(store: &InMemoryTokenStore, config: &ServerConfig) {
     let Authentication::OAuth(oauth) = &config.authentication else {
         panic!()

@@ -1,4 +1,4 @@
-//! Tokens that end, or that the server takes back.
+//! Tokens that expire or are revoked.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn refreshing() -> OAuthRules {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_is_refreshed_once_for_all_calls() {
+async fn an_expired_token_is_refreshed_once_for_all_calls() {
     let server = FakeOAuth::start(OAuthRules {
         expires_in: Some(1),
         token_delay: Duration::from_millis(100),
@@ -38,14 +38,14 @@ async fn a_token_that_ends_is_refreshed_once_for_all_calls() {
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
     assert_eq!(grants[1]["refresh_token"], "hush-refresh-1");
-    // Before it was used, not after it was refused.
+    // Refreshed before use, not after a rejection.
     let calls = server.requests.calls("tools/call");
     let unauthorised = calls.iter().filter(|call| token(call).is_empty());
     assert_eq!((unauthorised.count(), calls.len()), (1, 32));
 }
 
 #[tokio::test]
-async fn a_token_that_the_server_takes_back_is_refreshed_and_the_call_sent_again() {
+async fn a_revoked_token_is_refreshed_and_the_call_retried() {
     let server = FakeOAuth::start(refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -66,7 +66,7 @@ async fn a_token_that_the_server_takes_back_is_refreshed_and_the_call_sent_again
 }
 
 #[tokio::test]
-async fn a_refused_refresh_token_means_to_ask_again() {
+async fn a_rejected_refresh_token_starts_a_new_authorization() {
     let server = FakeOAuth::start(refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -75,12 +75,12 @@ async fn a_refused_refresh_token_means_to_ask_again() {
     server.revoke_refresh_tokens();
     roll(&client).await.unwrap();
     assert_eq!(person.asked(), 2);
-    // Registered is registered.
+    // The client is not registered again.
     assert_eq!(server.requests_to("/register").len(), 1);
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_every_token_is_given_up_soon() {
+async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -94,13 +94,13 @@ async fn a_server_that_refuses_every_token_is_given_up_soon() {
     assert_eq!(error.class(), ErrorClass::Denied);
     assert_eq!(error.http_status(), Some(401));
     assert_eq!(person.asked(), 2);
-    // And a later call does not ask again: that token has never been good for anything.
+    // A later call does not start another authorization, because that token was never accepted.
     roll(&client).await.unwrap_err();
     assert_eq!(person.asked(), 2);
 }
 
 #[tokio::test]
-async fn a_call_that_gives_up_does_not_lose_the_token() {
+async fn a_cancelled_call_does_not_lose_the_token() {
     let server = FakeOAuth::start(OAuthRules {
         token_delay: Duration::from_millis(600),
         ..refreshing()

@@ -1,4 +1,4 @@
-//! L1: what is secret stays out of logs, errors and Debug.
+//! L1: logs, errors and debug output contain no secrets.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn l1_no_log_has_a_token_a_code_or_a_secret() {
+async fn l1_no_log_contains_a_token_a_code_or_a_secret() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -45,7 +45,7 @@ async fn l1_no_log_has_a_token_a_code_or_a_secret() {
     let shown = format!("{config:?}");
     assert!(!shown.contains("hush"), "{shown}");
     let client = McpClient::new(config);
-    // This test's runtime has one thread, which the guard covers.
+    // The guard covers this test's runtime, which has one thread.
     let guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
     roll(&client).await.unwrap();
     server.revoke();

@@ -1,4 +1,4 @@
-//! Tokens that outlive a client.
+//! Stored tokens.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ fn client(
 }
 
 #[tokio::test]
-async fn another_client_goes_on_with_the_stored_tokens_and_asks_nobody() {
+async fn another_client_uses_the_stored_tokens_without_an_authorization() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -39,15 +39,14 @@ async fn another_client_goes_on_with_the_stored_tokens_and_asks_nobody() {
         .unwrap();
     roll(&client(&server, &store, None)).await.unwrap();
     assert_eq!(server.token_requests().len(), 1);
-    // Also when the access token has gone in the meantime: the refresh token is stored, and
-    // with it the client that it was given to.
+    // Also when the access token has expired: the refresh token and its client are stored.
     server.revoke();
     roll(&client(&server, &store, None)).await.unwrap();
     let refresh = &server.token_requests()[1];
     assert_eq!(refresh["refresh_token"], "hush-refresh-1");
     let request = &server.requests_to("/token")[1];
     assert!(request.header("authorization").starts_with("Basic "));
-    // The new refresh token has taken the place of the one that was used up.
+    // The new refresh token has replaced the used one.
     server.revoke();
     roll(&client(&server, &store, None)).await.unwrap();
     assert_eq!(
@@ -56,7 +55,7 @@ async fn another_client_goes_on_with_the_stored_tokens_and_asks_nobody() {
     );
 }
 
-/// Asks for an authorization whose answer comes to somebody else.
+/// Starts an authorization whose response goes to another client.
 struct Deferring(Mutex<Option<AuthorizationRequest>>);
 
 impl AuthorizationPrompt for Deferring {
@@ -67,7 +66,7 @@ impl AuthorizationPrompt for Deferring {
 }
 
 #[tokio::test]
-async fn an_authorization_is_finished_by_another_client() {
+async fn another_client_can_finish_an_authorization() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         scope: Some("mcp:read".to_owned()),
@@ -103,13 +102,13 @@ async fn an_authorization_is_finished_by_another_client() {
         .await
         .unwrap();
     roll(&other).await.unwrap();
-    // And a third one, from the store, with the client that was registered.
+    // A third client uses the store and the registered client.
     server.revoke();
     roll(&client(&server, &store, None)).await.unwrap();
     assert_eq!(server.token_requests().len(), 2);
 }
 
-/// A store whose disk is broken.
+/// A store with a broken disk.
 struct Broken;
 
 impl TokenStore for Broken {
@@ -127,7 +126,7 @@ impl TokenStore for Broken {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_an_error_and_asks_nobody() {
+async fn an_unreadable_token_store_is_an_error_without_an_authorization() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
     let mut config = oauth(&server, &json!({}));

@@ -1,4 +1,4 @@
-//! What a server gets from its configuration, and what it does not get from us.
+//! What a program inherits from its configuration and from Pillion.
 
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -19,9 +19,9 @@ fn with_command(change: impl FnOnce(&mut StdioCommand)) -> McpClient {
 }
 
 #[tokio::test]
-async fn e7_the_environment_is_what_is_configured_and_nothing_else() {
+async fn e7_a_program_has_only_its_configured_environment() {
     let state = call(&fake(&[]), "state", json!({})).await;
-    // Python may set this one for itself.
+    // Python may set this variable itself.
     let mut env = state["env"].as_object().unwrap().clone();
     env.remove("LC_CTYPE");
     assert_eq!(json!(env), json!({"PATH": StdioCommand::DEFAULT_PATH}));
@@ -38,13 +38,13 @@ async fn e7_the_environment_is_what_is_configured_and_nothing_else() {
     assert_eq!(state["env"]["PATH"], StdioCommand::DEFAULT_PATH);
     assert_eq!(state["env"].get("NOT_SET_ANYWHERE"), None);
     assert_eq!(state["cwd"], "/");
-    // No shell has looked at the arguments.
+    // No shell has interpreted the arguments.
     assert_eq!(state["arguments"], json!(["one argument; $HOME `x`"]));
 }
 
 #[tokio::test]
-async fn e7_neither_descriptors_nor_blocked_signals_nor_our_group_are_inherited() {
-    // As a socket of PHP's: open, and without close-on-exec.
+async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
+    // Like a socket of PHP: open, and without close-on-exec.
     let (kept, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let leaky = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
     nix::fcntl::fcntl(&kept, leaky).unwrap();
@@ -52,7 +52,7 @@ async fn e7_neither_descriptors_nor_blocked_signals_nor_our_group_are_inherited(
     let state = call(&fake(&[]), "state", json!({})).await;
     let descriptors = state["descriptors"].as_array().unwrap();
     assert!(!descriptors.contains(&json!(kept.as_raw_fd())), "{state}");
-    // The last one is the directory that it reads to find out.
+    // The last one is the directory that the program reads to list its descriptors.
     assert_eq!(descriptors.len(), 4, "{state}");
     assert_eq!(state["blocked_signals"], "0000000000000000");
     let ours = nix::unistd::getpgrp().as_raw();
@@ -60,7 +60,7 @@ async fn e7_neither_descriptors_nor_blocked_signals_nor_our_group_are_inherited(
 }
 
 #[tokio::test]
-async fn e7_what_cannot_be_started_says_so_at_once() {
+async fn e7_a_program_that_cannot_start_fails_at_once() {
     let nowhere = McpClient::new(ServerConfig::of_command(
         "x",
         StdioCommand::new("no-such-program-anywhere"),
@@ -73,7 +73,7 @@ async fn e7_what_cannot_be_started_says_so_at_once() {
         "MCP request failed: 'no-such-program-anywhere' cannot be started: \
          No such file or directory (os error 2)"
     );
-    // Of a path the directory is what is often wrong.
+    // A wrong directory is the most frequent error in a path.
     let elsewhere = StdioCommand::new("/no/such/directory/server");
     let elsewhere = McpClient::new(ServerConfig::of_command("x", elsewhere));
     let error = elsewhere.list_tools().await.unwrap_err().to_string();
@@ -93,7 +93,7 @@ async fn e7_what_cannot_be_started_says_so_at_once() {
 }
 
 #[tokio::test]
-async fn c2_a_silent_server_is_noticed_within_the_deadline() {
+async fn c2_a_silent_program_times_out() {
     let mut config = fake_config(&["silent"]);
     config.timeout = Duration::from_millis(400);
     let client = McpClient::new(config);

@@ -1,4 +1,4 @@
-//! Servers whose process ends while it is needed.
+//! Programs that exit while they are in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use super::{call, exists, fake, fake_config, pid};
 use crate::mcp::{eventually, roll};
 
 #[tokio::test]
-async fn e9_a_server_that_dies_during_a_call_fails_it_with_its_last_words_and_starts_again() {
+async fn e9_a_program_that_dies_during_a_call_fails_it_with_its_last_stderr_line_and_restarts() {
     let mut config = fake_config(&[]);
     if let pillion_mcp_client::Endpoint::Command(command) = &mut config.endpoint {
         command.env.insert("KEY".into(), "s3cret".into());
@@ -31,7 +31,7 @@ async fn e9_a_server_that_dies_during_a_call_fails_it_with_its_last_words_and_st
 }
 
 #[tokio::test]
-async fn e9_every_call_on_a_server_that_is_killed_hears_of_it_and_the_next_starts_it_again() {
+async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
     let client = fake(&[]);
     let first = pid(&client).await;
     let waiting = [(); 3].map(|()| {
@@ -54,7 +54,7 @@ async fn e9_every_call_on_a_server_that_is_killed_hears_of_it_and_the_next_start
     let second = pid(&client).await;
     assert_ne!(first, second);
     assert!(!exists(first));
-    // Between two calls: nobody waits, and the next call meets a new process.
+    // Between two calls: the next call uses a new process.
     kill(
         Pid::from_raw(i32::try_from(second).unwrap()),
         Signal::SIGKILL,
@@ -65,7 +65,7 @@ async fn e9_every_call_on_a_server_that_is_killed_hears_of_it_and_the_next_start
 }
 
 #[tokio::test]
-async fn e9_a_server_that_crashes_again_and_again_is_left_alone_for_a_while() {
+async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
     let client = fake(&["exit-at-once"]);
     let mut refused = None;
     for _ in 0..10 {
@@ -96,7 +96,7 @@ async fn e9_a_server_that_crashes_again_and_again_is_left_alone_for_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_server_that_is_killed_again_and_again_is_waited_for() {
+async fn e9_calls_wait_for_a_program_that_is_killed_repeatedly() {
     let client = fake(&[]);
     let over = Arc::new(AtomicBool::new(false));
     let callers = [(); 8].map(|()| {
@@ -133,21 +133,21 @@ async fn e9_a_server_that_is_killed_again_and_again_is_waited_for() {
 }
 
 #[tokio::test]
-async fn e9_a_server_that_ends_after_the_handshake_is_an_error_and_no_hang() {
+async fn e9_a_program_that_exits_after_the_handshake_is_an_error() {
     let client = fake(&["exit-after-hello"]);
     let error = client.list_tools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
 }
 
 #[tokio::test]
-async fn e9_a_server_that_stops_listening_or_speaking_is_replaced() {
+async fn e9_a_program_that_closes_stdin_or_stdout_is_replaced() {
     for tool in ["mute", "deaf"] {
         let client = fake(&[]);
         let first = pid(&client).await;
         let _ = client.call_tool(tool, &json!({})).await;
         let mut answer = roll(&client).await;
         if answer.is_err() {
-            // The first call after it went deaf finds that out.
+            // The first call after the program closed its input detects that.
             answer = roll(&client).await;
         }
         answer.unwrap();
@@ -157,7 +157,7 @@ async fn e9_a_server_that_stops_listening_or_speaking_is_replaced() {
 }
 
 #[tokio::test]
-async fn e9_output_that_somebody_else_holds_open_does_not_hide_the_end() {
+async fn e9_the_exit_is_noticed_although_another_process_holds_the_output_open() {
     let client = fake(&[]);
     let holder = call(&client, "fork-holding", json!({})).await["pids"][0]
         .as_i64()
@@ -168,7 +168,7 @@ async fn e9_output_that_somebody_else_holds_open_does_not_hide_the_end() {
         "{error}"
     );
     roll(&client).await.unwrap();
-    // It left the group of its own will, and so it is the test's to end.
+    // The process left the group, so the test has to end it.
     kill(
         Pid::from_raw(i32::try_from(holder).unwrap()),
         Signal::SIGKILL,
@@ -177,7 +177,7 @@ async fn e9_output_that_somebody_else_holds_open_does_not_hide_the_end() {
 }
 
 #[tokio::test]
-async fn e9_a_program_that_is_no_server_is_an_error() {
+async fn e9_a_program_that_is_not_a_server_is_an_error() {
     for (program, args) in [("true", vec![]), ("echo", vec!["hello"])] {
         let mut command = pillion_mcp_client::StdioCommand::new(program);
         command.args = args.into_iter().map(str::to_owned).collect();

@@ -1,5 +1,5 @@
-//! What only a process of its own can show: what is left open, and what is left running
-//! when the process is killed. Each test starts this very test binary anew.
+//! Tests that need a separate process: leaks of descriptors, and processes that keep running when
+//! their parent is killed. Each test starts this test binary again.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{call, exists, fake, pid};
 use crate::mcp::{eventually, roll};
 
-/// Runs one of the ignored tests below in a process of its own.
+/// Runs one of the ignored tests below in a separate process.
 fn alone(name: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args([
@@ -24,12 +24,12 @@ fn alone(name: &str) -> Child {
 }
 
 #[test]
-fn e9_nothing_is_left_open_or_running() {
+fn e9_no_descriptors_or_processes_leak() {
     assert!(alone("inner_start_and_end_many").wait().unwrap().success());
 }
 
 #[test]
-#[ignore = "run by e9_nothing_is_left_open_or_running, in a process of its own"]
+#[ignore = "run by e9_no_descriptors_or_processes_leak, in a process of its own"]
 fn inner_start_and_end_many() {
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
@@ -72,7 +72,7 @@ fn inner_start_and_end_many() {
 }
 
 #[tokio::test]
-async fn e9_when_we_are_killed_everything_ends() {
+async fn e9_programs_end_when_their_parent_is_killed() {
     let mut test = alone("inner_wait_to_be_killed");
     let output = BufReader::new(test.stdout.take().unwrap());
     let line = output
@@ -93,7 +93,7 @@ async fn e9_when_we_are_killed_everything_ends() {
     clippy::print_stdout,
     reason = "it is how this process tells the other"
 )]
-#[ignore = "run by e9_when_we_are_killed_everything_ends, in a process of its own"]
+#[ignore = "run by e9_programs_end_when_their_parent_is_killed, in a process of its own"]
 fn inner_wait_to_be_killed() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -117,12 +117,12 @@ fn inner_wait_to_be_killed() {
 }
 
 #[test]
-fn e9_a_forked_process_leaves_its_parents_server_alone() {
+fn e9_a_forked_process_does_not_affect_the_program_of_its_parent() {
     assert!(alone("inner_fork").wait().unwrap().success());
 }
 
 #[test]
-#[ignore = "run by e9_a_forked_process_leaves_its_parents_server_alone, in a process of its own"]
+#[ignore = "run by e9_a_forked_process_does_not_affect_the_program_of_its_parent, in a process of its own"]
 #[expect(unsafe_code, reason = "there is no safe way to fork")]
 fn inner_fork() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -142,7 +142,7 @@ fn inner_fork() {
             nix::sys::wait::waitpid(child, None).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(300));
             assert_eq!(runtime.block_on(pid(&client)), before);
-            // The child is gone, and so nobody else holds the pipes.
+            // The child has ended, so no other process holds the pipes.
             runtime.block_on(async {
                 client.disconnect().await;
                 eventually("the server's end", || !exists(before)).await;

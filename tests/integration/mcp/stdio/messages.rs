@@ -1,4 +1,4 @@
-//! What travels over the pipes, however it is written.
+//! Messages over the pipes, in every form.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{call, fake, fake_config};
 use crate::mcp::{ROLLED, roll};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e7_calls_side_by_side_get_their_own_answers() {
+async fn e7_concurrent_calls_get_their_own_responses() {
     let client = fake(&[]);
     let calls = (0..200).map(|number| {
         let client = client.clone();
@@ -26,7 +26,7 @@ async fn e7_calls_side_by_side_get_their_own_answers() {
 }
 
 #[tokio::test]
-async fn e2_garbage_batches_and_the_servers_own_requests_do_no_harm() {
+async fn e2_garbage_batches_and_server_requests_are_tolerated() {
     let client = fake(&[]);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
     assert_eq!(call(&client, "batch", json!({})).await["batch"], true);
@@ -36,7 +36,7 @@ async fn e2_garbage_batches_and_the_servers_own_requests_do_no_harm() {
 }
 
 #[tokio::test]
-async fn e2_a_line_end_in_the_arguments_stays_one_message() {
+async fn e2_arguments_with_a_line_break_are_one_message() {
     let client = fake(&[]);
     let arguments = RawValue::from_string("{\n\r\n \"text\": \"a\\nb\"\n}".into()).unwrap();
     let echo = client.call_tool("echo", &arguments).await.unwrap();
@@ -44,7 +44,7 @@ async fn e2_a_line_end_in_the_arguments_stays_one_message() {
 }
 
 #[tokio::test]
-async fn l1_a_line_that_is_too_long_costs_its_own_call_only() {
+async fn l1_a_line_that_is_too_long_fails_only_its_call() {
     let mut config = fake_config(&[]);
     config.limits.max_event_bytes = 100_000;
     let client = McpClient::new(config);
@@ -62,7 +62,7 @@ async fn l1_a_line_that_is_too_long_costs_its_own_call_only() {
 }
 
 #[tokio::test]
-async fn l1_a_line_without_an_end_ends_with_the_deadline_and_fills_no_memory() {
+async fn l1_an_endless_line_times_out_within_the_memory_limit() {
     let mut config = fake_config(&[]);
     config.limits.max_event_bytes = 100_000;
     config.timeout = Duration::from_secs(2);
@@ -73,7 +73,7 @@ async fn l1_a_line_without_an_end_ends_with_the_deadline_and_fills_no_memory() {
 }
 
 #[tokio::test]
-async fn e2_an_answer_that_is_no_json_fails_its_own_call_at_once() {
+async fn e2_an_answer_that_is_not_json_fails_its_call_at_once() {
     let client = fake(&[]);
     let error = client.call_tool("not-a-number", &json!({})).await;
     let error = error.unwrap_err();
@@ -85,7 +85,7 @@ async fn e2_an_answer_that_is_no_json_fails_its_own_call_at_once() {
 }
 
 #[tokio::test]
-async fn l1_a_flood_of_errors_neither_blocks_the_server_nor_breaks_a_call() {
+async fn l1_a_flood_on_stderr_neither_blocks_the_program_nor_breaks_a_call() {
     let client = fake(&[]);
     let arguments = json!({"lines": 20_000});
     let (flood, other) = tokio::join!(client.call_tool("flood", &arguments), roll(&client));
@@ -94,7 +94,7 @@ async fn l1_a_flood_of_errors_neither_blocks_the_server_nor_breaks_a_call() {
 }
 
 #[tokio::test]
-async fn c2_a_call_that_is_given_up_leaves_the_server_usable() {
+async fn c2_after_a_dropped_call_the_program_is_usable() {
     let client = fake(&[]);
     roll(&client).await.unwrap();
     let arguments = json!({"seconds": 0.3});
@@ -104,6 +104,6 @@ async fn c2_a_call_that_is_given_up_leaves_the_server_usable() {
             .await
             .is_err()
     );
-    // Its answer comes when nobody asks any more.
+    // The response arrives after its call was dropped.
     assert_eq!(roll(&client).await.unwrap().get().replace(' ', ""), ROLLED);
 }

@@ -10,7 +10,7 @@ use crate::program::eventually;
 use crate::sidecar::Sidecar;
 
 #[test]
-fn since_2026_07_28_a_client_that_goes_away_cancels() {
+fn since_2026_07_28_a_disconnect_cancels() {
     let sidecar = Sidecar::start();
     let sleep = json!({"name": "sleep", "arguments": {"ms": 25_000}});
     let (headers, body) = stateless("tools/call", sleep, json!({}));
@@ -29,7 +29,7 @@ fn since_2026_07_28_a_client_that_goes_away_cancels() {
 }
 
 #[test]
-fn before_it_says_so_and_going_away_says_nothing() {
+fn before_2026_07_28_only_a_notification_cancels() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let call = |id: &str| {
@@ -42,7 +42,7 @@ fn before_it_says_so_and_going_away_says_nothing() {
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": "one"}});
         assert_eq!(session.send(&cancel).status, 202);
-        // There is no answer to it.
+        // The request has no response.
         assert_eq!(waiting.join().unwrap(), None);
     });
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
@@ -58,7 +58,7 @@ fn before_it_says_so_and_going_away_says_nothing() {
     drop(stream);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
-    // The end of the session is the end of what runs in it.
+    // The end of the session ends its requests.
     let ended = crate::http::send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"");
     assert_eq!(ended.status, 200);
     eventually("the call is given up", || {

@@ -1,4 +1,4 @@
-//! Clients of others, which list and call through the sidecar.
+//! Third-party clients that list and call through the sidecar.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -12,7 +12,7 @@ use pillion_testkit::Peer;
 use crate::program::{pillion_path, stderr, stdout};
 use crate::sidecar::Sidecar;
 
-/// The URL at which what a Unix socket serves is there for clients that know nothing of those.
+/// Returns a URL for a Unix socket, for clients without support for Unix sockets.
 pub fn bridge(socket: &Path) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -23,11 +23,11 @@ pub fn bridge(socket: &Path) -> String {
             let server = UnixStream::connect(&socket).unwrap();
             let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             thread::spawn(move || {
-                pass_on(client, &to_server);
+                forward(client, &to_server);
                 drop(to_server.shutdown(Shutdown::Both));
             });
             thread::spawn(move || {
-                pass_on(server, &to_client);
+                forward(server, &to_client);
                 drop(to_client.shutdown(Shutdown::Both));
             });
         }
@@ -35,7 +35,7 @@ pub fn bridge(socket: &Path) -> String {
     url
 }
 
-fn pass_on(mut from: impl Read, mut to: impl Write) {
+fn forward(mut from: impl Read, mut to: impl Write) {
     let mut bytes = [0; 16 * 1024];
     while let Ok(read @ 1..) = from.read(&mut bytes) {
         if to.write_all(&bytes[..read]).is_err() {
@@ -44,7 +44,7 @@ fn pass_on(mut from: impl Read, mut to: impl Write) {
     }
 }
 
-/// Runs a client of `tests/peers` to its end, and gives what it printed. None where it is not
+/// Runs a client of `tests/peers` until it exits. Returns its output, or `None` if it is not
 /// installed.
 pub fn run(client: &str, arguments: &[&str]) -> Option<String> {
     let (program, before) = Peer::command(client)?;
@@ -71,8 +71,8 @@ fn with_peer(peer: &Peer) -> Sidecar {
 }
 
 #[test]
-fn python_clients_of_both_eras_list_call_and_read() {
-    // What they ask for comes from a server of either era.
+fn python_clients_of_both_protocol_eras_list_call_and_read() {
+    // The servers of the requested tools are of both protocol eras.
     for peer in ["mcp2-http", "mcp1-http"] {
         let Some(peer) = Peer::start(peer) else {
             return;
@@ -90,7 +90,7 @@ fn python_clients_of_both_eras_list_call_and_read() {
 }
 
 #[test]
-fn the_inspector_of_both_eras_lists_and_calls() {
+fn the_inspector_of_both_protocol_eras_lists_and_calls() {
     let sidecar = Sidecar::start();
     let url = bridge(&sidecar.socket);
     for era in ["legacy", "auto", "modern"] {

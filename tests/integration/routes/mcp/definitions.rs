@@ -74,7 +74,7 @@ fn read_by_clients(sidecar: &Sidecar, tools: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f6_bad_definitions_cost_real_clients_no_other_entry() {
+async fn f6_bad_definitions_hide_no_other_entry_from_real_clients() {
     let server = careless();
     let sidecar = Sidecar::with_config(&config(&server.url));
     for lists in read_by_clients(&sidecar, &[]) {
@@ -138,7 +138,7 @@ async fn f6_definitions_are_repaired_for_every_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f6_the_log_names_server_entry_and_reason_once() {
+async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
     let server = careless();
     let daemon = Daemon::with_config(&config(&server.url), &[]);
     for _ in 0..3 {
@@ -211,7 +211,7 @@ fn answering() -> FakeMcp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_are_no_call_tool_result_are_read_by_real_clients() {
+async fn real_clients_read_results_that_are_not_call_tool_results() {
     let server = answering();
     let sidecar = Sidecar::with_config(&config(&server.url));
     let names = RESULTS.map(|(name, ..)| name);
@@ -226,7 +226,7 @@ async fn results_that_are_no_call_tool_result_are_read_by_real_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_are_no_call_tool_result_become_one_for_every_revision() {
+async fn results_that_are_not_call_tool_results_become_one_for_every_revision() {
     let server = answering();
     // The second result of these tools comes from the cache.
     let kept = "[tools.text]\ncache_ttl_ms = 60000\n[tools.list]\ncache_ttl_ms = 60000\n[tools.bare]\ncache_ttl_ms = 60000\n";

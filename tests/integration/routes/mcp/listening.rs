@@ -10,7 +10,7 @@ use crate::http;
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
-/// A server with a resource, whose tools change when it says so.
+/// Starts a server with a resource, whose tools change on request.
 fn server() -> (FakeMcp, Arc<AtomicBool>) {
     let changed = Arc::new(AtomicBool::new(false));
     let has_changed = Arc::clone(&changed);
@@ -49,7 +49,7 @@ fn tools(sidecar: &Sidecar) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_below_is_told_and_the_list_is_new() {
+async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     let (server, changed) = server();
     let sidecar = sidecar(&server);
     assert!(tools(&sidecar).contains("\"old\""));
@@ -57,12 +57,12 @@ async fn a_change_below_is_told_and_the_list_is_new() {
     let mut pushed = session.listen();
     let wanted = json!({"notifications": {"toolsListChanged": true}});
     let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
-    let mut heard = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
-    let first = heard.next().unwrap();
+    let mut received = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
+    let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["notifications"]["toolsListChanged"], true);
     eventually("the sidecar listens", || server.open_streams() > 0);
-    // It may have opened its stream before it hears what comes on it.
+    // The stream may be open before the subscription exists.
     changed.store(true, Ordering::SeqCst);
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     let prompts = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
@@ -70,16 +70,16 @@ async fn a_change_below_is_told_and_the_list_is_new() {
     push(&server, &notice);
     assert_eq!(pushed.next().unwrap()["method"], prompts["method"]);
     assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
-    // The other has asked for nothing but tools.
-    let told = heard.next().unwrap();
-    assert_eq!(told["method"], notice["method"]);
+    // The other client subscribed only to tools.
+    let reported = received.next().unwrap();
+    assert_eq!(reported["method"], notice["method"]);
     assert_eq!(
-        told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+        reported["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
         7
     );
     assert!(tools(&sidecar).contains("\"new\""));
     drop(sidecar);
-    let last = heard.next().unwrap();
+    let last = received.next().unwrap();
     assert_eq!(
         (&last["id"], &last["result"]["resultType"]),
         (&json!(7), &json!("complete"))
@@ -87,7 +87,7 @@ async fn a_change_below_is_told_and_the_list_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_later_is_heard_of_too() {
+async fn a_server_added_later_is_announced() {
     let (server, changed) = server();
     let daemon = Daemon::start();
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
@@ -103,14 +103,14 @@ async fn a_server_that_comes_later_is_heard_of_too() {
         String::from_utf8_lossy(&added.body)
     );
     assert_eq!(pushed.next().unwrap()["method"], notice);
-    // Whoever asks now sees its tools.
+    // The next request lists its tools.
     assert!(tools().contains("\"old\""));
     eventually("the sidecar listens", || server.open_streams() > 0);
     changed.store(true, Ordering::SeqCst);
     push(&server, &json!({"jsonrpc": "2.0", "method": notice}));
     assert_eq!(pushed.next().unwrap()["method"], notice);
     assert!(tools().contains("\"new\""));
-    // And nobody listens to it when it has gone.
+    // After its removal, no listener remains at the server.
     let removed = http::send(&daemon.socket, "DELETE", "/api/v1/servers/far", "", b"");
     assert_eq!(removed.status, 200);
     assert_eq!(pushed.next().unwrap()["method"], notice);
@@ -118,7 +118,7 @@ async fn a_server_that_comes_later_is_heard_of_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_is_watched_at_the_server_that_has_it() {
+async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
     let (server, _) = server();
     let sidecar = sidecar(&server);
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -132,16 +132,16 @@ async fn a_resource_is_watched_at_the_server_that_has_it() {
     let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
         "params": {"uri": "a://b", "own": 1}});
     push(&server, &updated);
-    let told = pushed.next().unwrap();
+    let reported = pushed.next().unwrap();
     assert_eq!(
-        (&told["method"], &told["params"]),
+        (&reported["method"], &reported["params"]),
         (&updated["method"], &updated["params"])
     );
     assert_eq!(
         session.ask("resources/unsubscribe", uri)["result"],
         json!({})
     );
-    eventually("the server is told", || {
+    eventually("the server receives the subscription", || {
         server.requests.calls("resources/unsubscribe").len() == 1
     });
     let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));
@@ -149,7 +149,7 @@ async fn a_resource_is_watched_at_the_server_that_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_says_again_and_again_that_its_list_has_changed_holds_nobody_up() {
+async fn repeated_list_changes_of_a_server_delay_no_other() {
     let is_silent = Arc::new(AtomicBool::new(false));
     let says_nothing = Arc::clone(&is_silent);
     let server = FakeMcp::builder(Dialect::StreamableSse)
@@ -189,7 +189,7 @@ async fn a_server_that_says_again_and_again_that_its_list_has_changed_holds_nobo
             std::thread::sleep(Duration::from_millis(5));
         }
     });
-    // One after the other they would have waited for 20 seconds.
+    // One after the other, they would have waited for 20 seconds.
     assert!(
         began.elapsed() < Duration::from_secs(12),
         "{:?}",
@@ -205,7 +205,7 @@ async fn a_server_that_says_again_and_again_that_its_list_has_changed_holds_nobo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_that_come_all_at_once_are_told_a_few_times() {
+async fn a_burst_of_changes_is_announced_a_few_times() {
     let (server, _) = server();
     let sidecar = sidecar(&server);
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -215,12 +215,12 @@ async fn changes_that_come_all_at_once_are_told_a_few_times() {
     let prompts = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
     let many = format!("data: {tools}\n\n").repeat(200) + &format!("data: {prompts}\n\n");
     server.push(many);
-    // The first at once, and that there were more when it is over.
-    let told: Vec<_> = (0..3)
+    // The first is sent at once; later changes are announced together.
+    let reported: Vec<_> = (0..3)
         .map(|_| pushed.next().unwrap()["method"].clone())
         .collect();
     let expected = [&tools, &prompts, &tools].map(|notice| notice["method"].clone());
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     drop(sidecar);
     assert_eq!(pushed.next(), None);
 }

@@ -31,7 +31,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn h2_a_model_sees_its_tools_and_can_call_no_others() {
+fn h2_a_model_sees_and_calls_only_its_tools() {
     let sidecar = Sidecar::with_config(MODELS);
     let list = |target: &str| ask(&sidecar, target, "tools/list", json!({}));
     assert!(names(&list("/mcp")).len() > 2);
@@ -49,7 +49,7 @@ fn h2_a_model_sees_its_tools_and_can_call_no_others() {
         )
     };
     assert_eq!(call("one%20tool", "calculator")["result"]["isError"], false);
-    // One that it may not see is not there, by no name that it has.
+    // A hidden tool is unknown under all its names.
     for name in ["get_time", "time_tool"] {
         let refused = call("one%20tool", name);
         assert_eq!(refused["error"]["message"], format!("Unknown tool: {name}"));

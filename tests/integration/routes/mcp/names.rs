@@ -5,7 +5,7 @@ use super::{Session, ask};
 use crate::http::post;
 use crate::sidecar::Sidecar;
 
-/// A server with these tools, and a prompt and a resource of each name.
+/// Starts a server with these tools, and a prompt and a resource of each name.
 fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
     let list = |key: &'static str, entry: fn(&str) -> Value| {
         move |_: &Value| {
@@ -63,7 +63,7 @@ fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_get_a_prefix_where_they_collide_or_as_configured() {
+async fn names_get_a_prefix_on_conflicts_or_if_configured() {
     let one = server("one", &["search", "only-one"]);
     let two = server("two", &["search", "calculator"]);
     let three = server("three", &["own"]);
@@ -92,7 +92,7 @@ async fn names_get_a_prefix_where_they_collide_or_as_configured() {
     };
     assert_eq!(call("two_search"), json!({"two": "search"}));
     assert_eq!(call("only-one"), json!({"one": "only-one"}));
-    // The name that it has everywhere in the sidecar does as well.
+    // The full name within the sidecar is accepted, too.
     assert_eq!(call("one_only-one"), json!({"one": "only-one"}));
     assert_eq!(call("x_own"), json!({"three": "own"}));
 
@@ -125,13 +125,13 @@ async fn names_get_a_prefix_where_they_collide_or_as_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k1_a_resource_is_read_from_the_server_that_has_it() {
+async fn k1_a_resource_is_read_from_its_server() {
     let one = server("one", &["shared", "b"]);
     let two = server("two", &["shared", "c"]);
     let sidecar = Sidecar::with_config(&(entry("one", &one, "") + &entry("two", &two, "")));
     let read = |uri: &str| ask(&sidecar.socket, "resources/read", json!({"uri": uri}));
     let text = |uri: &str| read(uri)["result"]["contents"][0]["text"].clone();
-    // Without a list, too.
+    // Also without a list.
     assert_eq!(text("a://c"), "two");
     assert_eq!(text("a://shared"), "one");
     assert_eq!(text("b://anything"), "one");
@@ -144,7 +144,7 @@ async fn k1_a_resource_is_read_from_the_server_that_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_fails_takes_nothing_from_the_others() {
+async fn a_failed_server_does_not_affect_other_servers() {
     let well = server("well", &["a"]);
     let ill = FakeMcp::builder(Dialect::StreamableJson)
         .on("prompts/list", |_| Reply::error(-32603, "ill"))
@@ -154,8 +154,9 @@ async fn a_server_that_fails_takes_nothing_from_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e6_the_header_for_the_servers_tool_says_the_name_that_the_server_gave_it() {
-    // Servers of revision 2026-07-28 refuse a call whose `Mcp-Name` is not the name in it.
+async fn e6_the_header_has_the_servers_name_of_the_tool() {
+    // Servers of revision 2026-07-28 reject a call whose `Mcp-Name` header differs from the name in
+    // the body.
     let servers = [
         FakeMcp::start(Dialect::Stateless),
         FakeMcp::start(Dialect::Stateless),
@@ -192,7 +193,7 @@ async fn e6_the_header_for_the_servers_tool_says_the_name_that_the_server_gave_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k1_a_template_takes_nothing_from_anothers_list() {
+async fn k1_a_template_hides_no_resource_of_another_server() {
     let greedy = FakeMcp::builder(Dialect::StreamableJson)
         .on("resources/templates/list", |_| {
             Reply::result(&json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]}))
@@ -207,13 +208,13 @@ async fn k1_a_template_takes_nothing_from_anothers_list() {
         let read = ask(&sidecar.socket, "resources/read", json!({"uri": uri}));
         read["result"]["contents"][0]["text"].clone()
     };
-    // Nobody has asked for any list before.
+    // No list was requested before.
     assert_eq!(text("a://c"), "two");
     assert_eq!(text("what://ever"), "greedy");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_is_never_under_the_name_that_anothers_has_with_its_prefix() {
+async fn a_prompt_never_has_the_prefixed_name_of_another_prompt() {
     let bad = server("bad", &["greet", "b_greet"]);
     let good = server("good", &["greet"]);
     let sidecar = Sidecar::with_config(&(entry("a", &bad, "") + &entry("b", &good, "")));
@@ -228,7 +229,7 @@ async fn a_prompt_is_never_under_the_name_that_anothers_has_with_its_prefix() {
         (by("a_greet"), by("a_b_greet")),
         (json!("bad"), json!("bad"))
     );
-    // So it is with tools.
+    // The same holds for tools.
     let tools = listed(&sidecar, "tools/list", "tools", "name");
     let of_servers: Vec<_> = tools
         .iter()

@@ -29,7 +29,7 @@ fn config(tools: &str, url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_clients_are_offered_what_one_line_says() {
+async fn one_setting_selects_the_tools_of_mcp_clients() {
     let prompts = json!({"prompts": [{"name": "greet"}]});
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("prompts/list", move |_| Reply::result(&prompts))
@@ -72,7 +72,7 @@ async fn mcp_clients_are_offered_what_one_line_says() {
 }
 
 #[test]
-fn clients_hear_when_another_configuration_offers_others() {
+fn clients_are_notified_when_a_reload_changes_the_offered_tools() {
     let daemon = Daemon::with_config("", &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut stream = session.listen();

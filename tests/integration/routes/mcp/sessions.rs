@@ -5,7 +5,7 @@ use crate::http::send;
 use crate::sidecar::Sidecar;
 
 #[test]
-fn every_revision_with_a_handshake_is_spoken() {
+fn every_revision_with_a_handshake_works() {
     let sidecar = Sidecar::start();
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let session = Session::open(&sidecar.socket, version, json!({}));
@@ -15,7 +15,8 @@ fn every_revision_with_a_handshake_is_spoken() {
         let tools = session.ask("tools/list", json!({}))["result"]["tools"].clone();
         assert!(tools.as_array().unwrap().len() > 2);
     }
-    // One that is not known, or has no handshake, gets the newest that has one.
+    // A client with an unknown revision, or one without handshake, gets the newest revision with a
+    // handshake.
     for version in ["2026-07-28", "1999-01-01"] {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": version, "capabilities": {}}});
@@ -26,7 +27,7 @@ fn every_revision_with_a_handshake_is_spoken() {
 }
 
 #[test]
-fn a_session_ends_when_the_client_says_so() {
+fn a_client_can_end_its_session() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut stream = session.listen();
@@ -43,7 +44,7 @@ fn a_session_ends_when_the_client_says_so() {
 }
 
 #[test]
-fn a_session_is_its_users_alone() {
+fn only_its_user_can_use_a_session() {
     let sidecar = Sidecar::start();
     let alice = "x-pillion-user: alice\r\n";
     let session = Session::open_with(&sidecar.socket, "2025-11-25", json!({}), alice);
@@ -58,7 +59,7 @@ fn a_session_is_its_users_alone() {
 }
 
 #[test]
-fn a_request_names_its_session_and_a_revision_that_there_is() {
+fn requests_need_a_known_session_and_revision() {
     let sidecar = Sidecar::start();
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     let status = |headers: &str| {
@@ -83,7 +84,7 @@ fn a_request_names_its_session_and_a_revision_that_there_is() {
 }
 
 #[test]
-fn only_the_revision_that_has_batches_takes_them() {
+fn batches_work_only_in_the_revision_that_has_them() {
     let sidecar = Sidecar::start();
     let batch = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
@@ -105,7 +106,7 @@ fn only_the_revision_that_has_batches_takes_them() {
 }
 
 #[test]
-fn a_stream_does_not_hold_up_the_end() {
+fn a_stream_does_not_delay_the_shutdown() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut stream = session.listen();

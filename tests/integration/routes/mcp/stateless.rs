@@ -16,7 +16,7 @@ fn refused(reply: &Reply) -> (u16, i64) {
 }
 
 #[test]
-fn discovery_says_what_there_is_without_asking_anybody() {
+fn discovery_makes_no_upstream_requests() {
     let sidecar = Sidecar::start();
     let (headers, body) = stateless("server/discover", json!({}), json!({}));
     let result = post(&sidecar, &headers, &body).json()["result"].clone();
@@ -34,7 +34,7 @@ fn discovery_says_what_there_is_without_asking_anybody() {
 }
 
 #[test]
-fn a_request_has_to_say_everything_and_its_headers_the_same() {
+fn requests_need_all_metadata_and_matching_headers() {
     let sidecar = Sidecar::start();
     let call = json!({"name": "get_time", "arguments": {}});
     let (headers, body) = stateless("tools/call", call, json!({}));
@@ -68,7 +68,7 @@ fn a_request_has_to_say_everything_and_its_headers_the_same() {
 }
 
 #[test]
-fn another_revision_is_refused_with_those_that_are_spoken() {
+fn an_unsupported_revision_is_rejected_with_the_supported_ones() {
     let sidecar = Sidecar::start();
     let (headers, mut body) = stateless("tools/list", json!({}), json!({}));
     body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
@@ -83,7 +83,7 @@ fn another_revision_is_refused_with_those_that_are_spoken() {
 }
 
 #[test]
-fn what_this_revision_does_not_have_is_not_found() {
+fn methods_of_other_revisions_are_not_found() {
     let sidecar = Sidecar::start();
     for method in [
         "initialize",

@@ -19,7 +19,7 @@ fn call(name: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn i3_a_result_has_text_for_the_model_and_an_envelope_for_programs() {
+fn i3_a_result_has_text_and_structured_content() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let params = call("calculator", json!({"expression": "10/4"}));
@@ -46,7 +46,7 @@ fn i3_a_result_has_text_for_the_model_and_an_envelope_for_programs() {
 }
 
 #[test]
-fn b5_an_unknown_tool_is_an_error_of_the_protocol() {
+fn b5_an_unknown_tool_is_a_protocol_error() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-06-18", json!({}));
     let params = call("nope", json!({}));
@@ -86,7 +86,7 @@ fn the_list_is_in_a_stable_order_and_has_no_second_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e10_what_a_server_lists_and_answers_passes_byte_for_byte() {
+async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
     let listed = r#"{"tools":[{"name":"odd","title":"T","icons":[],"x-own":{"n":1.50},"inputSchema":{"type":"object","x":[]}}]}"#;
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", move |_| Reply::raw_result(listed))
@@ -107,7 +107,7 @@ async fn e10_what_a_server_lists_and_answers_passes_byte_for_byte() {
         format!(r#"{{"jsonrpc":"2.0","id":"x","result":{ODD}}}"#)
     );
 
-    // The revision of the client wants one member more.
+    // The client's revision requires one more member.
     let (headers, message) = stateless("tools/call", params, json!({}));
     let message = message.to_string();
     let reply = send(
@@ -126,7 +126,7 @@ async fn e10_what_a_server_lists_and_answers_passes_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e10_a_failed_tool_and_an_error_of_the_protocol_pass_as_they_are() {
+async fn e10_failed_tools_and_protocol_errors_are_unchanged() {
     let failed = r#"{"content":[{"type":"text","text":"out of paper","n":2.0}],"isError":true}"#;
     let error = json!({"code": -31999, "message": "No", "data": {"why": [1]}});
     let sent = error.clone();
@@ -171,7 +171,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     let server = FakeMcp::builder(Dialect::Stateless)
         .on("tools/list", move |_| Reply::result(&listed))
         .on("tools/call", move |params| {
-            // The client that asks for nothing is not told anything.
+            // A client without a progress token receives no notifications.
             let token = &params["_meta"]["progressToken"];
             let notices = notices
                 .iter()
@@ -207,7 +207,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     assert_eq!(messages[2]["id"], 3);
     assert_eq!(messages.len(), 3, "{messages:?}");
 
-    // Whoever asks for nothing gets the result alone.
+    // A client without a progress token receives only the result.
     let other = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let reply = other.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
         "params": call("slow", json!({}))}));

@@ -29,7 +29,7 @@ fn run(sidecar: &Sidecar, calls: Vec<BatchCall>, mode: BatchMode) -> Vec<(String
 }
 
 #[test]
-fn c1_order_is_kept_and_failures_stay_alone() {
+fn c1_order_is_kept_and_failures_affect_no_other_call() {
     let sidecar = Sidecar::start();
     for mode in [BatchMode::Parallel, BatchMode::Sequential] {
         let calls = vec![
@@ -55,7 +55,7 @@ fn c1_order_is_kept_and_failures_stay_alone() {
 }
 
 #[test]
-fn i2_each_result_is_what_the_call_alone_would_have_had() {
+fn i2_each_result_equals_the_result_of_a_single_call() {
     let sidecar = Sidecar::start();
     let body = json!({"calls": [
         {"id": "a", "type": "function", "index": 0, "name": "both", "arguments": {}},
@@ -136,7 +136,7 @@ fn an_empty_batch_has_no_results() {
 }
 
 #[test]
-fn a_body_that_is_no_batch_is_refused() {
+fn a_body_that_is_not_a_batch_is_rejected() {
     let sidecar = Sidecar::start();
     let cases = [
         ("{}", "missing field `calls`"),

@@ -16,7 +16,7 @@ fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
 }
 
 #[test]
-fn i1_the_seeds_example() {
+fn i1_a_call_has_all_keys_of_the_envelope() {
     let sidecar = Sidecar::start();
     let target = "/api/v1/tools/execute/calculator";
     let reply = http::post(&sidecar.socket, target, r#"{"expression": "2 + 2"}"#);
@@ -44,7 +44,7 @@ fn i1_the_seeds_example() {
 }
 
 #[test]
-fn i1_nothing_of_a_tools_result_is_lost() {
+fn i1_all_data_of_a_tools_result_is_returned() {
     let sidecar = Sidecar::start();
     let outcome = execute(&sidecar, "both", &json!({})).result;
     assert_eq!(outcome.data, json!({"for": "programs"}));
@@ -58,7 +58,7 @@ fn i1_nothing_of_a_tools_result_is_lost() {
 }
 
 #[test]
-fn i2_a_failing_tool_is_status_200_and_says_so_inside() {
+fn i2_a_failing_tool_gives_status_200_with_an_error_in_the_body() {
     let sidecar = Sidecar::start();
     let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/refuse", "{}");
     assert_eq!(reply.status, 200);
@@ -72,7 +72,7 @@ fn i2_a_failing_tool_is_status_200_and_says_so_inside() {
 }
 
 #[test]
-fn i2_c3_arguments_that_do_not_fit_are_a_failed_result() {
+fn i2_c3_invalid_arguments_give_a_failed_result() {
     let sidecar = Sidecar::start();
     for (arguments, error) in [
         (json!({}), "Missing required parameter: ms"),
@@ -88,7 +88,7 @@ fn i2_c3_arguments_that_do_not_fit_are_a_failed_result() {
 }
 
 #[test]
-fn b5_an_unknown_tool_is_refused_and_told_what_there_is() {
+fn b5_an_unknown_tool_is_rejected_with_the_available_tools() {
     let sidecar = Sidecar::start();
     let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/nope", "{}");
     assert_eq!(reply.status, 200);
@@ -102,7 +102,7 @@ fn b5_an_unknown_tool_is_refused_and_told_what_there_is() {
 }
 
 #[test]
-fn b5_odd_names_are_unknown_and_nothing_worse() {
+fn b5_odd_names_are_unknown_tools() {
     let sidecar = Sidecar::start();
     let long = "x".repeat(5000);
     for name in [
@@ -125,12 +125,12 @@ fn b5_odd_names_are_unknown_and_nothing_worse() {
 }
 
 #[test]
-fn h3_other_names_lead_to_tools_that_are_there() {
+fn h3_aliases_call_their_tools() {
     let sidecar = Sidecar::start();
     let execution = execute(&sidecar, "time_tool", &json!({"format": "date"}));
     assert!(execution.result.success, "{execution:?}");
     assert_eq!(execution.tool, "time_tool");
-    // This sidecar has neither of these two, so they are as unknown as their targets.
+    // This sidecar has neither tool, so the aliases are as unknown as their targets.
     for (alias, target) in [("search_tool", "web_search"), ("weather", "get_weather")] {
         let answer = |name| {
             sidecar
@@ -159,7 +159,7 @@ fn c2_a_slow_tool_times_out() {
 }
 
 #[test]
-fn c5_a_panicking_tool_fails_alone() {
+fn c5_a_panic_fails_only_its_call() {
     let sidecar = Sidecar::start();
     let outcome = execute(&sidecar, "panic", &json!({})).result;
     assert_eq!(outcome.error_code.as_deref(), Some("internal_error"));
@@ -207,7 +207,7 @@ fn the_caller_reaches_the_tool() {
 }
 
 #[test]
-fn no_body_and_phps_empty_array_are_no_arguments() {
+fn an_empty_body_and_phps_empty_array_mean_no_arguments() {
     let sidecar = Sidecar::start();
     for body in ["", " \n", "{}", "[]"] {
         let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/both", body);
@@ -217,7 +217,7 @@ fn no_body_and_phps_empty_array_are_no_arguments() {
 }
 
 #[test]
-fn a_client_that_goes_away_cancels_its_call() {
+fn a_disconnect_cancels_the_call() {
     let sidecar = Sidecar::start();
     let client = pillion_client::Client::builder(&sidecar.socket)
         .timeout(std::time::Duration::from_millis(200))
@@ -226,7 +226,7 @@ fn a_client_that_goes_away_cancels_its_call() {
         .execute("sleep", &json!({"ms": 25_000}), &Caller::default())
         .unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
-    // Were the call still running, the sidecar could not end at once.
+    // A running call would delay the end of the sidecar.
     let started = Instant::now();
     assert_eq!(sidecar.end().cut_off, 0);
     assert!(started.elapsed().as_secs() < 10);

@@ -4,7 +4,7 @@ use crate::http;
 use crate::sidecar::Sidecar;
 
 #[test]
-fn i1_the_list_has_the_seeds_shape() {
+fn i1_the_list_has_the_documented_shape() {
     let sidecar = Sidecar::start();
     let reply = http::get(&sidecar.socket, "/api/v1/tools/");
     assert_eq!(reply.status, 200);
@@ -38,7 +38,7 @@ fn i1_the_trailing_slash_makes_no_difference() {
 }
 
 #[test]
-fn b2_one_category_alone() {
+fn b2_the_list_can_be_filtered_by_category() {
     let sidecar = Sidecar::start();
     let list = sidecar.client().list_tools(Some("test")).unwrap();
     let names: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();

@@ -4,7 +4,7 @@ use crate::http;
 use crate::sidecar::Sidecar;
 
 #[test]
-fn i1_the_schemas_have_the_seeds_shape() {
+fn i1_the_schemas_have_the_documented_shape() {
     let sidecar = Sidecar::start();
     for path in ["/api/v1/tools/schemas", "/api/v1/tools/schemas/"] {
         let reply = http::get(&sidecar.socket, path);
@@ -25,7 +25,7 @@ fn i1_the_schemas_have_the_seeds_shape() {
 }
 
 #[test]
-fn a3_required_is_there_when_nothing_is() {
+fn a3_required_is_present_even_if_empty() {
     let sidecar = Sidecar::start();
     let schemas = sidecar.client().schemas(None).unwrap().schemas;
     let get_time = schemas

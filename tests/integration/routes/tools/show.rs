@@ -12,7 +12,7 @@ fn show(sidecar: &Sidecar, name: &str) -> ToolAnswer {
 }
 
 #[test]
-fn i4_a_tool_is_shown_as_the_list_has_it() {
+fn i4_a_tool_is_shown_like_in_the_list() {
     let far = McpServer::start(json!([
         {"name": "echo", "description": "hid\u{200b}den", "inputSchema": {"type": "object"}},
     ]));
@@ -20,7 +20,7 @@ fn i4_a_tool_is_shown_as_the_list_has_it() {
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
         far.url
     ));
-    // Nobody has asked for the list before.
+    // The list was not requested before.
     assert!(!show(&sidecar, "far_echo").tool.warnings.is_empty());
     let list = sidecar.client().list_tools(None).unwrap();
     assert!(list.total > 4);
@@ -32,7 +32,7 @@ fn i4_a_tool_is_shown_as_the_list_has_it() {
 }
 
 #[test]
-fn i4_a_tool_that_is_not_in_the_list_is_a_problem() {
+fn i4_an_unlisted_tool_is_a_problem() {
     let sidecar = Sidecar::start();
     let reply = http::get(&sidecar.socket, "/api/v1/tools/nope");
     assert_eq!(reply.status, 404);

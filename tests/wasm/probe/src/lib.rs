@@ -1,4 +1,4 @@
-//! A tool that tries what its arguments say, and tells what came of it.
+//! A tool that does what its arguments request, and reports the outcome.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use pillion::tool::types::{Effects, ErrorCode};
 
 struct Probe;
 
-/// How often this instance was called.
+/// The number of calls of this instance.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 impl Guest for Probe {

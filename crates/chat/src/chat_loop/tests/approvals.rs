@@ -24,7 +24,7 @@ fn elsewhere(state: &ChatState) -> ChatState {
 }
 
 #[tokio::test]
-async fn g3_a_chat_waits_for_an_approval_after_everything_else_has_run() {
+async fn g3_a_chat_waits_for_an_approval_after_all_other_calls_ran() {
     let (mut bench, state, waiting) = waiting().await;
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
     assert_eq!(waiting.len(), 1);
@@ -52,7 +52,7 @@ async fn g3_a_chat_waits_for_an_approval_after_everything_else_has_run() {
 }
 
 #[tokio::test]
-async fn g3_an_approved_call_runs_and_the_chat_goes_on_elsewhere() {
+async fn g3_an_approved_call_runs_and_another_process_continues_the_chat() {
     let (mut bench, state, waiting) = waiting().await;
     let mut state = elsewhere(&state);
     bench
@@ -70,7 +70,7 @@ async fn g3_an_approved_call_runs_and_the_chat_goes_on_elsewhere() {
 }
 
 #[tokio::test]
-async fn g3_an_approval_is_for_one_call_and_not_for_the_same_one_again() {
+async fn g3_an_approval_allows_one_call_and_not_its_repetition() {
     let wipe = || LlmAnswer::call("wipe", &json!({"text": "disk"}));
     let twice = wipe().and_call("wipe", "{\"text\": \"disk\"}");
     let mut bench = Bench::new([twice, wipe(), LlmAnswer::text("Done.")]).await;
@@ -90,7 +90,7 @@ async fn g3_an_approval_is_for_one_call_and_not_for_the_same_one_again() {
 }
 
 #[tokio::test]
-async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
+async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
     let (mut bench, mut state, waiting) = waiting().await;
     bench.context.denied.extend(waiting[0].approval_id.clone());
     assert_eq!(bench.answer(&mut state).await, "Done.");
@@ -105,7 +105,7 @@ async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
 }
 
 #[tokio::test]
-async fn g3_a_call_that_waits_may_be_answered_from_elsewhere() {
+async fn g3_a_waiting_call_may_get_its_result_from_outside() {
     let (mut bench, mut state, _) = waiting().await;
     let result = |id: &str| ToolResult::success(id, "wipe", json!("seen to"));
     assert!(!state.answer_waiting(result("call_2")));
@@ -117,7 +117,7 @@ async fn g3_a_call_that_waits_may_be_answered_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn g3_a_call_that_goes_on_names_its_approval() {
+async fn g3_a_resumed_call_names_its_approval() {
     use std::num::NonZeroUsize;
     use std::sync::{Arc, Mutex};
 

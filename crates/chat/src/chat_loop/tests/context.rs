@@ -14,7 +14,7 @@ fn long(word: &str) -> String {
 }
 
 #[tokio::test]
-async fn h4_old_results_are_left_out_first_to_stay_within_the_context() {
+async fn h4_old_results_are_omitted_first_to_fit_the_context() {
     let answers = [
         echo(&long("one")),
         echo(&long("two")),
@@ -51,7 +51,7 @@ async fn h4_old_results_are_left_out_first_to_stay_within_the_context() {
 }
 
 #[tokio::test]
-async fn h4_a_conversation_that_is_too_long_is_not_sent() {
+async fn h4_a_conversation_beyond_the_context_is_not_sent() {
     let mut bench = Bench::new([echo(&long("one")), LlmAnswer::text("Done.")]).await;
     bench = bench.under(ChatLimits {
         context_tokens: Some(1_000),
@@ -67,7 +67,7 @@ async fn h4_a_conversation_that_is_too_long_is_not_sent() {
 }
 
 #[tokio::test]
-async fn h4_what_the_provider_finds_too_long_is_sent_once_more_without_old_results() {
+async fn h4_a_request_that_the_provider_finds_too_long_is_retried_without_old_results() {
     let too_long = || LlmAnswer::refusal("400 Bad Request", "context_length_exceeded", "Too long");
     let answers = [
         echo(&long("one")),
@@ -105,7 +105,7 @@ async fn h4_what_the_provider_finds_too_long_is_sent_once_more_without_old_resul
 
 /// A listener would receive the beginning of the answer twice.
 #[tokio::test]
-async fn h6_what_is_found_too_long_in_the_middle_of_an_answer_is_not_asked_again_at_once() {
+async fn h6_a_context_error_in_the_middle_of_a_stream_is_not_retried() {
     let too_long = json!({"error": {"code": "context_length_exceeded", "message": "Too long"}});
     let answers = [
         echo(&long("one")),
@@ -135,7 +135,7 @@ async fn h6_what_is_found_too_long_in_the_middle_of_an_answer_is_not_asked_again
 }
 
 #[tokio::test]
-async fn h4_results_of_an_application_s_own_round_are_not_left_out() {
+async fn h4_results_of_an_application_s_round_are_not_omitted() {
     let call =
         json!({"id": "1", "type": "function", "function": {"name": "echo", "arguments": "{}"}});
     let result = json!({"role": "tool", "tool_call_id": "1", "content": long("one")});
@@ -152,7 +152,7 @@ async fn h4_results_of_an_application_s_own_round_are_not_left_out() {
 }
 
 #[test]
-fn h4_results_are_found_in_every_provider_s_shapes() {
+fn h4_results_are_found_in_the_format_of_every_provider() {
     let text = long("one");
     let cases = [
         (
@@ -195,7 +195,7 @@ fn h4_results_are_found_in_every_provider_s_shapes() {
 }
 
 #[test]
-fn h4_tokens_are_estimated_from_bytes_and_what_the_provider_counted() {
+fn h4_tokens_are_estimated_from_bytes_and_the_reported_usage() {
     let text = json!({"role": "user", "content": "word ".repeat(100)});
     let bytes = size::bytes(&text);
     assert!((500..600).contains(&bytes), "{bytes}");

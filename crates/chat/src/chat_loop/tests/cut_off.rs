@@ -35,7 +35,7 @@ fn without_arguments(word: &str) -> LlmAnswer {
 }
 
 #[tokio::test]
-async fn h5_a_call_whose_arguments_were_cut_off_does_not_run() {
+async fn h5_a_call_with_truncated_arguments_does_not_run() {
     for (provider, word) in CUT_OFF {
         for stream in [false, true] {
             let answers = [without_arguments(word), LlmAnswer::text("Done.")];
@@ -63,7 +63,7 @@ async fn h5_a_call_whose_arguments_were_cut_off_does_not_run() {
 /// vLLM and other servers parse the arguments of every call in the conversation, and so does the
 /// fake model.
 #[tokio::test]
-async fn h5_a_chat_goes_on_after_arguments_that_are_no_json() {
+async fn h5_a_chat_continues_after_arguments_that_are_not_json() {
     for provider in Provider::ALL {
         for stream in [false, true] {
             let cut_off = LlmAnswer::default().and_call("echo", "{\"text\": \"cut");
@@ -82,7 +82,7 @@ async fn h5_a_chat_goes_on_after_arguments_that_are_no_json() {
 
 /// An answer may reach its maximum length before the first word.
 #[tokio::test]
-async fn h5_a_chat_goes_on_after_an_answer_of_thoughts_alone() {
+async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
     let redacted = json!({"type": "redacted_thinking", "data": "c2ln"});
     let reasoning =
@@ -111,7 +111,7 @@ async fn h5_a_chat_goes_on_after_an_answer_of_thoughts_alone() {
 }
 
 #[tokio::test]
-async fn h5_no_call_of_an_answer_that_was_withheld_runs() {
+async fn h5_no_call_of_a_filtered_answer_runs() {
     for (provider, word) in WITHHELD {
         let answers = [without_arguments(word), LlmAnswer::text("Done.")];
         let mut bench = Bench::at(provider, answers).await;
@@ -123,7 +123,7 @@ async fn h5_no_call_of_an_answer_that_was_withheld_runs() {
 }
 
 #[tokio::test]
-async fn h5_a_single_turn_gives_no_call_that_lost_its_arguments() {
+async fn h5_a_single_turn_returns_no_call_with_truncated_arguments() {
     for (provider, word) in CUT_OFF {
         let bench = Bench::at(provider, [without_arguments(word)]).await;
         let mut state = bench.begin();

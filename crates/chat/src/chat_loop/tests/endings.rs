@@ -14,7 +14,7 @@ fn nothing(word: &str) -> LlmAnswer {
 }
 
 #[tokio::test]
-async fn h4_an_answer_that_broke_off_before_its_first_word_is_an_error_and_is_asked_for_again() {
+async fn h4_an_answer_that_ends_before_its_first_text_is_an_error_and_is_retried() {
     for (provider, word) in [
         (Provider::Google, "MALFORMED_FUNCTION_CALL"),
         (Provider::Google, "UNEXPECTED_TOOL_CALL"),
@@ -43,7 +43,7 @@ async fn h4_an_answer_that_broke_off_before_its_first_word_is_an_error_and_is_as
 }
 
 #[tokio::test]
-async fn h4_what_is_withheld_or_cut_short_is_an_answer_that_says_so() {
+async fn h4_filtered_and_truncated_answers_have_their_finish_reason() {
     for (provider, word, finish) in [
         (Provider::Google, "SAFETY", Finish::Filtered),
         (Provider::Google, "PROHIBITED_CONTENT", Finish::Filtered),
@@ -79,7 +79,7 @@ async fn h4_what_is_withheld_or_cut_short_is_an_answer_that_says_so() {
 }
 
 #[tokio::test]
-async fn h4_a_prompt_that_google_blocks_has_an_answer_that_says_so() {
+async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
     let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 4}});
     let answer = LlmAnswer::failing("200 OK", &blocked.to_string());
@@ -94,7 +94,7 @@ async fn h4_a_prompt_that_google_blocks_has_an_answer_that_says_so() {
 }
 
 #[tokio::test]
-async fn h4_a_paused_turn_goes_on_and_no_longer_than_rounds_may() {
+async fn h4_a_paused_turn_continues_within_the_limit_of_rounds() {
     let pauses = LlmAnswer::text("Well, ").ended_by("pause_turn");
     let answers = [pauses.clone(), echo("a"), LlmAnswer::text("Done.")];
     let mut bench = Bench::at(Provider::Anthropic, answers).await;

@@ -20,7 +20,7 @@ const PROVIDERS: [Provider; 4] = [
 ];
 
 #[tokio::test]
-async fn h4_a_chat_goes_on_after_whatever_the_provider_did() {
+async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
     let failures = [
         (
             LlmAnswer::failing("500 Internal Server Error", "{}"),
@@ -88,7 +88,7 @@ async fn h4_a_chat_goes_on_after_whatever_the_provider_did() {
 }
 
 #[tokio::test]
-async fn h4_a_chat_goes_on_whichever_provider_it_was_that_failed() {
+async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
     let text = || LlmAnswer::text("a b c d");
     let failures = [
         LlmAnswer::failing("500 Internal Server Error", "{}"),
@@ -132,7 +132,7 @@ async fn h4_a_chat_goes_on_whichever_provider_it_was_that_failed() {
 }
 
 #[tokio::test]
-async fn h4_a_chat_goes_on_after_an_answer_that_did_not_end_in_time() {
+async fn h4_a_chat_continues_after_an_answer_that_timed_out() {
     for provider in PROVIDERS {
         let slow = LlmFault::Trickling(Duration::from_secs(3600));
         let answers = [LlmAnswer::text("a b").with(slow), LlmAnswer::text("Done.")];
@@ -178,7 +178,7 @@ async fn c5_failures_have_codes() {
 }
 
 #[tokio::test]
-async fn h4_a_call_that_was_cut_off_does_not_run_again() {
+async fn h4_an_interrupted_call_does_not_run_again() {
     let calls = LlmAnswer::call("wait", &json!({})).and_call("echo", "{\"text\": \"a\"}");
     let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
@@ -221,7 +221,7 @@ impl ChatListener for Keeper {
 }
 
 #[tokio::test]
-async fn h4_a_call_begins_only_when_the_chat_is_kept() {
+async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     let mut bench = Bench::new([echo("a"), LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
     let mut keeper = Keeper {

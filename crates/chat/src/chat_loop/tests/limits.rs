@@ -15,7 +15,7 @@ use crate::{
 const REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
 
 #[tokio::test]
-async fn h4_one_call_per_round_makes_six_requests_and_five_tool_messages() {
+async fn h4_five_rounds_of_one_call_make_six_requests_and_five_tool_messages() {
     let rounds = (1..=5).map(|round| echo(&format!("round {round}")));
     let mut bench = Bench::new(rounds.chain([LlmAnswer::text("Done.")])).await;
     let mut state = bench.begin();
@@ -41,7 +41,7 @@ async fn h4_one_call_per_round_makes_six_requests_and_five_tool_messages() {
 }
 
 #[tokio::test]
-async fn h4_two_per_round_makes_four_requests() {
+async fn h4_rounds_of_two_calls_make_four_requests() {
     let two = || echo("a").and_call("echo", "{\"text\": \"b\"}");
     let mut bench = Bench::new([two(), two(), two(), LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
@@ -56,7 +56,7 @@ async fn h4_two_per_round_makes_four_requests() {
 }
 
 #[tokio::test]
-async fn h4_whichever_limit_comes_first_ends_it() {
+async fn h4_the_first_limit_reached_ends_the_chat() {
     let limits = ChatLimits {
         max_tool_rounds: 1,
         ..ChatLimits::default()
@@ -86,7 +86,7 @@ async fn h4_whichever_limit_comes_first_ends_it() {
 }
 
 #[tokio::test]
-async fn h4_a_model_that_loops_ends_at_the_limits() {
+async fn h4_a_looping_model_ends_at_the_limits() {
     // The model calls the same tool forever, even without tools in the request.
     let mut bench = Bench::new([echo("again")]).await;
     let mut state = bench.begin();
@@ -102,7 +102,7 @@ async fn h4_a_model_that_loops_ends_at_the_limits() {
 }
 
 #[tokio::test]
-async fn h4_calls_beyond_the_limit_of_one_answer_are_not_run() {
+async fn h4_calls_beyond_the_limit_of_one_answer_do_not_run() {
     let many = LlmAnswer::calls(10_000, "echo");
     let mut bench = Bench::new([many, LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
@@ -120,7 +120,7 @@ async fn h4_calls_beyond_the_limit_of_one_answer_are_not_run() {
 }
 
 #[tokio::test]
-async fn h4_a_chat_without_tools_is_one_request() {
+async fn h4_a_chat_without_tools_makes_one_request() {
     let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
     bench.chat = bench.chat.with_tools(Vec::new());
     let mut state = bench.begin();
@@ -131,7 +131,7 @@ async fn h4_a_chat_without_tools_is_one_request() {
 }
 
 #[tokio::test]
-async fn h4_nothing_is_sent_that_would_spend_too_much() {
+async fn h4_a_request_beyond_the_token_limit_is_not_sent() {
     let limits = ChatLimits {
         max_total_tokens: Some(2_000),
         ..ChatLimits::default()
@@ -163,7 +163,7 @@ async fn h4_nothing_is_sent_that_would_spend_too_much() {
 }
 
 #[tokio::test]
-async fn h4_the_limit_on_spending_holds_where_the_provider_counts_nothing() {
+async fn h4_the_token_limit_holds_without_reported_usage() {
     let limits = ChatLimits {
         max_total_tokens: Some(3_000),
         max_tool_rounds: 100,
@@ -182,7 +182,7 @@ async fn h4_the_limit_on_spending_holds_where_the_provider_counts_nothing() {
 
 /// Providers also bill answers that break off.
 #[tokio::test]
-async fn h4_the_limit_on_spending_holds_where_no_answer_comes_to_its_end() {
+async fn h4_the_token_limit_holds_for_answers_that_break_off() {
     let words = "word ".repeat(400);
     let faults = [
         LlmFault::Truncated,
@@ -221,7 +221,7 @@ async fn h4_the_limit_on_spending_holds_where_no_answer_comes_to_its_end() {
 
 /// A request that was rejected, or never sent, costs nothing.
 #[tokio::test]
-async fn h4_what_was_not_answered_at_all_is_not_spent() {
+async fn h4_a_request_without_any_response_does_not_count() {
     let mut bench = Bench::new([LlmAnswer::failing("503 Service Unavailable", "{}")]).await;
     let mut state = bench.begin();
     bench.run(&mut state).await.unwrap_err();
@@ -234,7 +234,7 @@ async fn h4_what_was_not_answered_at_all_is_not_spent() {
 }
 
 #[tokio::test]
-async fn h4_a_tool_does_not_outlast_the_chat() {
+async fn h4_the_deadline_of_the_chat_limits_its_tools() {
     // As many calls as run concurrently, and one more.
     let calls = LlmAnswer::calls(5, "wait").and_call("echo", "{}");
     let limits = ChatLimits {
@@ -262,7 +262,7 @@ async fn h4_a_tool_does_not_outlast_the_chat() {
 }
 
 #[tokio::test]
-async fn h4_an_answer_that_names_tools_where_there_are_none_ends_the_chat() {
+async fn h4_calls_in_a_chat_without_tools_end_the_chat() {
     let mut bench = Bench::new([echo("x")]).await;
     let ChatLoop { tools, .. } = &mut bench.chat;
     tools.clear();
@@ -276,7 +276,7 @@ async fn h4_an_answer_that_names_tools_where_there_are_none_ends_the_chat() {
 
 /// Providers reject a request for a longer answer than their model can write.
 #[tokio::test]
-async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
+async fn h4_the_token_limit_caps_the_length_of_an_answer() {
     let limits = ChatLimits {
         max_total_tokens: Some(1_000_000),
         ..ChatLimits::default()
@@ -291,7 +291,7 @@ async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
 /// Anthropic rejects an answer without room beside its thinking, OpenAI an answer of fewer than 16
 /// tokens.
 #[tokio::test]
-async fn h4_no_answer_is_asked_for_that_is_shorter_than_the_provider_gives() {
+async fn h4_the_answer_length_is_at_least_the_minimum_of_the_provider() {
     let thinking = json!({"type": "enabled", "budget_tokens": 4_000});
     let thinking = TurnOptions {
         extra: [("thinking".to_owned(), thinking)].into_iter().collect(),
@@ -335,7 +335,7 @@ async fn h4_no_answer_is_asked_for_that_is_shorter_than_the_provider_gives() {
 }
 
 #[tokio::test]
-async fn h4_the_limit_on_spending_holds_over_the_end_of_a_process() {
+async fn h4_the_token_limit_survives_the_end_of_a_process() {
     let limits = |most| ChatLimits {
         max_total_tokens: Some(most),
         ..ChatLimits::default()
@@ -364,7 +364,7 @@ async fn h4_the_limit_on_spending_holds_over_the_end_of_a_process() {
 }
 
 #[tokio::test]
-async fn h4_text_without_a_blank_and_options_spend_what_they_are() {
+async fn h4_text_without_spaces_and_options_count_in_full() {
     let limits = [
         ChatLimits {
             max_total_tokens: Some(5_000),

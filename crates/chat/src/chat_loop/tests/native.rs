@@ -119,7 +119,7 @@ fn responses(body: &Value) -> Vec<&Value> {
 }
 
 #[tokio::test]
-async fn h1_a_provider_is_told_of_its_servers_and_what_it_calls_is_heard_and_goes_back() {
+async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back() {
     for stream in [false, true] {
         let answers = [
             echo("a").after_item(called("roll", "4")),
@@ -179,7 +179,7 @@ async fn h1_anthropic_calls_servers_with_its_beta() {
 }
 
 #[tokio::test]
-async fn h6_what_the_provider_has_called_is_heard_before_the_words_that_follow() {
+async fn h6_native_calls_are_reported_before_the_text_that_follows() {
     let call = json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
         "server_name": "dmcp", "input": {}});
     let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
@@ -209,7 +209,7 @@ async fn h6_what_the_provider_has_called_is_heard_before_the_words_that_follow()
 }
 
 #[tokio::test]
-async fn g3_a_call_that_nobody_has_to_approve_of_is_allowed_at_once() {
+async fn g3_a_native_call_without_approval_is_allowed_at_once() {
     let answers = [
         LlmAnswer::default().after_item(asked("mcpr_1", "roll")),
         LlmAnswer::text("You rolled a 4.").after_item(called("roll", "4")),
@@ -226,7 +226,7 @@ async fn g3_a_call_that_nobody_has_to_approve_of_is_allowed_at_once() {
 }
 
 #[tokio::test]
-async fn g3_a_call_of_the_providers_waits_for_its_approval_and_goes_on_elsewhere() {
+async fn g3_a_native_call_waits_for_its_approval_and_continues_in_another_process() {
     for approved in [true, false] {
         let asks = LlmAnswer::default().after_item(asked("mcpr_1", "wipe"));
         let answers = [
@@ -265,7 +265,7 @@ async fn g3_a_call_of_the_providers_waits_for_its_approval_and_goes_on_elsewhere
 }
 
 #[tokio::test]
-async fn h2_a_call_of_a_tool_that_the_model_may_not_see_is_refused() {
+async fn h2_a_native_call_of_a_hidden_tool_is_denied() {
     let other = json!({"type": "mcp_approval_request", "id": "mcpr_2", "server_label": "other",
         "name": "roll", "arguments": "{}"});
     let answers = [
@@ -290,7 +290,7 @@ async fn h2_a_call_of_a_tool_that_the_model_may_not_see_is_refused() {
 }
 
 #[tokio::test]
-async fn h4_the_last_request_has_the_servers_and_forbids_calls() {
+async fn h4_the_last_request_contains_the_servers_and_forbids_calls() {
     for (provider, none) in [
         (Provider::OpenAiResponses, json!("none")),
         (Provider::Anthropic, json!({"type": "none"})),
@@ -317,7 +317,7 @@ async fn h4_the_last_request_has_the_servers_and_forbids_calls() {
 }
 
 #[tokio::test]
-async fn l1_no_error_has_a_servers_token() {
+async fn l1_no_error_contains_the_token_of_a_server() {
     let said = LlmAnswer::refusal("400 Bad Request", "invalid_request_error", "no t0ken here");
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, [said]).await;
     let mut native = server(NativeApproval::Never);
@@ -335,7 +335,7 @@ async fn l1_no_error_has_a_servers_token() {
 }
 
 #[tokio::test]
-async fn h4_a_provider_that_asks_for_ever_is_stopped() {
+async fn h4_a_provider_that_keeps_requesting_approval_is_stopped() {
     let asks = LlmAnswer::text("Well.").after_item(asked("mcpr_1", "roll"));
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, [asks]).await;
     let mut state = bench.begin();
@@ -386,7 +386,7 @@ fn again(state: &ChatState) -> ChatState {
 }
 
 #[tokio::test]
-async fn g3_a_call_that_was_allowed_is_made_once_whatever_becomes_of_its_answer() {
+async fn g3_an_allowed_call_is_made_once_even_if_its_answer_is_lost() {
     let error =
         json!({"type": "error", "error": {"type": "server_error", "message": "Overloaded"}});
     let done = || LlmAnswer::text("Done.").after_item(called("wipe", "wiped"));
@@ -427,7 +427,7 @@ async fn g3_a_call_that_was_allowed_is_made_once_whatever_becomes_of_its_answer(
 }
 
 #[tokio::test]
-async fn g3_a_permit_that_reached_nobody_still_counts() {
+async fn g3_a_permit_whose_request_failed_still_counts() {
     // The request is repeated at once.
     let busy = |after: &str| {
         let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down");
@@ -476,7 +476,7 @@ impl ChatListener for Keeper {
 }
 
 #[tokio::test]
-async fn g3_a_permit_counts_no_more_where_nobody_waited_for_its_answer() {
+async fn g3_a_permit_expires_if_the_request_was_cancelled() {
     let late = LlmAnswer::text("Late.").after(Duration::from_secs(3600));
     let (mut bench, mut state) = allowed([late, LlmAnswer::text("Well.")]).await;
     let requests = bench.llm.requests.clone();
@@ -497,7 +497,7 @@ async fn g3_a_permit_counts_no_more_where_nobody_waited_for_its_answer() {
 }
 
 #[tokio::test]
-async fn h4_a_request_in_which_the_provider_calls_tools_is_not_repeated() {
+async fn h4_a_request_with_native_calls_is_not_retried() {
     for provider in [Provider::OpenAiResponses, Provider::Anthropic] {
         let failing = LlmAnswer::failing("503 Service Unavailable", "{}");
         let bench = bench(provider, NativeApproval::Never, [failing]).await;

@@ -53,7 +53,7 @@ async fn h5_a_chat_runs_at_every_provider() {
 }
 
 #[tokio::test]
-async fn h4_a_chat_goes_on_after_an_outage_at_every_provider() {
+async fn h4_a_chat_continues_after_an_outage_of_every_provider() {
     for provider in Provider::ALL {
         let answers = [
             echo("first"),
@@ -73,7 +73,7 @@ async fn h4_a_chat_goes_on_after_an_outage_at_every_provider() {
 /// Anthropic checks the signatures of the thinking before calls, and rejects a request with a
 /// missing or different signature.
 #[tokio::test]
-async fn h5_what_anthropics_models_thought_goes_back_to_the_letter_in_each_round() {
+async fn h5_thinking_blocks_of_anthropic_go_back_unchanged_in_each_round() {
     let thinking = |words: &str, signature: &str| json!({"type": "thinking", "thinking": words, "signature": signature});
     let redacted = json!({"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"});
     let thoughts = [

@@ -5,7 +5,7 @@ use super::bench::{Bench, echo, results};
 use crate::{ChatEvent, ChatLimits, Delta, Usage};
 
 #[tokio::test]
-async fn h5_an_answer_keeps_its_calls_and_each_has_its_result_in_order() {
+async fn h5_each_call_of_an_answer_has_its_result_in_order() {
     // The first call ends last.
     let calls =
         LlmAnswer::call("late", &json!({"text": "slow"})).and_call("echo", "{\"text\": \"fast\"}");
@@ -70,7 +70,7 @@ async fn h5_failures_of_tools_go_to_the_model() {
 }
 
 #[tokio::test]
-async fn h2_a_tool_that_the_model_does_not_see_is_not_run() {
+async fn h2_a_hidden_tool_does_not_run() {
     let calls = LlmAnswer::call("hidden", &json!({})).and_call("lurk", "{}");
     let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
@@ -87,7 +87,7 @@ async fn h2_a_tool_that_the_model_does_not_see_is_not_run() {
 }
 
 #[tokio::test]
-async fn h5_a_call_that_did_not_run_is_told_with_what_the_model_sent() {
+async fn h5_a_call_that_did_not_run_is_reported_with_its_arguments() {
     let calls = LlmAnswer::call("echo", &json!({"text": "a"}))
         .and_call("nonesuch", "{\"why\": \"not\"}")
         .and_call("echo", "{\"text\": \"cut")
@@ -125,7 +125,7 @@ async fn h3_a_tool_may_be_called_by_an_alias() {
 }
 
 #[tokio::test]
-async fn h6_events_of_a_streamed_chat_come_in_order() {
+async fn h6_events_of_a_streamed_chat_arrive_in_order() {
     let calls = echo("a")
         .and_call("late", "{\"text\": \"b\"}")
         .thinking("Hm.")

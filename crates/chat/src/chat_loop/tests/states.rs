@@ -9,7 +9,7 @@ use super::bench::{Bench, echo, user};
 use crate::{ChatState, HttpModel, HttpModelConfig, ModelErrorKind};
 
 #[tokio::test]
-async fn h4_a_state_of_another_format_is_not_read() {
+async fn h4_a_state_of_another_format_is_rejected() {
     let bench = Bench::new([echo("a")]).await;
     let mut state = serde_json::to_value(bench.begin()).unwrap();
     assert_eq!(state["format"], 1);
@@ -24,7 +24,7 @@ async fn h4_a_state_of_another_format_is_not_read() {
 }
 
 #[tokio::test]
-async fn h4_a_chat_stays_in_the_shapes_of_its_provider() {
+async fn h4_a_chat_cannot_continue_with_another_provider() {
     let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
     let mut state = bench.begin();
     let base_url = bench.llm.base_url.parse().unwrap();
@@ -40,7 +40,7 @@ async fn h4_a_chat_stays_in_the_shapes_of_its_provider() {
 }
 
 #[tokio::test]
-async fn h7_a_conversation_goes_on_after_an_answer() {
+async fn h7_a_conversation_continues_after_an_answer() {
     let mut bench = Bench::new([
         LlmAnswer::text("Hello."),
         echo("a"),
@@ -82,7 +82,7 @@ async fn h4_nothing_is_added_while_calls_wait() {
 }
 
 #[tokio::test]
-async fn h7_the_systems_text_stays_that_of_the_beginning() {
+async fn h7_the_system_prompt_stays_that_of_the_start() {
     let system = |text: &str| json!({"role": "system", "content": text});
     for provider in [
         Provider::OpenAiResponses,
@@ -125,7 +125,7 @@ fn kept_and_read(state: &ChatState) -> ChatState {
 }
 
 #[tokio::test]
-async fn h7_what_is_nested_deep_does_not_make_a_chat_unreadable() {
+async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     // A request that is nested more deeply than a state can be read is rejected.
     let mut bench = Bench::at(

@@ -14,7 +14,7 @@ fn one_at_a_time() -> TurnOptions {
 }
 
 #[tokio::test]
-async fn h5_a_single_turn_gives_its_calls_to_whoever_asked() {
+async fn h5_a_single_turn_returns_its_calls_to_the_caller() {
     let answer = echo("a").and_call("echo", "").costing(10, 5);
     let bench = Bench::new([answer, LlmAnswer::text("Done.").costing(20, 1)]).await;
     let bench = bench.under(ChatLimits {
@@ -38,7 +38,7 @@ async fn h5_a_single_turn_gives_its_calls_to_whoever_asked() {
 }
 
 #[tokio::test]
-async fn h4_a_single_turn_spends_no_more_than_it_may() {
+async fn h4_a_single_turn_keeps_the_token_limit() {
     let bench = Bench::new([LlmAnswer::text("Done.")]).await;
     let bench = bench.under(ChatLimits {
         max_total_tokens: Some(1),
@@ -54,7 +54,7 @@ async fn h4_a_single_turn_spends_no_more_than_it_may() {
 }
 
 #[tokio::test]
-async fn h4_calls_that_were_to_come_one_at_a_time_run_in_turn() {
+async fn h4_without_parallel_calls_calls_run_in_turn() {
     let late = |text: &str| json!({ "text": text }).to_string();
     let calls = LlmAnswer::default()
         .and_call("late", &late("a"))
@@ -80,7 +80,7 @@ async fn h4_calls_that_were_to_come_one_at_a_time_run_in_turn() {
 
 /// Gemini rejects its own calls without their signatures, DeepSeek without the model's thinking.
 #[tokio::test]
-async fn h5_a_single_turn_has_what_the_provider_wants_back() {
+async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
     let function = json!({"name": "echo", "arguments": "{}"});
     let message = json!({"role": "assistant", "content": null, "reasoning_content": "Hm.",
     "reasoning": null, "annotations": [], "tool_calls": [
@@ -106,7 +106,7 @@ async fn h5_a_single_turn_has_what_the_provider_wants_back() {
 }
 
 #[tokio::test]
-async fn h5_what_other_providers_want_back_has_no_place_in_openai_s_shapes() {
+async fn h5_data_of_other_providers_is_omitted_from_openai_messages() {
     let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
     let answer = echo("a").after_item(thought);
     let bench = Bench::at(Provider::Anthropic, [answer]).await;
@@ -118,7 +118,7 @@ async fn h5_what_other_providers_want_back_has_no_place_in_openai_s_shapes() {
 }
 
 #[tokio::test]
-async fn h4_a_single_turn_has_one_call_where_they_are_to_come_one_at_a_time() {
+async fn h4_without_parallel_calls_a_single_turn_returns_one_call() {
     let bench = Bench::at(Provider::Google, [echo("a").and_call("echo", "")]).await;
     let chat = bench.chat.clone().with_options(one_at_a_time());
     let mut state = bench.begin();

@@ -19,7 +19,7 @@ fn call(id: &str, arguments: &str) -> Value {
 /// Results come first in their message, even if the application put text before them. Ids, texts
 /// and arguments that the API rejects are repaired.
 #[test]
-fn h5_a_history_of_another_provider_is_one_that_anthropic_takes() {
+fn h5_a_history_of_another_provider_is_valid_for_anthropic() {
     let written = conversation(&json!([
         {"role": "system", "content": " "},
         {"role": "assistant", "content": null, "refusal": "I must not."},
@@ -53,7 +53,7 @@ fn h5_a_history_of_another_provider_is_one_that_anthropic_takes() {
 
 /// A result with other members besides `error` is not a failed result.
 #[test]
-fn a8_only_the_error_form_of_a_result_is_a_failure() {
+fn a8_only_the_error_form_of_a_result_is_a_failed_result() {
     for (content, is_error) in [
         ("{\"error\": \"no\"}", true),
         ("{\"error\": null}", false),
@@ -71,7 +71,7 @@ fn a8_only_the_error_form_of_a_result_is_a_failure() {
 }
 
 #[test]
-fn h1_why_an_answer_ended_and_what_it_cost() {
+fn h1_finish_reason_and_usage_are_read() {
     for (reason, finish) in [
         (json!("end_turn"), Finish::Stop),
         (json!("stop_sequence"), Finish::Stop),
@@ -131,7 +131,7 @@ fn h1_betas_go_in_a_header() {
 }
 
 #[test]
-fn h4_whatever_the_choice_calls_come_one_at_a_time() {
+fn h4_parallel_calls_can_be_disabled_with_every_tool_choice() {
     let tools = json!([{"name": "ping", "input_schema": {"type": "object"}}]);
     let choice_of = |choice: Option<ToolChoice>, extra: Value| {
         let mut extra = extra.as_object().unwrap().clone();
@@ -237,7 +237,7 @@ fn h4_failures_have_a_kind_and_no_key() {
 }
 
 #[test]
-fn h4_an_error_in_an_answer_of_status_200_is_one() {
+fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     let overloaded =
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let error = Anthropic.answer(overloaded.clone()).unwrap_err();
@@ -275,7 +275,7 @@ fn stream(blocks: &[Value]) -> Result<(Answer, Vec<Delta>), ModelError> {
 /// If the answer ended in the arguments of a call, the arguments stay as they are and the call
 /// fails.
 #[test]
-fn a6_arguments_that_were_cut_off_stay_a_string() {
+fn a6_truncated_arguments_stay_a_string() {
     let (answer, _) = stream(&[
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "1", "name": "roll", "input": {}}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"n\": "}}),
@@ -290,7 +290,7 @@ fn a6_arguments_that_were_cut_off_stay_a_string() {
 }
 
 #[test]
-fn h6_blocks_that_are_new_are_kept_and_deltas_that_are_new_are_left_out() {
+fn h6_unknown_blocks_are_kept_and_unknown_deltas_are_ignored() {
     let (answer, deltas) = stream(&[
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "hologram", "rays": 3}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "ray_delta", "ray": 1}}),
@@ -329,7 +329,7 @@ fn h6_events_out_of_order_are_malformed() {
 /// An answer that continues after a call of Anthropic's code execution starts with a complete
 /// message.
 #[test]
-fn h6_a_message_that_comes_whole_is_read() {
+fn h6_a_message_without_deltas_is_read() {
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"sides": 6}});
     let message = json!({"role": "assistant", "content": [{"type": "text", "text": "Hi"}, call], "stop_reason": "tool_use"});
     let start = event(&json!({"type": "message_start", "message": message}));

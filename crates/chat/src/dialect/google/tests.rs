@@ -11,7 +11,7 @@ fn conversation(messages: &Value) -> Result<Conversation, ModelError> {
 }
 
 #[test]
-fn h1_the_model_is_part_of_the_path_and_no_more() {
+fn h1_the_model_is_one_segment_of_the_path() {
     for (model, path) in [
         (
             "gemini-2.5-flash",
@@ -59,7 +59,7 @@ fn h5_roles_alternate_and_results_have_the_names_of_their_tools() {
 
 /// Without ids, the order determines which result belongs to which call.
 #[test]
-fn h5_results_stand_in_the_order_of_their_calls() {
+fn h5_results_are_in_the_order_of_their_calls() {
     let call = |id: &str, city: &str| json!({"id": id, "function": {"name": "weather", "arguments": {"city": city}}});
     let calls = |calls: &[Value]| json!({"role": "assistant", "tool_calls": calls});
     let result =
@@ -91,7 +91,7 @@ fn h5_results_stand_in_the_order_of_their_calls() {
 }
 
 #[test]
-fn h1_a_picture_as_a_result_is_refused() {
+fn h1_an_image_as_a_result_is_rejected() {
     let error = conversation(&json!([
         {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "draw"}}]},
         {"role": "tool", "tool_call_id": "1", "content": [
@@ -107,7 +107,7 @@ fn h1_a_picture_as_a_result_is_refused() {
 
 /// Gemini 3 rejects a call without a signature; earlier models have no signatures.
 #[test]
-fn h5_calls_from_elsewhere_are_signed_for_gemini_3_and_later() {
+fn h5_calls_of_other_providers_are_signed_for_gemini_3_and_later() {
     for (model, wants) in [
         ("gemini-2.5-pro", false),
         ("models/gemini-3-pro-preview", true),
@@ -138,7 +138,7 @@ fn h5_calls_from_elsewhere_are_signed_for_gemini_3_and_later() {
 }
 
 #[test]
-fn h1_why_an_answer_ended_and_what_it_cost() {
+fn h1_finish_reason_and_usage_are_read() {
     for (reason, finish) in [
         ("STOP", Finish::Stop),
         ("MAX_TOKENS", Finish::Length),
@@ -258,7 +258,7 @@ fn stream(chunks: &[Value]) -> Result<(Answer, Vec<Delta>), ModelError> {
 
 /// Google's documentation forbids merging a part that has a signature with another part.
 #[test]
-fn h6_parts_with_signatures_stay_apart() {
+fn h6_parts_with_signatures_are_not_merged() {
     let (answer, deltas) = stream(&[
         chunk(
             &json!([{"text": "a", "thought": true}, {"text": "b", "thought": true}, {"text": "c"}]),
@@ -289,7 +289,7 @@ fn h6_parts_with_signatures_stay_apart() {
 
 /// Calls without an id have the same generated ids in the stream and in the complete answer.
 #[test]
-fn h6_calls_without_ids_have_the_ids_that_the_answer_gives_them() {
+fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
     let part = json!({"functionCall": {"name": "roll"}});
     let with_id = |chunk: Value, id: &str| {
         let mut chunk = chunk;
@@ -321,7 +321,7 @@ fn h6_calls_without_ids_have_the_ids_that_the_answer_gives_them() {
 }
 
 #[test]
-fn h6_other_candidates_and_calls_in_pieces() {
+fn h6_other_candidates_are_ignored_and_split_calls_are_joined() {
     let two = json!({"candidates": [
         {"index": 1, "content": {"parts": [{"text": "second"}]}},
         {"index": 0, "content": {"parts": [{"text": "first"}]}},

@@ -13,7 +13,7 @@ fn refusal(dialect: &dyn Dialect, messages: &Value) -> String {
 }
 
 #[test]
-fn h1_what_cannot_be_read_is_refused_with_its_place() {
+fn h1_invalid_messages_are_rejected_with_their_path() {
     let image = |url: &str| {
         json!([{"role": "user", "content": [
             {"type": "text", "text": "x"},
@@ -102,7 +102,7 @@ fn h1_what_cannot_be_read_is_refused_with_its_place() {
 
 /// Data URLs as browsers and PHP write them.
 #[test]
-fn h1_data_urls_are_read_in_all_their_forms() {
+fn h1_all_forms_of_data_urls_are_read() {
     for url in [
         "data:image/PNG;base64,aGk=",
         "DATA:image/png;name=x.png;Base64,aGk=",

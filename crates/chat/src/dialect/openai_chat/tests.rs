@@ -103,7 +103,7 @@ fn h1_a_request_has_tools_options_and_extra() {
 }
 
 #[test]
-fn h4_a_request_without_tools_says_nothing_of_them() {
+fn h4_a_request_without_tools_has_no_tool_members() {
     let conversation = Conversation::default();
     let options = TurnOptions {
         max_output_tokens: Some(5),
@@ -154,7 +154,7 @@ fn h4_openai_and_azure_are_known_by_their_hosts() {
 }
 
 #[test]
-fn h4_a_message_without_role_is_refused_with_its_place() {
+fn h4_a_message_without_role_is_rejected_with_its_path() {
     let error = dialect()
         .conversation(&[json!({"role": "user"}), json!("hello")])
         .unwrap_err();
@@ -198,7 +198,7 @@ fn h6_pieces_of_calls_are_joined_by_index() {
 }
 
 #[test]
-fn h6_whoever_follows_a_call_hears_its_id_and_its_name_once() {
+fn h6_a_streamed_call_reports_its_id_and_name_once() {
     let (answer, deltas) = streamed(&[
         json!({"tool_calls": [{"index": 0, "function": {"name": "roll", "arguments": "{\"a\""}}]}),
         json!({"tool_calls": [{"index": 0, "id": "late", "function": {"name": "roll", "arguments": ":1}"}}]}),
@@ -218,7 +218,7 @@ fn h6_whoever_follows_a_call_hears_its_id_and_its_name_once() {
 }
 
 #[test]
-fn h6_imitations_leave_out_indexes_and_ids() {
+fn h6_compatible_servers_may_omit_indexes_and_ids() {
     // Complete calls, each in its own chunk, that differ only in their names.
     let (answer, _) = streamed(&[
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": "{}"}}]}),
@@ -255,7 +255,7 @@ fn h6_imitations_leave_out_indexes_and_ids() {
 }
 
 #[test]
-fn h6_usage_comes_in_a_chunk_of_its_own_and_thoughts_are_kept() {
+fn h6_usage_has_a_separate_chunk_and_thoughts_are_kept() {
     let text = events(&[
         json!({"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "reasoning_content": "Hm"}}]}),
         json!({"choices": [{"index": 0, "delta": {"reasoning_content": "m.", "content": null}}]}),
@@ -287,7 +287,7 @@ fn h6_usage_comes_in_a_chunk_of_its_own_and_thoughts_are_kept() {
 }
 
 #[test]
-fn h6_what_else_stands_in_a_call_is_kept_for_the_way_back() {
+fn h6_unknown_members_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CiIB"}});
     let (answer, _) = streamed(&[
         json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}, "extra_content": extra}]}),
@@ -297,7 +297,7 @@ fn h6_what_else_stands_in_a_call_is_kept_for_the_way_back() {
 }
 
 #[test]
-fn h4_a_stream_that_breaks_off_or_errs_is_no_answer() {
+fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
     let start = json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}]});
     let (answer, _) = read([events(std::slice::from_ref(&start)).as_bytes()]);
     assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Malformed);
@@ -337,7 +337,7 @@ fn h4_a_stream_that_breaks_off_or_errs_is_no_answer() {
 }
 
 #[test]
-fn h4_an_answer_of_status_200_may_be_none() {
+fn h4_a_response_of_status_200_may_be_an_error() {
     for body in [
         json!(null),
         json!({}),
@@ -354,7 +354,7 @@ fn h4_an_answer_of_status_200_may_be_none() {
 }
 
 #[test]
-fn h4_failures_are_told_apart() {
+fn h4_failures_have_distinct_kinds() {
     let with =
         |code: &str| json!({"error": {"message": "Sorry", "type": code, "code": code}}).to_string();
     for (status, body, kind) in [
@@ -391,7 +391,7 @@ fn h4_failures_are_told_apart() {
 
 proptest! {
     #[test]
-    fn h6_an_answer_is_the_same_wherever_it_is_cut(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+    fn h6_chunk_boundaries_do_not_change_an_answer(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         let text = events(&[
             json!({"id": "c1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Grüße, 世界 "}}]}),
             json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{\"dice"}}]}}]}),

@@ -5,7 +5,7 @@ use super::*;
 use crate::{Delta, TurnOptions};
 
 #[test]
-fn h5_what_was_said_becomes_items() {
+fn h5_messages_become_items() {
     let messages = json!([
         {"role": "system", "content": "a"},
         {"role": "developer", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]},
@@ -39,7 +39,7 @@ fn h5_what_was_said_becomes_items() {
 
 /// Other models reject a request for encrypted reasoning.
 #[test]
-fn h5_only_models_that_think_are_asked_for_their_encrypted_thoughts() {
+fn h5_only_reasoning_models_are_asked_for_encrypted_reasoning() {
     for (model, thinks) in [
         ("gpt-5.1", true),
         ("gpt-5-mini", true),
@@ -62,7 +62,7 @@ fn h5_only_models_that_think_are_asked_for_their_encrypted_thoughts() {
 
 /// A deployment at Azure may have any name.
 #[test]
-fn h5_what_is_said_of_a_models_thinking_counts_more_than_its_name() {
+fn h5_the_reasoning_setting_overrides_the_name_of_the_model() {
     let conversation = Conversation::default();
     let turn = Turn {
         conversation: &conversation,
@@ -88,7 +88,7 @@ fn h5_what_is_said_of_a_models_thinking_counts_more_than_its_name() {
 }
 
 #[test]
-fn h1_why_an_answer_ended() {
+fn h1_finish_reasons_are_read() {
     let message = |part: Value| json!([{"type": "message", "content": [part]}]);
     let text = || message(json!({"type": "output_text", "text": "x"}));
     let call = json!({"type": "function_call", "call_id": "1", "name": "t", "arguments": "{}"});
@@ -212,7 +212,7 @@ fn h4_failures_have_a_kind_and_no_key() {
 
 /// The three error events of a stream, and the error in an unstreamed response.
 #[test]
-fn h4_an_error_in_an_answer_of_status_200_is_one() {
+fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     let error = json!({"code": "server_error", "message": "Try again"});
     let failed = json!({"status": "failed", "error": error, "output": []});
     for events in [
@@ -238,7 +238,7 @@ fn h4_an_error_in_an_answer_of_status_200_is_one() {
 
 /// Some servers send only complete items, and a last event without items.
 #[test]
-fn h6_items_that_come_whole_are_read() {
+fn h6_items_without_deltas_are_read() {
     let call =
         json!({"type": "function_call", "call_id": "1", "name": "t", "arguments": "{\"n\":1}"});
     let bare = json!({"type": "function_call", "call_id": "2", "name": "t"});
@@ -265,7 +265,7 @@ fn h6_items_that_come_whole_are_read() {
 
 /// A refusal is streamed like text, and explains an answer without text.
 #[test]
-fn h6_a_refusal_is_told() {
+fn h6_a_refusal_is_streamed() {
     let output =
         json!([{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot."}]}]);
     let events = [

@@ -133,14 +133,14 @@ fn more_calls_than_the_default_limit_are_several_requests() {
 }
 
 #[test]
-fn a_lower_limit_of_the_sidecar_is_met_by_halves() {
+fn a_batch_over_the_limit_of_the_sidecar_is_halved() {
     let sidecar = Limited::start(3, 1 << 20);
     let parts = [(0..2, None), (2..5, None), (5..7, None), (7..10, None)];
     assert_eq!(sidecar.run(&calls(10)), parts);
 }
 
 #[test]
-fn a_call_that_is_too_large_is_refused_alone() {
+fn only_the_call_that_is_too_large_is_rejected() {
     let sidecar = Limited::start(100, 1000);
     let mut batch = calls(5);
     batch[3].arguments = json!({"text": "x".repeat(2000)});
@@ -156,7 +156,7 @@ fn a_call_that_is_too_large_is_refused_alone() {
 }
 
 #[test]
-fn calls_that_are_large_together_are_several_requests() {
+fn large_calls_are_sent_in_several_requests() {
     let sidecar = Limited::start(100, 1 << 20);
     let mut batch = calls(4);
     for call in &mut batch {
@@ -166,7 +166,7 @@ fn calls_that_are_large_together_are_several_requests() {
 }
 
 #[test]
-fn deep_arguments_travel_as_a_string() {
+fn deeply_nested_arguments_are_sent_as_a_string() {
     let sidecar = Limited::start(100, 1 << 20);
     let deep = |levels: usize| {
         let text = format!(
@@ -188,7 +188,7 @@ fn deep_arguments_travel_as_a_string() {
 }
 
 #[test]
-fn a_refusal_of_another_kind_is_not_tried_in_parts() {
+fn only_size_errors_split_a_batch() {
     let asked = Arc::new(Mutex::new(0));
     let count = Arc::clone(&asked);
     let sidecar = Limited::answering(move |_| {
@@ -204,7 +204,7 @@ fn a_refusal_of_another_kind_is_not_tried_in_parts() {
 }
 
 #[test]
-fn no_sidecar_is_an_error_of_the_whole() {
+fn without_a_sidecar_the_whole_batch_fails() {
     let client = Client::new("/nonexistent/pillion.sock");
     let caller = Caller::default();
     let raw = client.raw();

@@ -14,7 +14,7 @@ use crate::tool::{CallContext, ErrorCode, ToolFilter};
 use bench::{Bench, call, echo};
 
 #[tokio::test]
-async fn p_steps_run_in_order_with_what_came_before() {
+async fn p_steps_run_in_order_and_see_earlier_results() {
     let bench = Bench::new();
     bench.compose(
         "two",
@@ -32,7 +32,7 @@ async fn p_steps_run_in_order_with_what_came_before() {
 }
 
 #[tokio::test]
-async fn p_conditions_choose_and_an_output_says_what_comes_of_it() {
+async fn p_conditions_select_steps_and_the_output_is_filled_in() {
     let bench = Bench::new();
     bench.compose(
         "choose",
@@ -64,7 +64,7 @@ async fn p_conditions_choose_and_an_output_says_what_comes_of_it() {
 }
 
 #[tokio::test]
-async fn p_whole_numbers_that_one_float_stands_for_are_told_apart() {
+async fn p_integers_with_the_same_float_value_are_distinguished() {
     let bench = Bench::new();
     let one = 9_007_199_254_740_993_u64;
     bench.compose(
@@ -101,7 +101,7 @@ async fn p_parallel_steps_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn p_a_failed_step_ends_it_with_its_name_and_its_code() {
+async fn p_a_failed_step_ends_the_call_with_its_name_and_code() {
     let bench = Bench::new();
     bench.compose(
         "fails",
@@ -130,7 +130,7 @@ async fn p_a_failed_step_ends_it_with_its_name_and_its_code() {
 }
 
 #[tokio::test]
-async fn p_a_step_that_fails_lets_those_beside_it_end() {
+async fn p_steps_in_parallel_with_a_failed_step_finish() {
     let bench = Bench::new();
     bench.compose(
         "side",
@@ -145,7 +145,7 @@ async fn p_a_step_that_fails_lets_those_beside_it_end() {
 }
 
 #[tokio::test]
-async fn p_a_reference_to_nothing_is_told() {
+async fn p_a_reference_to_a_missing_value_is_reported() {
     let bench = Bench::new();
     bench.compose(
         "asks",
@@ -167,7 +167,7 @@ async fn p_a_reference_to_nothing_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p_as_many_outer_calls_as_there_are_places_do_not_wait_for_each_other() {
+async fn p_outer_calls_that_hold_all_permits_do_not_deadlock() {
     let mut bench = Bench::new();
     bench.config.max_concurrent = NonZeroUsize::new(2).unwrap();
     let pause = |name: &str| json!({"name": name, "tool": "pause", "arguments": {"ms": 100}});
@@ -189,7 +189,7 @@ async fn p_as_many_outer_calls_as_there_are_places_do_not_wait_for_each_other() 
 }
 
 #[tokio::test]
-async fn p_every_step_keeps_the_limits_of_its_tool() {
+async fn p_limits_of_a_tool_apply_to_its_steps() {
     let mut bench = Bench::new();
     bench.limit("echo", 2);
     bench.compose(
@@ -215,7 +215,7 @@ async fn p_a_step_runs_in_the_callers_name() {
 }
 
 #[tokio::test]
-async fn l3_a_composed_tool_gives_nobody_a_tool_that_they_may_not_use() {
+async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
     let bench = Bench::new();
     let steps = json!([{"name": "me", "tool": "who"}]);
     bench.compose("asks", json!({"steps": steps}));
@@ -243,7 +243,7 @@ async fn l3_a_composed_tool_gives_nobody_a_tool_that_they_may_not_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p_the_outer_deadline_and_whoever_gives_up_cancel_what_runs_inside() {
+async fn p_deadline_and_cancellation_of_the_outer_call_cancel_its_steps() {
     let mut bench = Bench::new();
     bench
         .config
@@ -277,7 +277,7 @@ async fn p_the_outer_deadline_and_whoever_gives_up_cancel_what_runs_inside() {
 }
 
 #[tokio::test]
-async fn p_a_tool_that_was_made_to_call_itself_ends() {
+async fn p_recursion_between_composed_tools_ends() {
     let bench = Bench::new();
     // Registering tools one by one does not detect cycles.
     bench.compose("one", json!({"steps": [{"name": "a", "tool": "two"}]}));

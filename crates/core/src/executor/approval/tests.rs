@@ -100,7 +100,7 @@ fn id_in(result: &ToolResult) -> String {
 }
 
 #[tokio::test]
-async fn g1_each_policy_asks_as_it_says() {
+async fn g1_each_policy_requires_approval_as_documented() {
     let cases = [
         (json!({"default": "auto"}), [true, true, false, true]),
         (
@@ -142,7 +142,7 @@ async fn g1_each_policy_asks_as_it_says() {
 }
 
 #[tokio::test]
-async fn g3_an_approval_holds_for_this_tool_these_arguments_and_this_user() {
+async fn g3_an_approval_is_valid_for_one_tool_its_arguments_and_its_user() {
     let executor = executor(rules(&json!({"default": "always-ask"})), None);
     let mut alice = CallContext::for_user("alice");
     let asked = run(&executor, "roll", &alice).await;
@@ -171,7 +171,7 @@ async fn g3_an_approval_holds_for_this_tool_these_arguments_and_this_user() {
 }
 
 #[tokio::test]
-async fn g3_an_approval_for_a_claimed_user_is_its_principals_alone() {
+async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
     let executor = executor(rules(&json!({"default": "always-ask"})), None);
     let id = async |principal: &str, user: Option<&str>, is_user_vouched| {
         let context = CallContext {
@@ -224,7 +224,7 @@ impl Tool for ActsFor {
 }
 
 #[tokio::test]
-async fn g3_an_approval_in_one_name_is_none_in_another() {
+async fn g3_an_approval_is_valid_for_one_acting_identity() {
     let executor = executor(rules(&json!({"default": "always-ask"})), None);
     let definition = ToolDefinition::builder("mail", "A test").build().unwrap();
     let registry = executor.registry();
@@ -254,7 +254,7 @@ async fn g3_an_approval_in_one_name_is_none_in_another() {
 }
 
 #[tokio::test]
-async fn g3_the_id_looks_at_what_would_run() {
+async fn g3_the_approval_id_depends_on_the_tool_that_would_run() {
     let executor = executor(rules(&json!({"default": "always-ask"})), None);
     let id = async |arguments: Value| {
         let call = ToolCall::new("c", "roll", arguments);
@@ -277,7 +277,7 @@ async fn g3_the_id_looks_at_what_would_run() {
 }
 
 #[tokio::test]
-async fn g3_an_approval_does_not_pass_to_another_server() {
+async fn g3_an_approval_is_not_valid_for_another_server() {
     let id = async |server| {
         let config = ExecutorConfig {
             approvals: rules(&json!({"default": "always-ask"})),
@@ -290,7 +290,7 @@ async fn g3_an_approval_does_not_pass_to_another_server() {
 }
 
 #[tokio::test]
-async fn g3_an_approval_does_not_pass_to_what_has_taken_the_tools_place() {
+async fn g3_an_approval_is_not_valid_for_a_replacement_of_the_tool() {
     let id = async |description: &str, digest| {
         let config = ExecutorConfig {
             approvals: rules(&json!({"default": "always-ask"})),
@@ -345,7 +345,7 @@ impl Approver for Says {
 }
 
 #[tokio::test]
-async fn g3_the_approver_is_asked_for_what_nobody_has_decided() {
+async fn g3_the_approver_decides_undecided_calls() {
     let answers = [
         (Ok(Decision::Approved), None),
         (Ok(Decision::Denied), Some(ErrorCode::Denied)),
@@ -399,7 +399,7 @@ async fn g3_a_call_without_approval_counts_towards_no_limit() {
 }
 
 #[tokio::test]
-async fn bad_arguments_and_unknown_tools_ask_nobody() {
+async fn bad_arguments_and_unknown_tools_need_no_approval() {
     let asked = Arc::default();
     let says = Says(Ok(Decision::Approved), Arc::clone(&asked));
     let executor = executor(
@@ -415,7 +415,7 @@ async fn bad_arguments_and_unknown_tools_ask_nobody() {
 }
 
 #[tokio::test]
-async fn g2_what_a_tool_brings_along_counts_behind_the_rules_for_it_and_before_the_default() {
+async fn g2_the_tools_own_policy_ranks_between_rules_and_the_default() {
     use ApprovalPolicy::{AlwaysAsk, Auto, TrustedOnly};
     let always = json!({"default": "always-ask", "trusted": ["move"]});
     let auto = json!({"default": "auto", "trusted": []});
@@ -448,7 +448,7 @@ async fn g2_what_a_tool_brings_along_counts_behind_the_rules_for_it_and_before_t
 }
 
 #[tokio::test]
-async fn g1_a_rule_may_name_a_tool_by_its_alias_and_the_strictest_counts() {
+async fn g1_a_rule_may_use_an_alias_and_the_strictest_rule_wins() {
     let registry = registry("games");
     registry.alias("dice", "roll").unwrap();
     let cases = [
@@ -508,7 +508,7 @@ fn once(spent: Result<(), ToolFailure>) -> Arc<Once> {
 }
 
 #[tokio::test]
-async fn g3_what_was_approved_is_used_up_last_and_not_by_a_call_that_does_not_run() {
+async fn g3_a_call_that_does_not_run_leaves_its_approval_unused() {
     let approver = once(Ok(()));
     let rate_limits = RateLimits {
         every_tool: RateWindows {
@@ -538,7 +538,7 @@ async fn g3_what_was_approved_is_used_up_last_and_not_by_a_call_that_does_not_ru
 }
 
 #[tokio::test]
-async fn g3_an_approval_that_is_gone_runs_nothing_and_one_of_the_context_is_the_callers() {
+async fn g3_a_missing_approval_runs_nothing_and_approvals_of_the_context_count() {
     let gone = ToolFailure::new(ErrorCode::ApprovalRequired, "Somebody else has used it");
     let approver = once(Err(gone));
     let executor = executor(

@@ -107,7 +107,7 @@ fn is_cached(result: &ToolResult) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_kept_for_its_user_and_no_longer_than_configured() {
+async fn a_result_is_cached_for_its_user_until_its_ttl_ends() {
     let (executor, runs) = answering(rule(CacheScope::Private), ToolOrigin::Native);
     let first = ask(&executor, "alice", json!({"answer": 1, "b": 2})).await;
     assert!(first.success && !is_cached(&first));
@@ -130,7 +130,7 @@ async fn a_result_is_kept_for_its_user_and_no_longer_than_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_is_not_for_another_principal_or_variant_nor_after_a_reload() {
+async fn a_cached_result_is_not_for_other_principals_or_variants_nor_after_a_reload() {
     let (executor, runs) = answering(rule(CacheScope::Private), ToolOrigin::Native);
     let ask = async |executor: &Executor, principal: &str, variant: Option<&str>| {
         let context = CallContext {
@@ -155,7 +155,7 @@ async fn a_result_is_not_for_another_principal_or_variant_nor_after_a_reload() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l1_what_a_tool_did_for_one_user_is_no_others_whatever_the_scope() {
+async fn l1_results_of_acting_tools_are_never_shared_between_users() {
     let (executor, runs) = answering_for(true, rule(CacheScope::Public), ToolOrigin::Native);
     let arguments = json!({"answer": 1});
     assert!(!is_cached(
@@ -169,7 +169,7 @@ async fn l1_what_a_tool_did_for_one_user_is_no_others_whatever_the_scope() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_no_result_to_keep() {
+async fn a_request_for_input_is_not_cached() {
     let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
     let question = json!({"answer": {"resultType": "input_required", "requestState": "alice's"}});
     for user in ["alice", "bob"] {
@@ -179,7 +179,7 @@ async fn a_question_is_no_result_to_keep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_public_result_is_everybodys() {
+async fn a_public_result_is_shared_by_all_users() {
     let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
     ask(&executor, "alice", json!({"answer": 1})).await;
     assert!(is_cached(
@@ -189,7 +189,7 @@ async fn a_public_result_is_everybodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_not_kept() {
+async fn a_failure_is_not_cached() {
     let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
     for _ in 0..2 {
         assert!(
@@ -203,7 +203,7 @@ async fn a_failure_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_callers_share_one_call() {
+async fn concurrent_callers_share_one_call() {
     let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
     let calls = (0..100).map(|_| ask(&executor, "alice", json!({"answer": 1})));
     let results = futures_util::future::join_all(calls).await;
@@ -213,7 +213,7 @@ async fn many_callers_share_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_goes_or_fails_harms_nobody() {
+async fn a_cancelled_or_failed_call_does_not_affect_callers_that_wait_for_it() {
     let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
     let leader = {
         let executor = executor.clone();
@@ -238,7 +238,7 @@ async fn a_leader_that_goes_or_fails_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c2_whoever_waits_for_anothers_call_keeps_a_deadline_of_its_own() {
+async fn c2_a_caller_that_waits_for_a_shared_call_has_its_own_deadline() {
     let (executor, _) = answering(rule(CacheScope::Public), ToolOrigin::Native);
     let calls = (0..20).map(|_| ask(&executor, "a", json!({"answer": "fail"})));
     // Ten calls of 100 ms each do not exceed the one-second timeout of each call.
@@ -250,7 +250,7 @@ async fn c2_whoever_waits_for_anothers_call_keeps_a_deadline_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cache_has_its_bounds() {
+async fn the_size_of_the_cache_is_limited() {
     let small = CacheConfig {
         max_entries: 2,
         max_bytes: 10_000,
@@ -272,7 +272,7 @@ async fn the_cache_has_its_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_mcp_server_says_itself_how_long_its_result_is_good() {
+async fn an_mcp_server_sets_the_ttl_of_its_result() {
     let far = || ToolOrigin::Mcp {
         server_label: "far".to_owned(),
         server_url: "http://far/mcp".to_owned(),
@@ -321,7 +321,7 @@ async fn an_mcp_server_says_itself_how_long_its_result_is_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kept_result_does_not_say_that_it_is_good_for_longer_than_it_is() {
+async fn a_cached_result_has_its_remaining_ttl() {
     let far = ToolOrigin::Mcp {
         server_label: "far".to_owned(),
         server_url: "http://far/mcp".to_owned(),

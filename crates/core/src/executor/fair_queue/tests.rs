@@ -56,7 +56,7 @@ async fn begin(
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_users_take_turns_however_many_calls_one_of_them_has_waiting() {
+async fn c1_users_take_turns_however_many_calls_one_user_queues() {
     let (registry, order) = workshop();
     let executor = Executor::new(registry, config(1, 1_000));
     let mut calls = Vec::new();
@@ -82,7 +82,7 @@ async fn c1_users_take_turns_however_many_calls_one_of_them_has_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_a_full_queue_says_when_to_come_back_and_still_has_room_for_others() {
+async fn c7_a_full_queue_sets_retry_after_and_admits_other_users() {
     let (registry, _) = workshop();
     let executor = Executor::new(registry, config(1, 3));
     let mut greedy = Vec::new();
@@ -101,7 +101,7 @@ async fn c7_a_full_queue_says_when_to_come_back_and_still_has_room_for_others() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn c2_waiting_counts_against_the_deadline() {
+async fn c2_time_in_the_queue_counts() {
     let (registry, order) = workshop();
     let config = ExecutorConfig {
         timeout: Duration::from_millis(150),
@@ -118,7 +118,7 @@ async fn c2_waiting_counts_against_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_leaves_the_line() {
+async fn a_cancelled_call_leaves_the_queue() {
     let (registry, order) = workshop();
     let executor = Executor::new(registry, config(1, 10));
     let first = begin(&executor, "a").await;
@@ -132,7 +132,7 @@ async fn a_call_that_is_given_up_leaves_the_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_configuration_has_the_same_queue() {
+async fn the_queue_survives_a_new_configuration() {
     let (registry, order) = workshop();
     let executor = Executor::new(registry, config(1, 10));
     let first = begin(&executor, "a").await;
@@ -176,7 +176,7 @@ fn calls(names: &[&str]) -> Vec<ToolCall> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_calls_of_a_tool_with_one_place_run_in_order_and_hold_up_no_other() {
+async fn c1_calls_of_a_tool_with_one_permit_run_in_order_and_delay_no_other_tool() {
     let (executor, began) = one_press_at_a_time(5, 10);
     let start = tokio::time::Instant::now();
     // More of them than there are places.
@@ -196,7 +196,7 @@ async fn c1_calls_of_a_tool_with_one_place_run_in_order_and_hold_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_full_line_before_a_tool_with_one_place_leaves_the_others_free() {
+async fn c1_a_full_queue_of_a_tool_with_one_permit_leaves_other_tools_free() {
     let (executor, began) = one_press_at_a_time(5, 2);
     let pressing = {
         let executor = executor.clone();
@@ -224,7 +224,7 @@ async fn c1_a_full_line_before_a_tool_with_one_place_leaves_the_others_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_given_up_before_a_tool_with_one_place_leaves_the_place_to_the_next() {
+async fn a_cancelled_call_of_a_tool_with_one_permit_passes_the_permit_on() {
     let (executor, began) = one_press_at_a_time(2, 10);
     let press = |id: &str| {
         let (executor, call) = (executor.clone(), ToolCall::new(id, "press", json!({})));
@@ -319,7 +319,7 @@ async fn time_of(executor: &Executor, user: &str, tool: &str) -> u128 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_calls_of_a_slow_server_hold_up_neither_another_server_nor_local_tools() {
+async fn c1_a_slow_server_delays_neither_other_servers_nor_local_tools() {
     let (executor, _) = two_servers(ExecutorConfig::default());
     flood(&executor, "ada", "slow", 20).await;
     let load = Load {
@@ -335,7 +335,7 @@ async fn c1_calls_of_a_slow_server_hold_up_neither_another_server_nor_local_tool
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_servers_that_have_all_their_places_leave_one_to_local_tools() {
+async fn c1_busy_servers_leave_one_permit_for_local_tools() {
     let config = ExecutorConfig::default();
     let config = config.with_concurrency(None, NonZeroUsize::new(3));
     let (executor, _) = two_servers(config);
@@ -351,7 +351,7 @@ async fn c1_servers_that_have_all_their_places_leave_one_to_local_tools() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_server_has_as_many_places_as_it_is_given() {
+async fn c1_a_server_has_the_configured_number_of_permits() {
     let config = ExecutorConfig {
         server_concurrency: HashMap::from([("far".to_owned(), NonZeroUsize::MIN)]),
         max_concurrent: NonZeroUsize::MIN.saturating_add(2),
@@ -382,7 +382,7 @@ async fn c1_a_server_has_as_many_places_as_it_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_free_place_goes_to_the_server_that_has_the_fewest() {
+async fn c1_a_free_permit_goes_to_the_server_with_the_fewest_permits() {
     let config = ExecutorConfig::default();
     let config = config.with_concurrency(None, NonZeroUsize::new(3));
     let (executor, began) = two_servers(config);
@@ -400,7 +400,7 @@ async fn c1_a_free_place_goes_to_the_server_that_has_the_fewest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_a_server_that_fills_the_queue_makes_room_for_calls_of_another() {
+async fn c7_a_server_that_fills_the_queue_loses_a_call_to_another_server() {
     let config = ExecutorConfig {
         max_concurrent_local: NonZeroUsize::new(1),
         max_queued: 6,

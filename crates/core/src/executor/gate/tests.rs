@@ -26,7 +26,7 @@ impl Gate for Porter {
 }
 
 #[tokio::test]
-async fn a_gate_is_asked_for_calls_that_are_about_to_run() {
+async fn a_gate_is_called_only_for_calls_that_are_about_to_run() {
     let porter = Arc::new(Porter::default());
     let hooks = ExecutorHooks {
         gate: Some(Arc::clone(&porter) as Arc<dyn Gate>),

@@ -155,7 +155,7 @@ async fn f4_a_call_is_recorded_before_it_runs_and_when_it_ends() {
 }
 
 #[tokio::test]
-async fn f4_what_does_not_run_is_recorded_with_its_reason() {
+async fn f4_a_call_that_does_not_run_is_recorded_with_its_reason() {
     let log = Arc::<Written>::default();
     let executor = executor(&log);
     call(&executor, "unknown", json!("{bad")).await;
@@ -177,7 +177,7 @@ async fn f4_what_does_not_run_is_recorded_with_its_reason() {
 }
 
 #[tokio::test]
-async fn f4_a_call_that_is_given_up_is_recorded_as_cancelled() {
+async fn f4_a_dropped_call_is_recorded_as_cancelled() {
     let log = Arc::<Written>::default();
     let executor = executor(&log);
     let given_up = call(&executor, "sleeps", json!({}));
@@ -202,7 +202,7 @@ async fn a_tool_does_not_run_unless_its_call_is_recorded() {
 }
 
 #[test]
-fn what_is_too_long_is_counted() {
+fn arguments_and_results_that_are_too_long_are_recorded_by_size() {
     let redaction = Redaction {
         max_bytes: 20,
         ..Redaction::default()
@@ -213,7 +213,7 @@ fn what_is_too_long_is_counted() {
 }
 
 #[tokio::test]
-async fn l1_what_a_tool_fails_with_is_recorded_like_a_result() {
+async fn l1_error_data_is_redacted_like_a_result() {
     let run = async |text: &'static str, redaction: Redaction| {
         let log = Arc::<Written>::default();
         let registry = Arc::new(ToolRegistry::new());
@@ -295,7 +295,7 @@ fn asking(log: &Arc<Written>, approver: Known) -> Executor {
 }
 
 #[tokio::test]
-async fn g3_a_call_that_is_sent_again_goes_on_as_the_one_that_asked() {
+async fn g3_a_repeated_call_continues_the_record_of_the_first_call() {
     for (decision, statuses) in [
         (Decision::Undecided, &[][..]),
         (Decision::Denied, &[]),
@@ -315,7 +315,7 @@ async fn g3_a_call_that_is_sent_again_goes_on_as_the_one_that_asked() {
 }
 
 #[tokio::test]
-async fn g3_a_call_with_a_record_of_its_own_does_not_wait_where_another_does() {
+async fn g3_a_call_with_a_separate_record_does_not_wait_in_another_record() {
     let log = Arc::<Written>::default();
     let own = CallId::new();
     for (waiting, end) in [

@@ -42,7 +42,7 @@ impl Observer for Log {
 }
 
 #[tokio::test]
-async fn an_observer_sees_each_call_begin_and_end() {
+async fn an_observer_is_notified_of_start_and_end_of_each_call() {
     let log = Arc::new(Log::default());
     let hooks = ExecutorHooks {
         observer: Some(Arc::clone(&log) as Arc<dyn Observer>),
@@ -62,7 +62,7 @@ async fn an_observer_sees_each_call_begin_and_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_of_a_call_that_is_given_up() {
+async fn an_observer_is_notified_of_a_dropped_call() {
     let log = Arc::new(Log::default());
     let hooks = ExecutorHooks {
         observer: Some(Arc::clone(&log) as Arc<dyn Observer>),

@@ -53,7 +53,7 @@ async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_calls_of_before_count_in_any_order() {
+async fn c7_restored_calls_count_in_any_order() {
     let executor = executor(Duration::ZERO, Some(3));
     assert_eq!(executor.limits_look_back(), LATER_TOOLS);
     // One of alice's calls is too old, and bob's call does not count for alice.
@@ -67,7 +67,7 @@ async fn c7_calls_of_before_count_in_any_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_more_calls_of_before_than_the_limit_allows_are_the_newest_of_them() {
+async fn c7_of_too_many_restored_calls_the_newest_count() {
     let executor = executor(Duration::ZERO, Some(2));
     executor.count_past_calls((1..50).map(|age| past("alice", age)));
     // The two calls that count are one and two seconds old.
@@ -75,7 +75,7 @@ async fn c7_more_calls_of_before_than_the_limit_allows_are_the_newest_of_them() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_a_cooldown_goes_on_where_it_was() {
+async fn c6_a_cooldown_survives_a_restart() {
     let executor = executor(Duration::from_secs(30), None);
     executor.count_past_calls([past("alice", 29), past("alice", 5), past("alice", 20)]);
     assert_eq!(wait_of(&executor, "alice").await, Some(25));
@@ -83,7 +83,7 @@ async fn c6_a_cooldown_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_the_cooldown_of_a_tool_that_comes_later_goes_on_too() {
+async fn c6_the_cooldown_of_a_tool_registered_later_survives_a_restart() {
     let executor = executor(Duration::from_secs(600), None);
     assert_eq!(executor.limits_look_back(), Duration::from_secs(600));
     let ping = executor.registry().get("ping").unwrap();
@@ -98,7 +98,7 @@ async fn c6_the_cooldown_of_a_tool_that_comes_later_goes_on_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c6_no_cooldown_is_too_long_to_be_counted() {
+async fn c6_very_long_cooldowns_are_counted() {
     let executor = executor(Duration::MAX, Some(10));
     assert_eq!(wait_of(&executor, "alice").await, None);
     tokio::time::advance(Duration::from_secs(60)).await;
@@ -107,7 +107,7 @@ async fn c6_no_cooldown_is_too_long_to_be_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_of_a_day_only_so_many_calls_run() {
+async fn c7_the_daily_limit_holds() {
     let every_tool = RateWindows {
         per_day: Some(2),
         ..RateWindows::default()
@@ -133,7 +133,7 @@ async fn c7_of_a_day_only_so_many_calls_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c7_a_user_that_is_only_claimed_counts_as_the_principal_that_claims_it() {
+async fn c7_a_claimed_user_counts_as_its_principal() {
     let executor = executor(Duration::ZERO, Some(2));
     let run = async |principal: Option<&str>, user: Option<&str>, is_user_vouched: bool| {
         let context = CallContext {
@@ -162,7 +162,7 @@ async fn c7_a_user_that_is_only_claimed_counts_as_the_principal_that_claims_it()
 }
 
 #[test]
-fn c7_the_ledger_of_rate_limits_keeps_the_newest_of_too_many_accounts() {
+fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
     let windows = RateWindows {
         per_day: Some(1),
         ..RateWindows::default()

@@ -59,7 +59,7 @@ async fn run(shelf: Option<Arc<Shelf>>, bytes: usize) -> ToolResult {
 }
 
 #[tokio::test]
-async fn a_result_that_is_too_large_is_put_aside_and_its_beginning_given() {
+async fn a_result_that_is_too_large_is_offloaded_and_its_start_returned() {
     let shelf = Arc::new(Shelf::default());
     let small = run(Some(Arc::clone(&shelf)), 900).await;
     assert_eq!(small.result.as_str().unwrap().len(), 900);
@@ -80,7 +80,7 @@ async fn a_result_that_is_too_large_is_put_aside_and_its_beginning_given() {
 }
 
 #[tokio::test]
-async fn c5_a_result_that_nobody_can_keep_is_a_failure_with_its_beginning() {
+async fn c5_a_large_result_that_cannot_be_stored_is_a_failure_with_its_start() {
     let nowhere = run(None, 5_000).await;
     assert_eq!(nowhere.error_code, Some(ErrorCode::InternalError));
     assert_eq!(nowhere.result.as_str().unwrap().len(), 1_000);
@@ -109,7 +109,7 @@ async fn fail(bytes: usize, config: ExecutorConfig) -> ToolResult {
 }
 
 #[tokio::test]
-async fn c5_of_a_failure_that_is_too_large_there_is_the_beginning() {
+async fn c5_a_failure_that_is_too_large_is_truncated() {
     let small = fail(1_900, ExecutorConfig::default()).await;
     assert_eq!(small.error.unwrap().len(), 1_900);
     assert_eq!(small.result["isError"], json!(true));

@@ -43,7 +43,7 @@ fn h1_tools_have_an_input_schema() {
 }
 
 #[test]
-fn a6_calls_are_the_tool_use_blocks() {
+fn a6_tool_use_blocks_are_calls() {
     let calls = parse_tool_calls(ANTHROPIC, &response()).unwrap();
     let seen: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.name)).collect();
     assert_eq!(
@@ -58,7 +58,7 @@ fn a6_calls_are_the_tool_use_blocks() {
 }
 
 #[test]
-fn h5_one_user_message_has_all_the_results() {
+fn h5_one_user_message_contains_all_results() {
     assert_eq!(
         assistant_messages(ANTHROPIC, &response()).unwrap(),
         [json!({"role": "assistant", "content": response()["content"]})]
@@ -91,7 +91,7 @@ fn e11_an_empty_input_from_php_is_an_object_again() {
 
 /// A response that was cut off in the arguments of a call, assembled from a stream.
 #[test]
-fn a6_an_input_that_is_no_json_goes_back_as_an_object() {
+fn a6_an_input_that_is_not_json_goes_back_as_an_object() {
     let response =
         json!({"content": [{"type": "tool_use", "id": "1", "name": "roll", "input": "{\"n\": "}]});
     let calls = parse_tool_calls(ANTHROPIC, &response).unwrap();
@@ -104,7 +104,7 @@ fn a6_an_input_that_is_no_json_goes_back_as_an_object() {
 }
 
 #[test]
-fn h5_a_turn_without_a_word_is_not_sent_back() {
+fn h5_an_empty_turn_is_not_sent_back() {
     let response = json!({"role": "assistant", "content": [], "stop_reason": "end_turn"});
     assert!(parse_tool_calls(ANTHROPIC, &response).unwrap().is_empty());
     assert!(assistant_messages(ANTHROPIC, &response).unwrap().is_empty());
@@ -113,7 +113,7 @@ fn h5_a_turn_without_a_word_is_not_sent_back() {
 
 /// The API rejects a conversation with a blank text block.
 #[test]
-fn h5_text_without_a_word_is_not_sent_back() {
+fn h5_blank_text_is_not_sent_back() {
     let call = json!({"type": "tool_use", "id": "1", "name": "ping", "input": {}});
     let thought = json!({"type": "thinking", "thinking": "", "signature": "c2ln"});
     let blank = |text: &str| json!({"type": "text", "text": text});
@@ -128,7 +128,7 @@ fn h5_text_without_a_word_is_not_sent_back() {
 
 /// The API rejects a message that ends with a thinking block.
 #[test]
-fn h5_thinking_that_nothing_came_of_is_not_sent_back() {
+fn h5_thinking_without_an_answer_is_not_sent_back() {
     let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
     let redacted = json!({"type": "redacted_thinking", "data": "c2ln"});
     let text = |text: &str| json!({"type": "text", "text": text});

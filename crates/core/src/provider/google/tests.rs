@@ -31,7 +31,7 @@ fn response() -> Value {
 }
 
 #[test]
-fn h1_declarations_have_a_schema_that_gemini_takes() {
+fn h1_declarations_have_a_valid_schema_for_gemini() {
     let tool = ToolDefinition::builder("find", "Finds")
         .schema(
             json!({"type": "object", "properties": {"q": {"type": ["string", "null"]}},
@@ -71,7 +71,7 @@ fn a6_calls_without_ids_get_stable_ones() {
 }
 
 #[test]
-fn h5_made_up_ids_stay_here_and_real_ones_go_back() {
+fn h5_generated_ids_are_not_sent_and_real_ids_go_back() {
     assert_eq!(
         assistant_messages(GOOGLE, &response()).unwrap(),
         [json!({"role": "model", "parts": response()["candidates"][0]["content"]["parts"]})]

@@ -45,7 +45,7 @@ fn tool(strict: bool) -> ToolDefinition {
 }
 
 #[test]
-fn h1_tools_are_nested_and_strict_is_the_callers_choice() {
+fn h1_tools_are_nested_and_strict_is_optional() {
     let schema = |strict: Option<bool>| {
         let mut function = json!({
             "name": "get_time",
@@ -72,7 +72,7 @@ fn h1_tools_are_nested_and_strict_is_the_callers_choice() {
 }
 
 #[test]
-fn h1_strict_is_claimed_only_of_schemas_that_can_be_strict() {
+fn h1_only_schemas_that_can_be_strict_are_marked_strict() {
     let tool = |property: Value| {
         let schema = json!({"type": "object", "properties": {"p": property}});
         let tool = ToolDefinition::builder("t", "d").schema(schema);
@@ -115,7 +115,7 @@ fn a6_calls_keep_their_arguments_as_they_came() {
 
 /// Deviations of compatible servers: no type, arguments as an object, an index.
 #[test]
-fn a6_imitations_are_read_and_put_right() {
+fn a6_calls_of_compatible_servers_are_repaired() {
     let response = json!({"choices": [{"message": {"content": "", "tool_calls": [
         {"id": "1", "index": 0, "function": {"name": "a", "arguments": {"x": 1}}},
         {"id": "2", "type": "function", "function": {"name": "b"}},
@@ -172,7 +172,7 @@ fn h5_text_and_no_calls() {
 }
 
 #[test]
-fn h5_a_refusal_is_what_the_model_said_where_it_said_nothing_else() {
+fn h5_a_refusal_is_the_text_of_an_answer_without_text() {
     let refused = |content: Value, refusal: Value| {
         json!({"choices": [{"message":
             {"role": "assistant", "content": content, "refusal": refusal}}]})

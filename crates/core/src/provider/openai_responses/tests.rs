@@ -29,7 +29,7 @@ fn response() -> Value {
 }
 
 #[test]
-fn a3_required_is_there_in_a_raw_schema_as_well() {
+fn a3_required_is_always_present_in_raw_schemas() {
     let tool = ToolDefinition::builder("ping", "Says pong")
         .schema(json!({"properties": {"a": {"type": "string"}}}))
         .build()
@@ -42,7 +42,7 @@ fn a3_required_is_there_in_a_raw_schema_as_well() {
 }
 
 #[test]
-fn h1_tools_are_flat_and_always_say_whether_they_are_strict() {
+fn h1_tools_are_flat_and_always_contain_strict() {
     for strict in [false, true] {
         let mut parameters = json!({"type": "object", "properties": {}, "required": []});
         if strict {
@@ -78,7 +78,7 @@ fn a6_calls_have_the_call_id() {
 }
 
 #[test]
-fn h5_every_output_item_goes_back_then_the_outputs() {
+fn h5_all_output_items_go_back_before_the_results() {
     let items = assistant_messages(RESPONSES, &response()).unwrap();
     assert_eq!(json!(items), response()["output"]);
     let results = [
@@ -96,7 +96,7 @@ fn h5_every_output_item_goes_back_then_the_outputs() {
 }
 
 #[test]
-fn h5_a_refusal_is_what_the_model_said_where_it_said_nothing_else() {
+fn h5_a_refusal_is_the_text_of_an_answer_without_text() {
     let refused = json!({"type": "refusal", "refusal": "I must not."});
     let text = json!({"type": "output_text", "text": "Well."});
     let of = |parts: &[&Value]| json!({"output": [{"type": "message", "content": parts}]});
@@ -126,7 +126,7 @@ fn a6_arguments_go_back_as_a_string() {
 }
 
 #[test]
-fn h5_reasoning_that_nothing_came_of_does_not_go_back() {
+fn h5_reasoning_without_an_answer_does_not_go_back() {
     let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let call = json!({"type": "function_call", "call_id": "1", "name": "a", "arguments": "{}"});
     let sent = |output: &[&Value]| {

@@ -2,7 +2,7 @@ use super::*;
 use crate::tool::ParameterType;
 
 #[test]
-fn a2_both_parameter_forms_give_a_schema() {
+fn a2_both_forms_of_parameters_give_a_schema() {
     let raw = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
     let definition = ToolDefinition::builder("t", "d")
         .schema(raw.clone())
@@ -18,7 +18,7 @@ fn a2_both_parameter_forms_give_a_schema() {
 }
 
 #[test]
-fn a3_falsy_defaults_are_written_and_required_is_always_there() {
+fn a3_falsy_defaults_are_written_and_required_is_always_present() {
     let definition = ToolDefinition::builder("t", "d")
         .parameter(ToolParameter::new("n", ParameterType::Integer).default_value(json!(0)))
         .parameter(ToolParameter::new("b", ParameterType::Boolean).default_value(json!(false)))
@@ -39,7 +39,7 @@ fn a3_falsy_defaults_are_written_and_required_is_always_there() {
 }
 
 #[test]
-fn a3_required_is_there_in_a_raw_schema_as_well() {
+fn a3_required_is_always_present_in_raw_schemas() {
     let inner = json!({"type": "object", "properties": {"x": {"type": "string"}}});
     for required in [None, Some(json!(null)), Some(json!([])), Some(json!(["a"]))] {
         let mut raw = json!({"type": "object", "properties": {"a": inner}});
@@ -56,7 +56,7 @@ fn a3_required_is_there_in_a_raw_schema_as_well() {
 }
 
 #[test]
-fn a4_bad_definitions_are_refused() {
+fn a4_bad_definitions_are_rejected() {
     let twice = ToolDefinition::builder("X", "d")
         .parameter(ToolParameter::new("a", ParameterType::String))
         .parameter(ToolParameter::new("a", ParameterType::String))

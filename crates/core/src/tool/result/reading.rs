@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn e10_text_alone_is_that_text() {
+    fn e10_text_content_is_returned_as_text() {
         let block = |text: &str| json!({"type": "text", "text": text, "annotations": {}});
         let result = json!({
             "content": [block("one"), block("two")],
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn e10_structured_content_stands_for_blocks_that_are_not_there() {
+    fn e10_structured_content_is_used_without_blocks() {
         for result in [
             json!({"content": [], "structuredContent": {"a": 1.0}}),
             json!({"structuredContent": {"a": 1.0}}),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn e10_anything_else_stays_what_it_is() {
+    fn e10_any_other_result_is_unchanged() {
         let text = json!({"type": "text", "text": "a"});
         for result in [
             json!({"content": [text, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),

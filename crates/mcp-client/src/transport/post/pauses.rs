@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_until_something_comes_and_are_never_shorter_than_asked() {
+    fn pauses_grow_until_data_arrives_and_are_at_least_the_requested_time() {
         let longest = Duration::from_secs(3);
         let mut pauses = Pauses::up_to(longest);
         assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);

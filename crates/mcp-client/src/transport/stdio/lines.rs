@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_any_length_are_told_apart() {
+    fn lines_of_any_length_are_split() {
         let long = format!(r#"{{"result":"{}","id":3}}"#, "x".repeat(100));
         let input = format!("a\n\n{long}\nb\r\n{long}\nlast");
         for piece in [1, 2, 3, 7, 50, 1000] {
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_pieces_give_the_same_lines(
+        fn chunk_boundaries_do_not_change_the_lines(
             input in proptest::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
             piece in 1usize..20,
         ) {

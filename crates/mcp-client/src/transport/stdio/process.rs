@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_ends_when_it_is_asked_to_with_a_supervisor_and_without() {
+    async fn a_process_ends_on_request_with_and_without_a_supervisor() {
         for shell in [SHELL, "/no/such/shell"] {
             let (process, streams) = ServerProcess::start_with(&sleeping(), Path::new(shell))
                 .await
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_kernel_does_not_tell_an_end_is_noticed_by_looking() {
+    async fn without_pidfd_the_end_of_a_process_is_noticed_by_polling() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let watch = Watch {
             pid: Pid::from_child(&child),

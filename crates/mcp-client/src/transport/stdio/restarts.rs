@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_and_then_callers_are_refused_at_once() {
+    async fn pauses_grow_and_then_callers_are_rejected_at_once() {
         let restarts = Restarts::default();
         restarts.wait().await.unwrap();
         for (crash, longest) in [(1, 100), (2, 200), (3, 400)] {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn callers_wait_for_a_server_that_answers_however_often_it_ends() {
+    async fn callers_wait_for_a_server_that_works_between_restarts() {
         let restarts = Restarts::default();
         for lived in [Duration::ZERO, STABLE_OF_ANSWERING] {
             for _ in 0..50 {

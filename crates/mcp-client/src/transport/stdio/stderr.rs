@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn l1_the_last_line_is_kept_without_secrets_and_control_characters() {
+    async fn l1_the_last_line_has_no_secrets_and_no_control_characters() {
         for piece in [1, 7, 1000] {
             let words =
                 last_words_of(b"first\n\x1b[31mbad key s3cret 1\x1b[0m\r\n \n", piece).await;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_leaves_its_end() {
+    async fn the_last_line_of_a_flood_is_kept() {
         let mut flood = b"x".repeat(1_000_000);
         flood.push(b'\n');
         flood.extend(b"y\n".repeat(100_000));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_counted_and_not_logged() {
+    fn lines_of_a_flood_are_counted_instead_of_logged() {
         let mut window = Window::new();
         let admitted = (0..1000).filter(|_| window.admits("test")).count();
         assert_eq!(admitted, 50);

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_whatever_stands_around_it() {
+    fn the_host_name_is_extracted_from_every_form() {
         assert_eq!(name_of("localhost"), Some("localhost"));
         assert_eq!(name_of("localhost:7420"), Some("localhost"));
         assert_eq!(name_of("[::1]:7420"), Some("[::1]"));

@@ -30,7 +30,7 @@ fn get(path: &str) -> axum::http::request::Builder {
 }
 
 #[tokio::test]
-async fn l3_a_host_that_is_not_ours_is_refused() {
+async fn l3_a_foreign_host_header_is_refused() {
     for host in [
         "localhost",
         "LOCALHOST:1",
@@ -104,7 +104,7 @@ async fn l3_a_token_is_needed_and_its_scope_holds() {
 }
 
 #[tokio::test]
-async fn l3_the_apis_of_others_take_the_token_as_their_clients_send_it() {
+async fn l3_compatible_apis_accept_the_token_in_the_header_of_their_clients() {
     let request = |path, key: &'static str| {
         let request = Request::get(path).header("host", "localhost");
         request.header("x-api-key", key)
@@ -120,7 +120,7 @@ async fn l3_the_apis_of_others_take_the_token_as_their_clients_send_it() {
 }
 
 #[test]
-fn l3_a_refusal_is_a_problem_and_says_how_to_authenticate() {
+fn l3_an_unauthorized_response_is_a_problem_and_names_the_authentication_scheme() {
     let response = Refusal::NoToken.into_response();
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p_calls_stand_below_the_call_that_made_them() {
+    fn p_calls_are_listed_below_their_parent_call() {
         let call = |id: &str, parent: Option<&str>| {
             let entry = json!({
                 "id": id, "toolName": id, "parentId": parent, "arguments": {}, "status": "success",

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_model_says_cannot_move_the_cursor() {
+    fn output_of_a_model_cannot_move_the_cursor() {
         assert_eq!(harmless("a\u{1b}[2J\tb\nc\u{9b}d\r"), "a[2J\tb\ncd");
     }
 }

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redirect_address_of_this_machine_is_listened_at() {
+    fn a_listener_is_bound_to_a_loopback_redirect_uri() {
         let path = |path: &str| Some((8123, path.to_owned()));
         assert_eq!(here("http://127.0.0.1:8123/callback"), path("/callback"));
         assert_eq!(here("http://localhost:8123/a/b"), path("/a/b"));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_summarised() {
+    fn content_other_than_text_is_summarized() {
         let result = json!({"content": [
             {"type": "image", "mimeType": "image/png", "data": "AAAA"},
             {"type": "resource_link", "uri": "file:///x", "name": "x"},

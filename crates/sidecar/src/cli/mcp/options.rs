@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units_and_bounds() {
+    fn durations_have_units_and_bounds() {
         for (text, ms) in [
             ("30", 30_000),
             ("1.5", 1500),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn transports_have_their_names_in_both_spellings() {
+    fn transports_are_accepted_in_both_spellings() {
         for text in ["legacy_sse", "legacy-sse", "sse"] {
             assert_eq!(transport(text), Ok(TransportKind::LegacySse));
         }

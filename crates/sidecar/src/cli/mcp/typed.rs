@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_schema_decides_what_a_word_is() {
+    fn the_schema_decides_the_type_of_a_word() {
         let root = json!({"$defs": {"Count": {"type": "integer"}}});
         let cases = [
             ("5", json!({"type": "string"}), json!("5")),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_type() {
+    fn a_value_of_another_type_is_rejected() {
         let refused = |text, schema: Value| value(text, &schema, &schema).unwrap_err().to_string();
         assert_eq!(refused("x", json!({"type": "integer"})), "an integer");
         assert_eq!(refused("1.5", json!({"type": "integer"})), "an integer");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_comes_to_an_end() {
+    fn a_recursive_schema_ends() {
         let root =
             json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}});
         assert_eq!(

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_description_is_cut_short() {
+    fn a_long_description_is_truncated() {
         assert_eq!(shortened(&"ü".repeat(100)), "ü".repeat(100));
         assert_eq!(shortened(&"ü".repeat(101)), format!("{}…", "ü".repeat(99)));
     }

@@ -39,7 +39,7 @@ fn search(text: &str, variables: &[(&str, &str)]) -> Option<Option<SearchProvide
 }
 
 #[test]
-fn d2_the_zone_of_a_call_that_names_none_can_be_set() {
+fn d2_the_default_time_zone_can_be_configured() {
     let zone = |text: &str| load(text, &[]).map(|config| config.builtins.time_zone);
     assert_eq!(zone("[tools.get_time]\ntimeout_ms = 100"), Ok(None));
     let berlin = zone("[tools.get_time]\ntimezone = \"Europe/Berlin\"\ntimeout_ms = 100");
@@ -50,7 +50,7 @@ fn d2_the_zone_of_a_call_that_names_none_can_be_set() {
 }
 
 #[test]
-fn d6_the_weather_comes_from_whom_the_configuration_or_a_key_says() {
+fn d6_the_configuration_or_a_key_selects_the_weather_provider() {
     use WeatherProvider::{Mock, OpenMeteo, OpenWeatherMap, Unset};
     let key = [("OPENWEATHER_API_KEY", KEY), ("OWN_KEY", KEY)];
     let section = |keys: &str| format!("[tools.get_weather]\n{keys}");
@@ -81,7 +81,7 @@ fn d6_the_weather_comes_from_whom_the_configuration_or_a_key_says() {
 }
 
 #[test]
-fn d7_the_search_asks_whom_the_configuration_or_keys_say() {
+fn d7_the_configuration_or_keys_select_the_search_provider() {
     use SearchProvider::{Brave, Google, Mock, SearXng};
     let keys = [
         ("GOOGLE_SEARCH_API_KEY", KEY),
@@ -112,7 +112,7 @@ fn d7_the_search_asks_whom_the_configuration_or_keys_say() {
 }
 
 #[test]
-fn d7_what_is_missing_or_wrong_is_named() {
+fn d7_missing_and_wrong_settings_are_named() {
     for (tool, keys, message) in [
         (
             "web_search",
@@ -174,7 +174,7 @@ fn d7_what_is_missing_or_wrong_is_named() {
 }
 
 #[test]
-fn n1_without_a_word_everything_is_as_the_seed_says() {
+fn n1_without_settings_all_defaults_apply() {
     let config = load("", &[]).unwrap();
     let executor = config.executor_config();
     assert_eq!(executor.max_concurrent.get(), 5);
@@ -188,7 +188,7 @@ fn n1_without_a_word_everything_is_as_the_seed_says() {
 }
 
 #[test]
-fn n1_times_and_kept_results_have_their_defaults_and_can_be_set() {
+fn n1_timeouts_and_cache_ttls_have_defaults_and_can_be_set() {
     let config = load("", &[("MCP_SEARCH_TIMEOUT", "2.5")]).unwrap();
     let search = config.builtins.web_search.as_ref().unwrap();
     assert_eq!(search.timeout, Duration::from_millis(2500));
@@ -216,7 +216,7 @@ fn n1_times_and_kept_results_have_their_defaults_and_can_be_set() {
 }
 
 #[test]
-fn n1_one_switch_ends_all_keeping_of_results() {
+fn n1_one_setting_disables_all_caching() {
     let text = "[cache]\nenabled = false\n[tools.get_time]\ncache_ttl_ms = 1000";
     let cache = load(text, &[]).unwrap().executor_config().cache;
     assert!(cache.tools.is_empty() && !cache.heed_servers);
@@ -228,7 +228,7 @@ fn n1_one_switch_ends_all_keeping_of_results() {
 }
 
 #[test]
-fn l1_a_key_that_no_variable_has_may_be_in_the_vault() {
+fn l1_a_key_without_a_variable_may_be_in_the_vault() {
     let vault = "[vault]\nkey_env = \"VAULT\"\n";
     let brave = format!("{vault}[tools.web_search]\nprovider = \"brave\"");
     let config = load(&brave, &[]).unwrap();

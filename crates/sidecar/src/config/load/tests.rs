@@ -25,7 +25,7 @@ fn message(text: &str, variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn nothing_at_all_gives_the_defaults() {
+fn an_empty_configuration_gives_the_defaults() {
     let config = with_variables("", &[]).unwrap();
     assert_eq!(config.executor.timeout, Duration::from_secs(30));
     assert_eq!(config.executor.max_concurrent, None);
@@ -38,7 +38,7 @@ fn nothing_at_all_gives_the_defaults() {
 }
 
 #[test]
-fn c1_how_many_tools_run_at_once_is_said_of_each_source_and_of_all() {
+fn c1_concurrency_is_configured_for_each_source_and_in_total() {
     let numbers = |keys: &str| {
         let config = with_variables(&format!("[executor]\n{keys}"), &[]).unwrap();
         let core = config.executor.to_core(&config.tools);
@@ -85,7 +85,7 @@ fn the_environment_wins_over_the_file() {
 }
 
 #[test]
-fn n1_the_variables_of_the_seed_are_read_and_pillions_own_win() {
+fn n1_legacy_variables_are_read_and_pillion_variables_win() {
     let seeds = [
         ("MCP_MAX_CONCURRENT_TOOLS", "7"),
         ("MCP_CALCULATOR_TIMEOUT", "2.5"),
@@ -135,7 +135,7 @@ fn n2_features_are_off_by_default_and_the_environment_wins_over_the_file() {
 }
 
 #[test]
-fn files_that_a_bad_configuration_names_are_known_all_the_same() {
+fn files_named_by_a_bad_configuration_are_known() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.toml");
     let text = "models_file = \"models.toml\"\n[tcp]\ntokens_file = \"tokens\"\nlisten = 7\n\
@@ -217,7 +217,7 @@ fn a_bad_variable_is_named() {
 }
 
 #[test]
-fn a_file_without_an_end_is_not_read_to_it() {
+fn an_endless_file_is_not_read_to_the_end() {
     let error = Config::load(Some(Path::new("/dev/zero")), []).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -243,7 +243,7 @@ fn broken_toml_names_file_and_line() {
 }
 
 #[test]
-fn m2_a_bare_level_leaves_the_libraries_quiet() {
+fn m2_a_log_level_alone_does_not_apply_to_libraries() {
     let config = with_variables("", &[("LOG_LEVEL", "DEBUG")]).unwrap();
     assert_eq!(
         config.log.filter.to_env_filter().to_string(),
@@ -256,7 +256,7 @@ fn m2_a_bare_level_leaves_the_libraries_quiet() {
 const SERVER: &str = "[[mcp_servers]]\nlabel = \"a\"\nurl = \"https://example.com/mcp\"\n";
 
 #[test]
-fn mcp_servers_have_defaults_and_settings_of_their_own() {
+fn mcp_servers_have_defaults_and_separate_settings() {
     let text = format!(
         "{SERVER}\n[[mcp_servers]]\nlabel = \"b\"\nurl = \"http://localhost/\"\nenabled = false\ntool_prefix = \"\"\nrate_limit = {{ per_day = 4 }}"
     );
@@ -467,7 +467,7 @@ fn l1_secrets_come_from_variables_and_are_never_shown() {
 }
 
 #[test]
-fn l1_the_vault_has_one_key() {
+fn l1_the_vault_accepts_one_key() {
     let both = "[vault]\nkey_file = \"/a\"\nkey_env = \"B\"";
     let error = message(both, &[]);
     assert!(

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_of_this_machine_may_ask() {
+    fn only_loopback_origins_are_allowed() {
         for (origin, is_refused) in [
             ("http://localhost:3000", false),
             ("http://127.0.0.1", false),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_may_be_said_in_several_ways() {
+    fn the_accept_header_has_several_valid_forms() {
         for accept in [
             "application/json, text/event-stream",
             "TEXT/EVENT-STREAM;q=0.5",

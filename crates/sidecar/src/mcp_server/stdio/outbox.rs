@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn h6_no_more_waits_for_a_client_than_may() {
+    async fn h6_the_bytes_that_wait_for_a_client_are_limited() {
         let (outbox, mut messages) = Outbox::new();
         let message = Bytes::from(vec![b'x'; 1024 * 1024]);
         let fits = MAX_WAITING_KIB / 1024;

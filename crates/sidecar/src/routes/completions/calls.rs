@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn h6_pieces_that_come_mixed_go_out_one_call_after_the_other() {
+    fn h6_interleaved_deltas_are_sent_one_call_after_the_other() {
         let mut calls = Calls::default();
         assert_eq!(calls.piece(3, text("a"), text("tool"), ""), None);
         assert_eq!(calls.piece(5, text("b"), text("tool"), "{\"x\""), None);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn h6_two_calls_of_one_id_are_two() {
+    fn h6_two_calls_with_one_id_stay_separate() {
         let mut calls = Calls::default();
         let arguments = "{\"x\":1}";
         assert!(calls.piece(0, text("a"), text("tool"), arguments).is_some());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn h6_what_a_provider_leaves_out_comes_with_the_end() {
+    fn h6_omitted_deltas_are_sent_at_the_end() {
         let mut calls = Calls::default();
         assert_eq!(calls.piece(0, None, text("tool"), "{}"), None);
         assert_eq!(calls.piece(1, text("b"), text("tool"), ""), None);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn h6_of_a_call_that_is_cut_off_before_its_arguments_nothing_goes_out() {
+    fn h6_a_call_without_arguments_is_not_sent_if_the_stream_breaks_off() {
         for pieces in [&["", " ", "{"][..], &["{}"], &["{", "\n"]] {
             let mut calls = Calls::default();
             for piece in pieces {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn h5_what_a_provider_wants_back_comes_with_the_end() {
+    fn h5_provider_data_is_sent_at_the_end() {
         let mut calls = Calls::default();
         let arguments = "{\"x\":1}";
         assert!(calls.piece(0, text("b"), text("tool"), arguments).is_some());

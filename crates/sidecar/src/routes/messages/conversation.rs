@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h4_a_conversation_of_anthropics_is_one_of_openais() {
+    fn h4_an_anthropic_conversation_is_converted_to_openai_messages() {
         let system =
             json!([{"type": "text", "text": "Be short."}, {"type": "text", "text": "And kind."}]);
         let messages = [
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn h4_what_cannot_be_read_is_named() {
+    fn h4_unsupported_content_is_named_in_the_error() {
         for (message, words) in [
             (
                 json!({"role": "tool", "content": "x"}),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_answer_says_the_same_and_holds_its_text_once() {
+    async fn a_large_response_is_equal_and_contains_its_text_once() {
         let text = "a \"quoted\"\nline \u{e9} ".repeat(LARGE / 16);
         let block = json!({"content": [{"type": "text", "text": text}]});
         let cases = [

@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_comes_with_quotes_and_without() {
+    fn a_key_may_be_quoted() {
         for (text, key) in [
             ("\"8e03978e-40d5\"", Some("8e03978e-40d5")),
             ("8e03978e-40d5", Some("8e03978e-40d5")),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_its_tool_and_its_arguments_in_any_order() {
+    fn the_fingerprint_depends_on_tool_and_arguments_in_any_order() {
         let of = |name: &str, arguments: &str| {
             let arguments = serde_json::from_str(arguments).unwrap();
             fingerprint(ToolCall::new("x", name, arguments).content())

@@ -40,7 +40,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn i1_parameters_come_from_any_schema() {
+    fn i1_parameters_are_derived_from_any_schema() {
         let schema = json!({
             "type": "object",
             "properties": {

@@ -1,4 +1,4 @@
-//! What the browser may come back with, and when.
+//! Authorization responses: what the browser may return, and when.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Running, SECRET, open, parameter, way_back, with_browser};
 use crate::program::{stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e8_every_command_goes_on_after_the_authorization() {
+async fn e8_every_command_continues_after_the_authorization() {
     let cases: [(&[&str], &str); 3] = [
         (&["probe"], "1 tools      roll"),
         (&["list", "tools"], "roll  roll"),
@@ -40,7 +40,7 @@ async fn e8_every_command_goes_on_after_the_authorization() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_nothing_that_is_shown_holds_a_credential() {
+async fn l1_no_output_contains_a_credential() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -56,7 +56,7 @@ async fn l1_nothing_that_is_shown_holds_a_credential() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
+async fn a_refused_authorization_ends_the_command_without_another_request() {
     for words in [&["probe"][..], &["list"], &["call", "roll"]] {
         let server = FakeOAuth::start(OAuthRules {
             refuses: true,
@@ -64,21 +64,21 @@ async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
         })
         .await;
         let output = with_browser(&server, words).await;
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        let reported = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{reported}");
         let line = format!(
             "pillion: {}: MCP request failed: the authorization server denied the authorization: \
              access_denied (denied)\n",
             server.url
         );
-        assert!(told.ends_with(&line), "{told}");
-        assert_eq!(told.matches("Open this page").count(), 1, "{told}");
+        assert!(reported.ends_with(&line), "{reported}");
+        assert_eq!(reported.matches("Open this page").count(), 1, "{reported}");
         assert!(server.token_requests().is_empty());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
+async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
     for (refuses, expected) in [
         (false, "received the authorization"),
         (true, "was not granted"),
@@ -106,7 +106,7 @@ async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_with_another_state_or_issuer_is_refused() {
+async fn a_response_with_another_state_or_issuer_is_refused() {
     for (name, value, expected) in [
         ("state", "forged", "belongs to another request"),
         ("iss", "https://evil.example", "comes from another issuer"),
@@ -122,12 +122,12 @@ async fn an_answer_with_another_state_or_issuer_is_refused() {
         }
         open(forged).await;
         let output = running.output();
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        let last = told.lines().last().unwrap();
+        let reported = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{reported}");
+        let last = reported.lines().last().unwrap();
         assert!(
             last.contains(expected) && last.ends_with(" (denied)"),
-            "{told}"
+            "{reported}"
         );
         assert!(server.token_requests().is_empty());
     }
@@ -142,16 +142,16 @@ async fn a_signal_ends_the_wait() {
         running.signal(signal);
         let output = running.output();
         assert_eq!(output.status.code(), Some(code));
-        let told = stderr(&output);
+        let reported = stderr(&output);
         assert!(
-            told.ends_with("\npillion: interrupted (cancelled)\n"),
-            "{told}"
+            reported.ends_with("\npillion: interrupted (cancelled)\n"),
+            "{reported}"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_that_the_user_takes_does_not_count() {
+async fn the_time_of_the_user_does_not_count_for_the_timeout() {
     for transport in ["streamable-http", "post-sse"] {
         for refuses in [false, true] {
             let server = FakeOAuth::start(OAuthRules {
@@ -166,16 +166,20 @@ async fn the_time_that_the_user_takes_does_not_count() {
             tokio::time::sleep(Duration::from_millis(2500)).await;
             open(page).await;
             let output = running.output();
-            let told = stderr(&output);
-            assert_eq!(output.status.success(), !refuses, "{told}");
-            assert_eq!(told.matches("Open this page").count(), 1, "{told}");
-            assert_eq!(told.contains("access_denied (denied)"), refuses, "{told}");
+            let reported = stderr(&output);
+            assert_eq!(output.status.success(), !refuses, "{reported}");
+            assert_eq!(reported.matches("Open this page").count(), 1, "{reported}");
+            assert_eq!(
+                reported.contains("access_denied (denied)"),
+                refuses,
+                "{reported}"
+            );
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_asks_for_more_is_asked_for_more() {
+async fn a_request_for_more_scopes_starts_another_authorization() {
     let server = FakeOAuth::start(OAuthRules {
         scope: Some("read".to_owned()),
         call_scope: Some("write".to_owned()),
@@ -188,7 +192,7 @@ async fn a_server_that_asks_for_more_is_asked_for_more() {
     let back = way_back(first.clone()).await;
     open(back.clone()).await;
     let second = running.page_number(1);
-    // The first page, loaded again, answers nothing now.
+    // Reloading the first page has no effect.
     assert_eq!(open(back).await.status(), 400);
     assert_eq!(parameter(&second, "scope"), "read write more-0");
     open(second).await;

@@ -1,4 +1,4 @@
-//! Who the command says that it is.
+//! Which OAuth client the command uses.
 
 use std::io::Write;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::program::{pillion, stderr, stdout};
 const VARIABLES: [(&str, &str); 1] = [("CLIENT_SECRET", "hush-mine")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e8_a_client_that_is_registered_already_shows_its_secret_to_the_token_endpoint_alone() {
+async fn e8_a_registered_client_sends_its_secret_only_to_the_token_endpoint() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let arguments = [
         "call",
@@ -47,7 +47,7 @@ async fn e8_a_client_that_is_registered_already_shows_its_secret_to_the_token_en
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_metadata_document_stands_for_the_client() {
+async fn a_client_may_be_identified_by_a_metadata_document() {
     let server = FakeOAuth::start(OAuthRules {
         metadata: json!({"client_id_metadata_document_supported": true}),
         ..OAuthRules::default()
@@ -64,7 +64,7 @@ async fn a_metadata_document_stands_for_the_client() {
     assert!(server.requests_to("/register").is_empty());
 }
 
-/// A file with the server `dice`.
+/// Writes a file with the server `dice`.
 fn configuration(server: &FakeOAuth) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     writeln!(
@@ -78,18 +78,18 @@ fn configuration(server: &FakeOAuth) -> NamedTempFile {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configured_server_says_what_its_client_is() {
+async fn the_configuration_of_a_server_may_contain_its_client() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let file = configuration(&server);
     let file = file.path().to_str().unwrap();
     let arguments = ["call", "--server", "dice", "roll", "--config", file];
-    // Where standard error is no terminal, nobody is asked unasked.
+    // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reported = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
     assert!(
-        told.ends_with("; pass --oauth to authorize in a browser (denied)\n"),
-        "{told}"
+        reported.ends_with("; pass --oauth to authorize in a browser (denied)\n"),
+        "{reported}"
     );
 
     let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &VARIABLES);
@@ -102,7 +102,7 @@ async fn a_configured_server_says_what_its_client_is() {
     assert_eq!(token.header("authorization"), "Basic bWU6aHVzaC1taW5l");
 }
 
-/// The terminal is one that `script` of util-linux brings.
+/// The terminal is `script` of util-linux.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_a_terminal_the_configuration_is_enough() {
     let server = FakeOAuth::start(OAuthRules::default()).await;

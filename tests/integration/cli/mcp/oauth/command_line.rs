@@ -7,7 +7,7 @@ use crate::cli::mcp::{mcp, mcp_with};
 use crate::program::{stderr, stdout};
 
 #[test]
-fn a_wrong_command_line_is_told_before_anything_is_sent() {
+fn a_bad_command_line_is_rejected_before_any_request() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 8] = [
         (&[url, "--client-id", "me"], "can only be used with --oauth"),
@@ -41,15 +41,15 @@ fn a_wrong_command_line_is_told_before_anything_is_sent() {
     for (arguments, expected) in cases {
         let arguments = [&["probe"], arguments].concat();
         let output = mcp_with(&arguments, &[("SECRET", "hush-mine")]);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(expected), "{told}");
-        assert!(!told.contains("hush-"), "{told}");
+        let reported = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{reported}");
+        assert!(reported.contains(expected), "{reported}");
+        assert!(!reported.contains("hush-"), "{reported}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_port_that_is_asked_for_is_the_one_that_the_browser_comes_back_to() {
+async fn the_requested_port_is_used_for_the_redirect() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let server = FakeOAuth::start(OAuthRules::default()).await;
@@ -62,12 +62,12 @@ async fn the_port_that_is_asked_for_is_the_one_that_the_browser_comes_back_to() 
         &port,
     ];
     let output = mcp(&arguments);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reported = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
     let expected =
         format!("pillion: cannot listen on 127.0.0.1:{port} for the authorization response: ");
-    assert!(told.starts_with(&expected), "{told}");
-    assert!(told.ends_with(" (unavailable)\n"), "{told}");
+    assert!(reported.starts_with(&expected), "{reported}");
+    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
     assert!(server.requests.all().is_empty());
 
     drop(taken);

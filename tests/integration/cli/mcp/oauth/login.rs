@@ -1,4 +1,4 @@
-//! `pillion auth`: an authorization for a sidecar, which has nobody to ask.
+//! `pillion auth`: authorizes a sidecar, which cannot ask a user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_somebody_authorizes_the_sidecar_for_one_user() {
+async fn l1_the_sidecar_is_authorized_for_one_user() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -69,7 +69,7 @@ async fn l1_somebody_authorizes_the_sidecar_for_one_user() {
     assert!(rolls(&daemon, "alice"));
     assert!(!rolls(&daemon, "bob"));
     assert!(!super::login::rolls(&daemon));
-    // Also after a restart, and renewed when it is used up.
+    // Also after a restart, and refreshed when the token has expired.
     daemon.kill();
     server.revoke();
     let daemon = daemon.again();
@@ -89,7 +89,7 @@ async fn l1_somebody_authorizes_the_sidecar_for_one_user() {
     assert!(stderr(&output).contains("per_user"), "{}", stderr(&output));
 }
 
-/// How many secrets the vault has.
+/// Returns the number of secrets in the vault.
 fn secrets(daemon: &Daemon) -> u64 {
     let config = daemon.socket.parent().unwrap();
     let config = config.with_file_name("pillion.toml");
@@ -111,7 +111,7 @@ fn secrets(daemon: &Daemon) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_what_somebody_authorized_goes_with_the_last_server_of_that_place() {
+async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
     let key = vault_key(directory.path());
@@ -130,7 +130,7 @@ async fn l1_what_somebody_authorized_goes_with_the_last_server_of_that_place() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(rolls(&daemon));
     assert_eq!(secrets(&daemon), none + 1);
-    // Another server is there still, and has the same authorization.
+    // Another server with the same URL remains, and has the same authorization.
     send("DELETE", "/twin", &json!({}));
     assert_eq!(secrets(&daemon), none);
     assert!(rolls(&daemon));
@@ -138,7 +138,7 @@ async fn l1_what_somebody_authorized_goes_with_the_last_server_of_that_place() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// A daemon whose vault has a key in that directory.
+/// Starts a daemon whose vault has a key in that directory.
 fn with_vault(directory: &Path) -> Daemon {
     let key = vault_key(directory);
     let config = format!(
@@ -148,7 +148,7 @@ fn with_vault(directory: &Path) -> Daemon {
     Daemon::with_config(&config, &[])
 }
 
-/// Changes the servers, which must work.
+/// Changes the servers; the request has to succeed.
 fn send(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
     let path = format!("/api/v1/servers{path}");
     let body = body.to_string();
@@ -166,7 +166,7 @@ async fn log_in(daemon: &Daemon, arguments: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_tokens_that_are_renewed_while_their_server_goes_are_not_kept() {
+async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -188,13 +188,13 @@ async fn l1_tokens_that_are_renewed_while_their_server_goes_are_not_kept() {
             server.token_requests().len() == 2
         });
         send(&daemon, "DELETE", "/far", &json!({}));
-        assert!(call.join().unwrap(), "the call goes on to its end");
+        assert!(call.join().unwrap(), "the call finishes");
     });
     assert_eq!(secrets(&daemon), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_what_somebody_authorized_is_for_one_client_alone() {
+async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
     let daemon = with_vault(directory.path());
@@ -209,9 +209,9 @@ async fn l1_what_somebody_authorized_is_for_one_client_alone() {
     log_in(&daemon, &["far"]).await;
     log_in(&daemon, &["own", "--user", "alice"]).await;
     assert!(rolls(&daemon));
-    // Of each server its configuration, and the tokens; alice's with what says that she has some.
+    // Each server has its client configuration and its tokens; alice's user entry counts, too.
     assert_eq!(secrets(&daemon), 5);
-    // What has nothing to do with it.
+    // A change that does not concern the authorization.
     send(&daemon, "PATCH", "/far", &json!({"timeout": 20_000}));
     assert!(rolls(&daemon));
     send(&daemon, "PATCH", "/far", &client("second"));
@@ -234,7 +234,7 @@ async fn l1_what_somebody_authorized_is_for_one_client_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_a_changed_file_leaves_no_tokens_of_the_client_before() {
+async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
     let key = vault_key(directory.path());
@@ -258,7 +258,7 @@ async fn l1_a_changed_file_leaves_no_tokens_of_the_client_before() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// A key of the vault, in a file of that directory.
+/// Writes a vault key to a file of that directory.
 fn vault_key(directory: &Path) -> PathBuf {
     let key = directory.join("vault.key");
     std::fs::write(&key, [3; 32]).unwrap();
@@ -273,7 +273,7 @@ fn rolls(daemon: &Daemon) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
+async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -289,7 +289,7 @@ async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
         server.url
     );
     let mut daemon = Daemon::with_config(&config, &[]);
-    assert!(!rolls(&daemon), "nobody was asked");
+    assert!(!rolls(&daemon), "no authorization was started");
     let running = Running::of(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
@@ -299,7 +299,7 @@ async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
         "far: authorized; the sidecar has the tokens\n"
     );
     assert!(rolls(&daemon));
-    // Also after a restart, and renewed when it is used up.
+    // Also after a restart, and refreshed when the token has expired.
     daemon.kill();
     server.revoke();
     let daemon = daemon.again();

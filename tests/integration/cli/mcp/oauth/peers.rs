@@ -1,4 +1,4 @@
-//! The real servers that want OAuth.
+//! The real servers with OAuth.
 
 use pillion_testkit::Peer;
 
@@ -7,7 +7,7 @@ use crate::cli::mcp::mcp;
 use crate::program::{stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e8_real_servers_are_used_after_an_authorization() {
+async fn e8_real_servers_work_after_an_authorization() {
     for (name, call, answer) in [
         ("sdk-oauth", ["greet", "name=Ada"], "Hello, Ada!\n"),
         ("fastmcp-oauth", ["echo", "text=hi"], "hi\n"),

@@ -12,7 +12,7 @@ use crate::executor::{
 use crate::tool::{CallContext, ErrorCode};
 
 #[tokio::test]
-async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
+async fn p_after_an_approval_the_call_continues_without_repeating_steps() {
     let mut bench = Bench::new();
     bench.ask_before("delete");
     bench.compose(
@@ -81,7 +81,7 @@ async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn p_a_call_that_goes_on_and_is_turned_away_can_go_on_again() {
+async fn p_a_resumed_call_that_is_rejected_can_be_resumed_again() {
     let mut bench = Bench::new();
     bench.ask_before("delete");
     bench.limit("delete", 1);
@@ -127,7 +127,7 @@ impl Approver for Slowly {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_the_time_that_a_person_takes_for_a_step_is_not_the_outer_calls() {
+async fn g3_waiting_for_an_approval_of_a_step_does_not_count_for_the_outer_call() {
     let mut bench = Bench::new();
     let timeouts = &mut bench.config.tool_timeouts;
     for name in ["inner", "outer"] {
@@ -167,7 +167,7 @@ async fn g3_the_time_that_a_person_takes_for_a_step_is_not_the_outer_calls() {
 }
 
 #[tokio::test]
-async fn l3_kept_steps_are_for_those_alone_who_may_use_the_same_tools() {
+async fn l3_stored_steps_are_only_for_callers_with_the_same_tools() {
     let mut bench = Bench::new();
     bench.ask_before("delete");
     bench.compose(

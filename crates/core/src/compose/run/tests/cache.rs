@@ -7,7 +7,7 @@ use crate::executor::CacheScope;
 use crate::tool::{CallContext, ErrorCode};
 
 #[tokio::test]
-async fn p_a_step_may_be_answered_by_a_kept_result() {
+async fn p_a_step_may_use_a_cached_result() {
     let mut bench = Bench::new();
     bench.keep("echo", CacheScope::Private);
     bench.compose(
@@ -19,7 +19,7 @@ async fn p_a_step_may_be_answered_by_a_kept_result() {
 }
 
 #[tokio::test]
-async fn l1_the_result_of_a_composed_tool_is_kept_for_its_caller_alone() {
+async fn l1_the_result_of_a_composed_tool_is_cached_for_its_caller_only() {
     let mut bench = Bench::new();
     bench.keep("ask", CacheScope::Public);
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
@@ -32,7 +32,7 @@ async fn l1_the_result_of_a_composed_tool_is_kept_for_its_caller_alone() {
 }
 
 #[tokio::test]
-async fn h2_l3_a_kept_result_is_for_those_alone_who_may_use_the_same_tools() {
+async fn h2_l3_a_cached_result_is_only_for_callers_with_the_same_tools() {
     let mut bench = Bench::new();
     bench.keep("ask", CacheScope::Private);
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
@@ -54,7 +54,7 @@ async fn h2_l3_a_kept_result_is_for_those_alone_who_may_use_the_same_tools() {
 }
 
 #[tokio::test]
-async fn p_another_declaration_of_a_composed_tool_has_none_of_the_kept_results() {
+async fn p_a_changed_composed_tool_has_no_cached_results() {
     let mut bench = Bench::new();
     bench.keep("ask", CacheScope::Private);
     let executor = bench.executor();
@@ -71,7 +71,7 @@ async fn p_another_declaration_of_a_composed_tool_has_none_of_the_kept_results()
 
 /// A tool may see whether its user is verified, as sandboxed tools do.
 #[tokio::test]
-async fn l1_a_kept_result_tells_whether_its_user_was_vouched_for() {
+async fn l1_cached_results_of_claimed_and_verified_users_are_separate() {
     for (kept, asked) in [("who", "who"), ("who", "ask"), ("ask", "ask")] {
         let mut bench = Bench::new();
         bench.keep(kept, CacheScope::Private);

@@ -9,7 +9,7 @@ fn property(property: &Value) -> Value {
 }
 
 #[test]
-fn h1_what_gemini_knows_stays() {
+fn h1_supported_keywords_are_kept() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -27,7 +27,7 @@ fn h1_what_gemini_knows_stays() {
 }
 
 #[test]
-fn h1_what_gemini_refuses_goes() {
+fn h1_unsupported_keywords_are_removed() {
     let refused = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://example.org/x",
@@ -242,7 +242,7 @@ fn h1_a_recursive_schema_ends() {
 }
 
 #[test]
-fn h1_a_schema_that_unfolds_without_end_is_cut() {
+fn h1_an_endlessly_expanding_schema_is_truncated() {
     // 2^60 nodes, if every reference were followed.
     let mut definitions = serde_json::Map::new();
     for level in 0..60 {
@@ -274,7 +274,7 @@ fn h1_a_schema_that_unfolds_without_end_is_cut() {
 }
 
 #[test]
-fn h1_deep_nesting_is_cut() {
+fn h1_deep_nesting_is_truncated() {
     let mut schema = json!({"type": "string"});
     for _ in 0..500 {
         schema = json!({"type": "object", "properties": {"p": schema}});

@@ -178,7 +178,7 @@ mod tests {
     };
 
     #[test]
-    fn only_a_whole_get_is_read() {
+    fn only_a_complete_get_request_is_read() {
         assert_eq!(target(b"GET /a?b=c HTTP/1.1\r\nA: b\r\n\r\n"), Ok("/a?b=c"));
         for (head, status) in [
             (&b"POST /a?b HTTP/1.1\r\n\r\n"[..], "405"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_an_authorization_request_ends_the_wait() {
+    fn an_authorization_response_ends_the_wait() {
         let past = ["old".to_owned()];
         let expected = Expected {
             past_states: &past,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strays_neither_end_the_wait_nor_hold_it_up() {
+    async fn unrelated_requests_neither_end_nor_delay_the_wait() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let browser = async {

@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_answer_becomes_what_the_field_takes() {
+    fn input_is_converted_to_the_type_of_the_field() {
         let read = |property: Value, answer: &str| Field::new("f", &property, true).read(answer);
         assert_eq!(read(json!({"type": "string"}), "12"), Ok(json!("12")));
         assert_eq!(read(json!({"type": "integer"}), "12"), Ok(json!(12)));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_is_told_why() {
+    fn invalid_input_is_rejected_with_a_reason() {
         let read = |property: Value, answer: &str| Field::new("f", &property, true).read(answer);
         assert_eq!(
             read(json!({"type": "integer"}), "x").unwrap_err(),

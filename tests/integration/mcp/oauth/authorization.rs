@@ -1,4 +1,4 @@
-//! Who is asked, and what an answer must be.
+//! When an authorization starts, and which responses are valid.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -13,7 +13,7 @@ use super::{Consenting, REDIRECT_URI, asking, issuer, oauth, oauth_error, parame
 use super::{roll, token};
 
 #[tokio::test]
-async fn e8_a_person_is_asked_once_and_every_request_has_the_token() {
+async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -32,7 +32,7 @@ async fn e8_a_person_is_asked_once_and_every_request_has_the_token() {
 }
 
 #[tokio::test]
-async fn e8_many_calls_at_once_ask_once() {
+async fn e8_concurrent_calls_share_one_authorization() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -48,7 +48,7 @@ async fn e8_many_calls_at_once_ask_once() {
 }
 
 #[tokio::test]
-async fn e8_without_anybody_to_ask_the_call_is_denied_and_nothing_is_registered() {
+async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let client = McpClient::new(oauth(&server, &json!({})));
     let error = roll(&client).await.unwrap_err();
@@ -60,7 +60,7 @@ async fn e8_without_anybody_to_ask_the_call_is_denied_and_nothing_is_registered(
 }
 
 #[tokio::test]
-async fn an_answer_that_belongs_elsewhere_is_not_used() {
+async fn an_authorization_response_for_another_request_is_refused() {
     type Answer = fn(&super::AuthorizationRequest) -> String;
     type Check = fn(&OAuthError) -> bool;
     let cases: [(&str, Answer, Check); 5] = [
@@ -97,7 +97,7 @@ async fn an_answer_that_belongs_elsewhere_is_not_used() {
             },
         ),
         (
-            "a refusal by somebody else",
+            "a refusal of another issuer",
             |request| {
                 let state = parameter(request, "state");
                 let uri = &request.redirect_uri;
@@ -119,7 +119,7 @@ async fn an_answer_that_belongs_elsewhere_is_not_used() {
 }
 
 #[tokio::test]
-async fn without_pkce_nobody_is_asked() {
+async fn without_pkce_no_authorization_is_started() {
     for methods in [json!(null), json!(["plain"])] {
         let server = FakeOAuth::start(OAuthRules {
             metadata: json!({"code_challenge_methods_supported": methods}),
@@ -134,7 +134,7 @@ async fn without_pkce_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn scopes_accumulate_when_a_server_asks_for_more() {
+async fn scopes_accumulate_when_a_server_requires_more() {
     let server = FakeOAuth::start(OAuthRules {
         scope: Some("read".to_owned()),
         call_scope: Some("write".to_owned()),
@@ -151,7 +151,7 @@ async fn scopes_accumulate_when_a_server_asks_for_more() {
 }
 
 #[tokio::test]
-async fn a_scope_that_was_asked_for_in_vain_is_not_asked_for_again() {
+async fn a_scope_that_was_not_granted_is_not_requested_again() {
     for (greedy, asked_by_call) in [(false, [2, 0]), (true, [3, 2])] {
         let server = FakeOAuth::start(OAuthRules {
             scope: Some("read".to_owned()),
@@ -174,7 +174,7 @@ async fn a_scope_that_was_asked_for_in_vain_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_configured_client_is_shown_to_one_authorization_server_only() {
+async fn a_configured_client_is_used_with_one_authorization_server_only() {
     let (home, away) = (
         FakeOAuth::start(OAuthRules::default()).await,
         FakeOAuth::start(OAuthRules::default()).await,
@@ -203,12 +203,12 @@ async fn a_configured_client_is_shown_to_one_authorization_server_only() {
 }
 
 #[tokio::test]
-async fn the_time_that_a_person_takes_is_not_the_servers() {
+async fn the_time_of_the_user_does_not_count_for_the_server() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::after(Duration::from_millis(1500));
     let mut config = oauth(&server, &json!({}));
     config.transport = TransportKind::Auto;
-    // So that finding out would wait for no more than a second.
+    // So that the detection waits at most a second.
     config.timeout = Duration::from_secs(4);
     config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
     roll(&McpClient::new(config)).await.unwrap();
@@ -218,7 +218,7 @@ async fn the_time_that_a_person_takes_is_not_the_servers() {
 }
 
 #[tokio::test]
-async fn a_person_may_take_longer_than_a_call() {
+async fn an_authorization_may_take_longer_than_a_call() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::after(Duration::from_millis(1200));
     let mut config = oauth(&server, &json!({}));
@@ -237,8 +237,8 @@ async fn a_person_may_take_longer_than_a_call() {
 }
 
 #[tokio::test]
-async fn a_person_who_refuses_late_is_asked_once() {
-    // The first step of finding out waits for a quarter of the deadline, the call for all of it.
+async fn a_late_refusal_of_the_user_is_not_requested_again() {
+    // The first step of the detection waits for a quarter of the deadline, the call for all of it.
     for timeout in [Duration::from_secs(4), Duration::from_millis(400)] {
         let server = FakeOAuth::start(OAuthRules::default()).await;
         let person = Consenting {

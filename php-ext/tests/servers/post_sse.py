@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A fake MCP server of the S4 dialect: it takes JSON-RPC by POST and answers with an event
-stream, without any handshake. Prints its port and serves until it is killed.
+"""A fake MCP server of the legacy dialect: JSON-RPC requests by POST, event streams as responses, no
+handshake. Prints its port and serves until it is killed.
 
-Real servers are the peers in tests/peers; this one is for what they do not show: the
-dialect itself, faults, and which connection and credentials a request came with.
+The real servers are in tests/peers; this one shows what they cannot: the dialect, faults, and the
+connection and credentials of a request.
 """
 
 import itertools
@@ -27,7 +27,7 @@ TOOLS = [
     {"name": "not a name", "description": "Has an illegal name", "inputSchema": {"type": "object"}},
 ]
 
-# What /everything lists beside those: tools that fail in some way.
+# More tools that /everything lists: tools that fail in some way.
 ODD_TOOLS = [
     {"name": name, "description": name, "inputSchema": {"type": "object"}}
     for name in ("connection", "fails", "kept", "no_answer", "odd_error", "rpc_error", "status", "values")
@@ -35,7 +35,7 @@ ODD_TOOLS = [
 
 
 class Fault(Exception):
-    """Ends the request in an odd way; the argument is a function of the handler."""
+    """Ends the request abnormally; the argument is a function of the handler."""
 
 
 class Handler(serving.Handler):

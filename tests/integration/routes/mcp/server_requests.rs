@@ -1,4 +1,4 @@
-//! What a server below asks the user or the model of whoever calls it.
+//! Server requests to the user or the model of the calling client.
 
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::http::{post, send};
 use crate::sidecar::Sidecar;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
-/// its standard streams, and one that gives results which want input.
+/// stdio, and one that returns input-required results.
 fn sidecars() -> Vec<(&'static str, Option<Peer>, Sidecar)> {
     let mut sidecars = Vec::new();
     for name in ["mcp1-http", "mcp2-http"] {
@@ -41,7 +41,7 @@ fn answer_to(question: &Value) -> Value {
 }
 
 #[test]
-fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
+fn a_client_with_a_session_gets_requests_on_the_stream_of_its_call() {
     for (name, _peer, sidecar) in &sidecars() {
         let capabilities = json!({"elicitation": {}, "sampling": {}});
         let session = Session::open(&sidecar.socket, "2025-11-25", capabilities);
@@ -65,7 +65,7 @@ fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
 }
 
 #[test]
-fn a_client_without_one_is_asked_by_a_result_that_wants_input() {
+fn a_client_without_a_session_gets_an_input_required_result() {
     for (name, _peer, sidecar) in &sidecars() {
         let capabilities = json!({"elicitation": {}, "sampling": {}});
         for tool in ["ask", "sample"] {
@@ -106,7 +106,7 @@ fn a_client_without_one_is_asked_by_a_result_that_wants_input() {
                 "{name} {tool}: {result}"
             );
             if name.starts_with("mcp1") {
-                // The call is over: nobody can answer for it again.
+                // The call has ended, so its request cannot be answered again.
                 assert_eq!(ask(next)["error"]["code"], -32602);
             }
         }
@@ -114,7 +114,7 @@ fn a_client_without_one_is_asked_by_a_result_that_wants_input() {
 }
 
 #[test]
-fn a_question_that_waits_is_for_the_same_request_alone() {
+fn a_waiting_input_request_is_only_for_the_same_request() {
     let Some(peer) = Peer::start("mcp1-http") else {
         return;
     };
@@ -140,14 +140,14 @@ fn a_question_that_waits_is_for_the_same_request_alone() {
     );
     let other = json!({"name": "echo", "arguments": {"text": "x"}, "requestState": state});
     assert_eq!(ask(other, "")["error"]["code"], -32602);
-    // Without an answer it is asked once more.
+    // Without an answer, the request is repeated once.
     let asked = ask(again, "")["result"].clone();
     assert_eq!(asked["resultType"], "input_required");
     assert_ne!(asked["requestState"], state);
 }
 
 #[test]
-fn a_client_that_offers_nothing_is_not_asked() {
+fn a_client_without_capabilities_is_not_asked() {
     for (name, _peer, sidecar) in &sidecars() {
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -161,7 +161,7 @@ fn a_client_that_offers_nothing_is_not_asked() {
 }
 
 #[test]
-fn l1_nobody_is_asked_what_may_be_anothers_question() {
+fn l1_a_request_that_cannot_be_attributed_is_forwarded_to_no_client() {
     let Some((program, arguments)) = Peer::command("mcp1-stdio") else {
         return;
     };
@@ -174,7 +174,7 @@ fn l1_nobody_is_asked_what_may_be_anothers_question() {
     };
     let mut slow = alice.stream(&call("slow", json!({"seconds": 4})));
     assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
-    // On its one stream the server cannot say whose call its question belongs to.
+    // With one stream, the server cannot say which call its request belongs to.
     let mut asking = bob.stream(&call("ask", json!({})));
     let answer = asking.next().unwrap();
     assert_eq!(answer["result"]["isError"], true, "{answer}");
@@ -185,13 +185,13 @@ fn l1_nobody_is_asked_what_may_be_anothers_question() {
             break;
         }
     }
-    // Alone with the server, he is asked.
+    // When his call is the only one, Bob receives the request.
     let mut asking = bob.stream(&call("ask", json!({})));
     assert_eq!(asking.next().unwrap()["method"], "elicitation/create");
 }
 
 #[test]
-fn l1_no_client_is_asked_what_a_call_over_rest_wants_to_know() {
+fn l1_requests_of_a_rest_call_go_to_no_mcp_client() {
     let Some((program, arguments)) = Peer::command("mcp1-stdio") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What else may come to the port before the browser does.
+//! Other requests that may reach the redirect port before the browser.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tokio::net::TcpStream;
 use super::{Running, open, way_back};
 use crate::program::{stderr, stdout};
 
-/// Sends these bytes; gives the status line of what is answered, or nothing.
+/// Sends these bytes. Returns the status line of the response, if any.
 async fn send(port: u16, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let mut answer = Vec::new();
-    // Whoever sends too much is hung up on.
+    // A client that sends too much is disconnected.
     let _ = stream.write_all(bytes).await;
     let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer));
     let _ = read.await.expect("no request is left without an end");
@@ -22,7 +22,7 @@ async fn send(port: u16, bytes: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strays_do_not_end_the_wait() {
+async fn unrelated_requests_do_not_end_the_wait() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let back = way_back(running.page()).await;
@@ -44,7 +44,7 @@ async fn strays_do_not_end_the_wait() {
     }
     let huge = vec![b'a'; 8 << 20];
     send(port, &huge).await;
-    // Slow ones stay open meanwhile.
+    // Slow connections stay open meanwhile.
     let mut slow = Vec::new();
     for _ in 0..10 {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -57,7 +57,7 @@ async fn strays_do_not_end_the_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_say_nothing_are_given_up() {
+async fn silent_connections_are_closed() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let back = way_back(running.page()).await;

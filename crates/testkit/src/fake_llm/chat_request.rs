@@ -4,18 +4,18 @@ use super::LlmDialect;
 
 /// The parts of a request that the obedient model uses.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct ChatRequest {
     /// The length of the conversation, in messages or items.
     pub(super) length: usize,
     /// The names of the tools that the model may call.
     pub(super) tools: Vec<String>,
     /// The user's last message.
-    pub(super) said: String,
+    pub(super) last_message: String,
     /// The results at the end of the conversation, in the order of the calls.
     pub(super) results: Vec<String>,
 }
 
-impl Heard {
+impl ChatRequest {
     pub(super) fn of(dialect: LlmDialect, request: &Value) -> Self {
         match dialect {
             LlmDialect::OpenAiChat => Self::in_chat(request),
@@ -31,7 +31,7 @@ impl Heard {
         Self {
             length: messages.len(),
             tools: names(tools.map(|tool| &tool["function"])),
-            said: last_of_user(messages, "content"),
+            last_message: last_of_user(messages, "content"),
             results: after(messages, |message| {
                 (message["role"] == "tool").then(|| text(&message["content"]))
             }),
@@ -43,7 +43,7 @@ impl Heard {
         Self {
             length: items.len(),
             tools: names(list(&request["tools"]).iter()),
-            said: last_of_user(items, "content"),
+            last_message: last_of_user(items, "content"),
             results: after(items, |item| {
                 (item["type"] == "function_call_output").then(|| text(&item["output"]))
             }),
@@ -62,7 +62,7 @@ impl Heard {
         Self {
             length: messages.len(),
             tools: names(tools.iter()),
-            said: last_of_user(messages, "content"),
+            last_message: last_of_user(messages, "content"),
             results: after(last.unwrap_or_default(), |block| {
                 (block["type"] == "tool_result").then(|| text(&block["content"]))
             }),
@@ -76,7 +76,7 @@ impl Heard {
         Self {
             length: contents.len(),
             tools: names(tools.flat_map(|tool| list(&tool["functionDeclarations"]))),
-            said: last_of_user(contents, "parts"),
+            last_message: last_of_user(contents, "parts"),
             results: after(last.unwrap_or_default(), |part| {
                 let response = part.get("functionResponse")?.get("response")?;
                 let result = response.get("result").unwrap_or(response);
@@ -108,8 +108,9 @@ fn after(messages: &[Value], result: impl Fn(&Value) -> Option<String>) -> Vec<S
 
 fn last_of_user(messages: &[Value], content: &str) -> String {
     let mut messages = messages.iter().rev();
-    let said = messages.find(|message| message["role"] == "user");
-    said.map(|message| text(&message[content]))
+    let last_message = messages.find(|message| message["role"] == "user");
+    last_message
+        .map(|message| text(&message[content]))
         .unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Calls that come through `/mcp`.
+//! Calls over `/mcp` that need approval.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -30,7 +30,7 @@ fn newest(daemon: &Daemon) -> String {
 }
 
 #[test]
-fn g3_a_client_that_cannot_ask_is_told_what_to_approve() {
+fn g3_a_client_without_elicitation_receives_the_approval_id() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
@@ -44,7 +44,7 @@ fn g3_a_client_that_cannot_ask_is_told_what_to_approve() {
     decide(&daemon.socket, id, "approve");
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
     assert_eq!(result["content"][0]["text"], "42", "{result}");
-    // Whoever takes URLs alone takes no forms.
+    // A client with only URL elicitation receives no forms.
     let session = Session::open(
         &daemon.socket,
         "2025-11-25",
@@ -55,7 +55,7 @@ fn g3_a_client_that_cannot_ask_is_told_what_to_approve() {
 }
 
 #[test]
-fn g3_a_client_with_a_session_is_asked_in_place() {
+fn g3_a_client_with_a_session_is_asked_during_the_call() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let answers = [
@@ -97,7 +97,7 @@ fn g3_a_client_with_a_session_is_asked_in_place() {
 }
 
 #[test]
-fn g3_a_client_without_one_is_asked_by_a_result_that_wants_input() {
+fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let ask = |params: Value| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {"form": {}}}));
@@ -124,7 +124,7 @@ fn g3_a_client_without_one_is_asked_by_a_result_that_wants_input() {
 }
 
 #[test]
-fn g3_a_client_is_asked_in_place_for_a_step_of_a_composed_tool() {
+fn g3_a_client_is_asked_for_a_step_of_a_composed_tool() {
     let daemon = Daemon::with_config(
         "[tools.calculator]\nrequire_approval = \"always\"\n\
          [[composed_tools]]\nname = \"answer\"\ndescription = \"A test\"\n\
@@ -143,12 +143,12 @@ fn g3_a_client_is_asked_in_place_for_a_step_of_a_composed_tool() {
 }
 
 #[test]
-fn g3_whoever_answers_first_decides() {
+fn g3_the_first_answer_decides() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&call("6 * 7")));
     let question = stream.next().unwrap();
-    // Somebody else is quicker than the user before the client.
+    // A decision arrives before the user of the client answers.
     assert_eq!(decide(&daemon.socket, &newest(&daemon), "deny").status, 200);
     let result = stream.next().unwrap()["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "denied");
@@ -158,7 +158,7 @@ fn g3_whoever_answers_first_decides() {
     assert_eq!(status(&daemon, &newest(&daemon))["status"], "denied");
 }
 
-/// One request over TCP with a token; the status and the body.
+/// Sends one request over TCP with a token. Returns the status and the body.
 fn over_tcp(
     address: SocketAddr,
     token: &str,
@@ -182,7 +182,7 @@ fn over_tcp(
 }
 
 #[test]
-fn l3_a_token_that_may_call_cannot_approve_nor_is_it_asked() {
+fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -1,4 +1,4 @@
-//! No process outlives its client, whatever the client and the process do.
+//! No process outlives its client, however both end.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{call, exists, fake, fake_config, pid};
 use crate::mcp::{eventually, roll};
 use pillion_mcp_client::{McpClient, McpErrorKind};
 
-/// The processes of a server that has started three more.
+/// Returns the processes of a program that has started three more.
 async fn family(client: &McpClient) -> Vec<u64> {
     let fork = call(client, "fork", json!({})).await;
     let mut pids: Vec<_> = fork["pids"]
@@ -16,7 +16,7 @@ async fn family(client: &McpClient) -> Vec<u64> {
         .filter_map(|pid| pid.as_u64())
         .collect();
     assert_eq!(pids.len(), 3);
-    // The group is the supervisor's.
+    // The process group belongs to the supervisor.
     let state = call(client, "state", json!({})).await;
     pids.extend([
         state["pid"].as_u64().unwrap(),
@@ -33,7 +33,7 @@ async fn gone(case: &str, pids: &[u64]) {
 const STUBBORN: &[&str] = &["ignore-term", "ignore-end"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_disconnecting_ends_the_server_and_all_that_it_started() {
+async fn e9_disconnecting_ends_the_program_and_all_its_children() {
     for flags in [&[][..], STUBBORN] {
         let client = fake(flags);
         let pids = family(&client).await;
@@ -47,7 +47,7 @@ async fn e9_disconnecting_ends_the_server_and_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn e9_a_server_may_say_goodbye_in_its_own_time() {
+async fn e9_a_program_has_time_to_exit() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("goodbye");
     let mut command = pillion_mcp_client::StdioCommand::new("/bin/sh");
@@ -63,7 +63,7 @@ async fn e9_a_server_may_say_goodbye_in_its_own_time() {
 }
 
 #[tokio::test]
-async fn e9_dropping_the_client_ends_the_server_and_all_that_it_started() {
+async fn e9_dropping_the_client_ends_the_program_and_all_its_children() {
     for flags in [&[][..], STUBBORN] {
         let client = fake(flags);
         let pids = family(&client).await;
@@ -73,23 +73,23 @@ async fn e9_dropping_the_client_ends_the_server_and_all_that_it_started() {
 }
 
 #[test]
-fn e9_dropping_the_client_outside_a_runtime_ends_the_server_too() {
+fn e9_dropping_the_client_outside_a_runtime_ends_the_program() {
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().build().unwrap()
     };
-    // First the client: nothing runs its tasks any more, and so its pipes stay open.
+    // The client ends first: its tasks no longer run, so the pipes stay open.
     let (first, client) = (runtime(), fake(STUBBORN));
     let pids = first.block_on(family(&client));
     drop(client);
     runtime().block_on(gone("after dropping the client", &pids));
-    // First the runtime.
+    // The runtime ends first.
     let (first, client) = (runtime(), fake(&[]));
     let pids = first.block_on(family(&client));
     drop(first);
     runtime().block_on(gone("after dropping the runtime", &pids));
     drop(client);
-    // And without waiting, as the extension does.
+    // Without waiting, like the extension.
     let (first, client) = (runtime(), fake(&[]));
     let pids = first.block_on(family(&client));
     first.shutdown_background();
@@ -98,7 +98,7 @@ fn e9_dropping_the_client_outside_a_runtime_ends_the_server_too() {
 }
 
 #[tokio::test]
-async fn e9_a_server_that_ends_by_itself_takes_what_it_started_with_it() {
+async fn e9_a_program_that_exits_takes_its_children_with_it() {
     let client = fake(&[]);
     let pids = family(&client).await;
     client.call_tool("kill", &json!({})).await.unwrap_err();
@@ -106,7 +106,7 @@ async fn e9_a_server_that_ends_by_itself_takes_what_it_started_with_it() {
 }
 
 #[tokio::test]
-async fn e9_a_connection_that_is_given_up_half_way_leaves_no_process() {
+async fn e9_a_cancelled_connection_attempt_leaves_no_process() {
     let name = format!("pillion-test-{}", std::process::id());
     for _ in 0..5 {
         let client = McpClient::new(fake_config(&["silent", &name]));
@@ -125,7 +125,7 @@ async fn e9_a_connection_that_is_given_up_half_way_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn e9_one_client_ending_leaves_another_clients_server_alone() {
+async fn e9_the_end_of_one_client_does_not_affect_the_program_of_another() {
     let (one, other) = (fake(&[]), fake(&[]));
     let before = pid(&other).await;
     roll(&one).await.unwrap();

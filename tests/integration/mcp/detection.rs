@@ -1,5 +1,5 @@
-//! Finding out what a server speaks: servers that answer the first question oddly, and in
-//! which order things are tried.
+//! Detection of transport and revision: unexpected responses to the first request, and the order of
+//! attempts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, config, roll};
 
-/// A server of revision 2025-11-25 without sessions, that answers `server/discover` with
+/// Starts a server of revision 2025-11-25 without sessions that answers `server/discover` with
 /// these faults.
 async fn older_server(odd: Vec<Fault>) -> FaultServer {
     FaultServer::start(move |request| match request.rpc_method().as_str() {
@@ -33,7 +33,7 @@ fn older_answer(request: &Recorded) -> Vec<Fault> {
     vec![Fault::answer("200 OK", JSON, response)]
 }
 
-/// Binds an address that a server has just left.
+/// Binds an address that a server has just released.
 async fn bind_again(address: std::net::SocketAddr) -> tokio::net::TcpListener {
     for _ in 0..100 {
         if let Ok(listener) = tokio::net::TcpListener::bind(address).await {
@@ -45,7 +45,7 @@ async fn bind_again(address: std::net::SocketAddr) -> tokio::net::TcpListener {
 }
 
 #[tokio::test]
-async fn e6_an_odd_answer_to_the_first_question_leads_to_the_handshake() {
+async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
     let error = |code: i64| {
         let error = json!({"code": code, "message": "No"});
         json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
@@ -132,7 +132,7 @@ async fn e6_an_error_of_the_newest_revision_never_leads_to_the_handshake() {
 }
 
 #[tokio::test]
-async fn e6_a_refused_credential_is_the_end_of_the_search() {
+async fn e6_a_rejected_credential_ends_the_detection() {
     for status in ["401 Unauthorized", "403 Forbidden"] {
         let server = older_server(vec![Fault::answer(status, "text/plain", "")]).await;
         let error = roll(&client(&server.url, TransportKind::Auto))
@@ -144,7 +144,7 @@ async fn e6_a_refused_credential_is_the_end_of_the_search() {
 }
 
 #[tokio::test]
-async fn e6_a_server_that_offers_older_revisions_gets_the_newest_of_them() {
+async fn e6_the_newest_offered_revision_is_used() {
     let supported = json!(["2025-03-26", "2025-06-18", "1999-01-01"]);
     let result = json!({"supportedVersions": supported});
     let error = json!({"code": -32022, "message": "No", "data": {"supported": supported}});
@@ -172,7 +172,7 @@ async fn e6_a_server_that_offers_older_revisions_gets_the_newest_of_them() {
 }
 
 #[tokio::test]
-async fn e7_what_is_tried_and_in_which_order() {
+async fn e7_transports_are_tried_in_order() {
     for (dialect, steps, transport) in [
         (Dialect::Stateless, 1, TransportKind::StreamableHttp),
         (Dialect::StreamableJson, 2, TransportKind::StreamableHttp),
@@ -191,9 +191,9 @@ async fn e7_what_is_tried_and_in_which_order() {
         assert_eq!(info.steps.len(), steps, "{dialect:?}: {:?}", info.steps);
         let (last, others) = info.steps.split_last().unwrap();
         assert!(last.outcome.is_ok());
-        // A server that does not know `server/discover` has answered all the same.
+        // A server that does not know `server/discover` has responded nevertheless.
         assert!(others.iter().skip(1).all(|step| step.outcome.is_err()));
-        // Another client of the same server knows.
+        // Another client of the same server has the cached result.
         let known = client(&server.url, TransportKind::Auto);
         assert_eq!(
             known.connection().await.unwrap().steps.len(),
@@ -204,7 +204,7 @@ async fn e7_what_is_tried_and_in_which_order() {
 }
 
 #[tokio::test]
-async fn e7_what_is_remembered_is_forgotten_when_it_does_not_fit() {
+async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
     let listener = tokio::net::TcpListener::from_std(pillion_testkit::listen()).unwrap();
     let address = listener.local_addr().unwrap();
     let first = FaultServer::on(listener, older_answer);
@@ -212,7 +212,7 @@ async fn e7_what_is_remembered_is_forgotten_when_it_does_not_fit() {
         .await
         .unwrap();
     drop(first);
-    // At the same address, a server that has no handshake and answers in event streams.
+    // A server at the same address without a handshake, with event streams.
     let listener = bind_again(address).await;
     let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
         "tools/call" => super::good_answer(request),
@@ -228,7 +228,7 @@ async fn e7_what_is_remembered_is_forgotten_when_it_does_not_fit() {
 }
 
 #[tokio::test]
-async fn e7_a_server_that_begins_to_want_a_handshake_gets_it() {
+async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
     let upgraded = Arc::new(AtomicBool::new(false));
     let is_upgraded = Arc::clone(&upgraded);
     let server = FaultServer::start(move |request| {
@@ -262,7 +262,7 @@ async fn e7_a_server_that_begins_to_want_a_handshake_gets_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_known_to_be_down_is_left_alone_for_a_while() {
+async fn a_server_that_is_down_is_backed_off_for_a_while() {
     let listener = tokio::net::TcpListener::from_std(pillion_testkit::listen()).unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -279,13 +279,13 @@ async fn a_server_that_is_known_to_be_down_is_left_alone_for_a_while() {
         matches!(error.kind(), McpErrorKind::KnownDown { .. }),
         "{error:?}"
     );
-    let told = error.to_string();
+    let reported = error.to_string();
     let cause = format!("is down: Connection refused (os error 111) (http://{address}); the next");
-    assert!(told.contains(&cause), "{told}");
+    assert!(reported.contains(&cause), "{reported}");
     assert_eq!(error.class(), pillion_mcp_client::ErrorClass::Unavailable);
     let wait = error.retry_after().unwrap();
     assert!(wait <= Duration::from_millis(500));
-    // Back again, it is found by the next attempt.
+    // When the server is back, the next attempt detects it.
     let listener = bind_again(address).await;
     let _server = FaultServer::on(listener, older_answer);
     tokio::time::sleep(wait).await;
@@ -294,7 +294,7 @@ async fn a_server_that_is_known_to_be_down_is_left_alone_for_a_while() {
 }
 
 #[tokio::test]
-async fn e7_a_server_without_handshake_that_is_slow_at_first_is_asked_again() {
+async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
     let discovered = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
     let slow = Duration::from_secs(3);
     let first = AtomicBool::new(true);
@@ -343,7 +343,7 @@ async fn e7_a_server_without_handshake_that_is_slow_at_first_is_asked_again() {
     }
 }
 
-/// The server turns out to speak 2026-07-28, and that is what is remembered.
+/// The server supports 2026-07-28, and that is cached.
 async fn slow_at_first(url: &str, case: &str) {
     let mut config = config(url, TransportKind::Auto);
     config.timeout = Duration::from_secs(8);
@@ -367,7 +367,7 @@ async fn slow_at_first(url: &str, case: &str) {
 }
 
 #[tokio::test]
-async fn e7_what_is_only_guessed_is_not_remembered() {
+async fn e7_an_unconfirmed_transport_is_not_cached() {
     let server = FaultServer::start(move |request| {
         let response = match request.rpc_method().as_str() {
             "server/discover" => return vec![Fault::Hang],
@@ -389,7 +389,7 @@ async fn e7_what_is_only_guessed_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_tools_own_error_is_not_lost_when_the_server_cannot_be_asked_what_it_speaks() {
+async fn an_error_of_a_tool_is_returned_when_the_revision_cannot_be_detected() {
     let called = AtomicBool::new(false);
     let server = FaultServer::start(move |request| {
         let reply = match request.rpc_method().as_str() {
@@ -413,7 +413,7 @@ async fn a_tools_own_error_is_not_lost_when_the_server_cannot_be_asked_what_it_s
 }
 
 #[tokio::test]
-async fn a_tools_own_error_has_the_server_asked_what_it_speaks_only_once() {
+async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
     let code = Arc::new(AtomicI64::new(-32000));
     let answered = Arc::clone(&code);
     let server = FakeMcp::builder(Dialect::Stateless)
@@ -431,7 +431,7 @@ async fn a_tools_own_error_has_the_server_asked_what_it_speaks_only_once() {
         call(-32000).await;
         assert_eq!(asked(), 2);
     }
-    // Another error may mean something.
+    // Another error may have a meaning.
     code.store(-32600, Ordering::SeqCst);
     for _ in 0..3 {
         call(-32600).await;

@@ -1,4 +1,4 @@
-//! Clients that leave before the answer is there.
+//! Clients that disconnect before the response.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::config;
 use crate::program::{Daemon, eventually};
 
-/// What asks for an answer, through every door.
+/// Returns requests for an answer, in every interface.
 fn requests(stream: bool) -> Vec<(&'static str, Value)> {
     let messages = json!([{"role": "user", "content": "Hi"}]);
     let tool = json!({"type": "function", "function": {"name": "order_pizza"}});
@@ -29,7 +29,7 @@ fn requests(stream: bool) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_the_request_to_the_provider_ends_with_its_client() {
+async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
     let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(3600));
     let llm = FakeLlm::start([slow]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -42,9 +42,11 @@ async fn h4_the_request_to_the_provider_ends_with_its_client() {
             );
             let mut connection = UnixStream::connect(&daemon.socket).unwrap();
             connection.write_all(request.as_bytes()).unwrap();
-            eventually("the model is asked", || llm.in_progress() == 1);
+            eventually("the model receives a request", || llm.in_progress() == 1);
             drop(connection);
-            eventually("the provider is left alone", || llm.in_progress() == 0);
+            eventually("the request to the provider ends", || {
+                llm.in_progress() == 0
+            });
         }
     }
 }

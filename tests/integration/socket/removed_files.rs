@@ -49,7 +49,7 @@ fn a_socket_whose_file_was_removed_is_bound_again() {
 }
 
 #[test]
-fn a_successor_takes_over_whatever_is_left_of_the_files() {
+fn a_successor_takes_over_although_files_were_removed() {
     let mut daemon = Daemon::start();
     let socket = daemon.socket.clone();
     // At once, before the sidecar notices.
@@ -80,7 +80,7 @@ fn a_successor_takes_over_whatever_is_left_of_the_files() {
 }
 
 #[test]
-fn where_others_could_replace_the_socket_it_is_not_bound_again() {
+fn in_a_directory_writable_by_others_the_socket_is_not_bound_again() {
     let daemon = Daemon::start();
     let socket = &daemon.socket;
     let directory = socket.parent().unwrap();
@@ -97,7 +97,7 @@ fn where_others_could_replace_the_socket_it_is_not_bound_again() {
 }
 
 #[test]
-fn a_start_where_only_the_lock_is_left_says_so() {
+fn a_start_with_only_a_lock_file_left_fails_clearly() {
     let daemon = Daemon::start();
     let directory = daemon.socket.parent().unwrap();
     // The permissions keep the sidecar from binding again during this test.
@@ -116,7 +116,7 @@ fn a_start_where_only_the_lock_is_left_says_so() {
 }
 
 #[test]
-fn a_live_socket_in_its_place_is_left_alone() {
+fn a_live_socket_of_another_process_is_not_replaced() {
     let daemon = Daemon::start();
     let socket = &daemon.socket;
     fs::remove_file(socket).unwrap();
@@ -132,7 +132,7 @@ fn a_live_socket_in_its_place_is_left_alone() {
 }
 
 #[test]
-fn l3_a_control_socket_of_another_user_is_not_asked() {
+fn l3_a_control_socket_of_another_user_is_not_used() {
     if !nix::unistd::geteuid().is_root() {
         return; // Only root has processes of other users.
     }

@@ -1,4 +1,4 @@
-//! What a server is asked first, and what is made of its answer, or of none.
+//! The first request to a program, and how its response, or silence, is interpreted.
 
 use pillion_mcp_client::{
     Handshake, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{call, fake, fake_config, pid};
 
-/// The methods that the server has seen, up to this call.
+/// Returns the methods that the program has received up to this call.
 async fn seen(client: &McpClient) -> Vec<Value> {
     let seen = call(client, "seen", json!({})).await["seen"].clone();
     seen.as_array().unwrap().clone()
@@ -16,7 +16,7 @@ async fn seen(client: &McpClient) -> Vec<Value> {
 const HANDSHAKE: [&str; 3] = ["initialize", "notifications/initialized", "tools/call"];
 
 #[tokio::test]
-async fn e6_a_server_that_does_not_know_discover_is_greeted_by_the_handshake() {
+async fn e6_a_program_without_discover_gets_the_handshake() {
     let client = fake(&[]);
     let seen = seen(&client).await;
     assert_eq!(seen[0], "server/discover");
@@ -42,13 +42,13 @@ async fn e6_a_server_that_does_not_know_discover_is_greeted_by_the_handshake() {
 }
 
 #[tokio::test]
-async fn e6_a_server_that_ends_on_discover_is_started_again_for_the_handshake() {
+async fn e6_a_program_that_exits_on_discover_is_restarted_for_the_handshake() {
     let client = fake(&["exit-on-discover"]);
     assert_eq!(seen(&client).await, HANDSHAKE);
 }
 
 #[tokio::test]
-async fn e6_a_server_that_is_silent_on_discover_gets_the_handshake_after_a_short_wait() {
+async fn e6_a_program_that_is_silent_on_discover_gets_the_handshake_after_a_short_wait() {
     let client = fake(&["silent-on-discover"]);
     let before = std::time::Instant::now();
     assert_eq!(seen(&client).await[1..], HANDSHAKE);
@@ -56,8 +56,8 @@ async fn e6_a_server_that_is_silent_on_discover_gets_the_handshake_after_a_short
 }
 
 #[tokio::test]
-async fn e6_a_server_without_handshake_is_spoken_to_in_its_revision() {
-    // The second is asked, asked for a handshake, and answers all of it late.
+async fn e6_a_program_without_handshake_gets_requests_of_its_revision() {
+    // The second program gets discover, then the handshake, and answers both late.
     for flags in [&["modern"][..], &["modern", "slow-start"]] {
         let client = fake(flags);
         let answer = call(&client, "meta", json!({})).await;
@@ -78,7 +78,7 @@ async fn e6_a_server_without_handshake_is_spoken_to_in_its_revision() {
 }
 
 #[tokio::test]
-async fn e6_what_is_known_or_pinned_is_not_asked_again() {
+async fn e6_known_and_pinned_revisions_are_not_detected_again() {
     let client = fake(&[]);
     let first = pid(&client).await;
     client.call_tool("kill", &json!({})).await.unwrap_err();
@@ -95,7 +95,7 @@ async fn e6_what_is_known_or_pinned_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn e6_a_server_that_was_upgraded_or_downgraded_is_found_out_anew() {
+async fn e6_an_upgraded_or_downgraded_program_is_detected_again() {
     let directory = tempfile::tempdir().unwrap();
     let upgraded = directory.path().join("upgraded");
     let flag = format!("modern-if:{}", upgraded.display());
@@ -114,7 +114,7 @@ async fn e6_a_server_that_was_upgraded_or_downgraded_is_found_out_anew() {
 }
 
 #[tokio::test]
-async fn a_program_that_sends_back_what_it_is_sent_is_no_server() {
+async fn an_echoing_program_is_not_taken_for_a_server() {
     let cat = |handshake| {
         let mut config = ServerConfig::of_command("cat", StdioCommand::new("cat"));
         config.handshake = handshake;
@@ -123,7 +123,7 @@ async fn a_program_that_sends_back_what_it_is_sent_is_no_server() {
     let is_echo = |kind: &McpErrorKind| matches!(kind, McpErrorKind::Echo);
     let error = cat(Handshake::Auto).connect().await.unwrap_err();
     assert!(is_echo(error.kind()), "{error}");
-    // Without a handshake it is known at the first request.
+    // Without a handshake, the revision is detected with the first request.
     let error = cat(Handshake::Never).list_tools().await.unwrap_err();
     assert!(is_echo(error.kind()), "{error}");
 }

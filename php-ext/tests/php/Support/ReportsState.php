@@ -4,8 +4,8 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A server script that says at `/seen` what it has seen. */
-trait TellsWhatItSaw
+/** A server script that reports its state at `/seen`. */
+trait ReportsState
 {
     private readonly ServerScript $server;
 
@@ -17,7 +17,7 @@ trait TellsWhatItSaw
     }
 
     /**
-     * Waits until what was seen is as it should be, or for a while.
+     * Waits until the state is as expected, or until a timeout.
      *
      * @param callable(array<string, mixed>): bool $is
      *

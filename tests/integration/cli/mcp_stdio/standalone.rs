@@ -1,4 +1,4 @@
-//! With `--standalone`, and where none listens, the process serves the client from the configuration and the store.
+//! With `--standalone`, or without a running sidecar, the process serves the client itself.
 
 use tempfile::TempDir;
 
@@ -7,11 +7,11 @@ use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::Daemon;
 
-struct Place {
+struct StoreDirectory {
     directory: TempDir,
 }
 
-impl Place {
+impl StoreDirectory {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self { directory }
@@ -24,11 +24,11 @@ impl Place {
     fn client(&self) -> Client {
         let socket = self.directory.path().join("none.sock");
         let mut client = Client::of(&socket, &self.store(), &["--standalone"]);
-        client.greet(&json!({}));
+        client.initialize(&json!({}));
         client
     }
 
-    /// Adds a server to the store, by a sidecar that then ends.
+    /// Adds a server to the store with a sidecar that then exits.
     fn add(&self, server: &McpServer) {
         let body = json!({"name": "memos", "url": server.url}).to_string();
         let sidecar = self.sidecar();
@@ -38,7 +38,7 @@ impl Place {
         );
     }
 
-    /// A sidecar on the same store.
+    /// Starts a sidecar on the same store.
     fn sidecar(&self) -> Daemon {
         let store = self.store();
         let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
@@ -47,11 +47,11 @@ impl Place {
 }
 
 #[test]
-fn a_sidecar_that_is_named_and_not_there_is_an_error() {
-    let place = Place::new();
-    let socket = place.directory.path().join("none.sock");
+fn a_named_sidecar_that_does_not_run_is_an_error() {
+    let shared = StoreDirectory::new();
+    let socket = shared.directory.path().join("none.sock");
     let attempt = |command: &mut Command| {
-        let command = command.env("PILLION__STORE__LOCATION", place.store());
+        let command = command.env("PILLION__STORE__LOCATION", shared.store());
         let output = command.stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(
@@ -62,7 +62,7 @@ fn a_sidecar_that_is_named_and_not_there_is_an_error() {
                 socket.display()
             )
         );
-        assert!(!place.store().exists());
+        assert!(!shared.store().exists());
     };
     attempt(pillion(&["mcp-stdio", "--socket"]).arg(&socket));
     attempt(pillion(&["mcp-stdio"]).env("PILLION_SOCKET", &socket));
@@ -79,37 +79,37 @@ fn echo() -> McpServer {
 }
 
 #[test]
-fn f1_f4_stored_servers_are_there_and_calls_are_in_the_call_log() {
-    let (place, server) = (Place::new(), echo());
-    place.add(&server);
-    let mut client = place.client();
+fn f1_f4_stored_servers_are_used_and_calls_are_logged() {
+    let (shared, server) = (StoreDirectory::new(), echo());
+    shared.add(&server);
+    let mut client = shared.client();
     assert!(client.tools().contains(&"echo".to_owned()));
     assert_eq!(text(&client.call("echo", &json!({}))), "called \"echo\"");
     client.end();
-    let sidecar = place.sidecar();
+    let sidecar = shared.sidecar();
     assert_eq!(statuses(&sidecar), ["success"]);
-    let lives = place.directory.path().join("lives");
+    let lives = shared.directory.path().join("lives");
     assert_eq!(std::fs::read_dir(lives).unwrap().count(), 0);
 }
 
 #[test]
-fn f4_many_share_a_store_and_only_what_died_is_interrupted() {
-    let (place, server) = (Place::new(), echo());
-    place.add(&server);
-    let mut long = place.client();
+fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted() {
+    let (shared, server) = (StoreDirectory::new(), echo());
+    shared.add(&server);
+    let mut long = shared.client();
     long.tools();
     server.set_mood(Mood::Asleep);
-    long.begin("tools/call", &json!({"name": "echo", "arguments": {}}));
+    long.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
     eventually("the call runs", || server.count("tools/call") == 1);
-    // Neither another client nor a sidecar takes the call for one that was left behind.
-    let mut other = place.client();
+    // Neither another client nor a sidecar marks the running call as interrupted.
+    let mut other = shared.client();
     let called = other.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
-    let sidecar = place.sidecar();
+    let sidecar = shared.sidecar();
     assert_eq!(statuses(&sidecar), ["running"]);
     long.kill();
     assert_eq!(statuses(&sidecar), ["running"]);
-    drop(place.client());
+    drop(shared.client());
     eventually("the next one has found it", || {
         statuses(&sidecar) == ["interrupted"]
     });
@@ -117,13 +117,13 @@ fn f4_many_share_a_store_and_only_what_died_is_interrupted() {
 }
 
 #[test]
-fn f4_what_its_end_cuts_off_is_recorded_as_that() {
-    let (place, server) = (Place::new(), echo());
-    place.add(&server);
-    let mut client = place.client();
+fn f4_calls_interrupted_by_the_exit_are_recorded() {
+    let (shared, server) = (StoreDirectory::new(), echo());
+    shared.add(&server);
+    let mut client = shared.client();
     client.tools();
     server.set_mood(Mood::Asleep);
-    client.begin("tools/call", &json!({"name": "echo", "arguments": {}}));
+    client.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
     eventually("the call runs", || server.count("tools/call") == 1);
     kill(
         Pid::from_raw(client.child.id().cast_signed()),
@@ -131,15 +131,15 @@ fn f4_what_its_end_cuts_off_is_recorded_as_that() {
     )
     .unwrap();
     assert!(client.child.wait().unwrap().success());
-    let status = statuses(&place.sidecar()).remove(0);
+    let status = statuses(&shared.sidecar()).remove(0);
     assert!(status == "cancelled" || status == "interrupted", "{status}");
 }
 
 #[test]
-fn it_is_alone_when_it_is_told_so() {
-    let (place, sidecar) = (Place::new(), Daemon::start());
-    let mut client = Client::of(&sidecar.socket, &place.store(), &["--standalone"]);
-    client.greet(&json!({}));
+fn standalone_uses_no_running_sidecar() {
+    let (shared, sidecar) = (StoreDirectory::new(), Daemon::start());
+    let mut client = Client::of(&sidecar.socket, &shared.store(), &["--standalone"]);
+    client.initialize(&json!({}));
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
     client.end();

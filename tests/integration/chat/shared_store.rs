@@ -1,4 +1,4 @@
-//! Chats that several processes have in one store.
+//! Chats of several processes in one store.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use crate::http;
 use crate::program::{Daemon, eventually, run, stdout};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_chat_that_runs_elsewhere_is_busy_and_nothing_of_it_is_lost() {
+async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
     let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
     let last = LlmAnswer::text("Last.");
     let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow, last]).await;
@@ -28,7 +28,7 @@ async fn h7_a_chat_that_runs_elsewhere_is_busy_and_nothing_of_it_is_lost() {
     let target = format!("/api/v1/chat/{id}");
     let (path, socket) = (target.clone(), one.socket.clone());
     let first = thread::spawn(move || http::post(&socket, &path, r#"{"message": "One"}"#));
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
 
     let listed = http::get(&other.socket, "/api/v1/chat").json();
     assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
@@ -57,7 +57,7 @@ async fn h7_a_chat_that_runs_elsewhere_is_busy_and_nothing_of_it_is_lost() {
     let answer = chat(&other.socket, id, &json!({"message": "Two"}));
     assert_eq!(answer["content"], "Last.", "{answer}");
     let said = llm.bodies()[2]["messages"].as_array().unwrap().len();
-    assert_eq!(said, 5, "all that was said");
+    assert_eq!(said, 5, "the whole conversation");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,10 +74,10 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
     connection
         .write_all(format!("{head}{body}").as_bytes())
         .unwrap();
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
     daemon.kill();
     let daemon = daemon.again();
-    // Nobody knows yet that nobody goes on with it.
+    // The claim of the killed sidecar has not expired yet.
     let listed = http::get(&daemon.socket, "/api/v1/chat").json();
     assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
     let mut answer = json!(null);
@@ -91,7 +91,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_an_answered_chat_gives_its_answer_again_in_the_terminal() {
+async fn h7_an_answered_chat_prints_its_answer_again() {
     let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let answer = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));

@@ -1,4 +1,4 @@
-//! One call meets a fault; those beside it, on the same session, do not notice.
+//! A fault of one call does not affect concurrent calls in the same session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use super::{faults, in_session};
 
 const SIBLINGS: usize = 12;
 
-/// Whether a request is the one call that meets the fault.
+/// Returns whether a request is the call with the fault.
 fn is_bad(message: &Value) -> bool {
     message["params"]["arguments"]["bad"] == true
 }
 
 #[tokio::test]
-async fn a_fault_is_met_alone() {
+async fn a_fault_affects_only_its_call() {
     for (case, faults) in faults() {
         let server = FaultServer::start(move |request| {
             if is_bad(&request.json()) {
@@ -72,7 +72,7 @@ async fn a_fault_is_met_alone() {
 }
 
 #[tokio::test]
-async fn connections_that_went_dark_are_left_behind() {
+async fn dead_connections_are_replaced() {
     let dark = Arc::new(AtomicBool::new(false));
     let is_dark = Arc::clone(&dark);
     let server = FaultServer::start(move |request| {
@@ -99,7 +99,7 @@ async fn connections_that_went_dark_are_left_behind() {
         outcomes
     };
     assert!(five_calls().await.iter().all(Result::is_ok));
-    // Five connections are open by now, and none will ever answer again.
+    // Five connections are open, and none of them will respond again.
     dark.store(true, Ordering::SeqCst);
     for outcome in five_calls().await {
         assert!(outcome.unwrap_err().is_timeout());
