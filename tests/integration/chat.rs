@@ -484,7 +484,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
         reply.json()["error"]
             .as_str()
             .unwrap()
-            .contains("docs/CHAT.md")
+            .contains("docs/how-to/providers-and-models.md")
     );
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """An MCP server that keeps to the protocol (Streamable HTTP, 2025-11-25, without sessions): the one
-of the examples of docs/PHP.md. Prints its port and serves until its standard input ends.
+of the examples in docs/ (DocsTest.php). Prints its port and serves until its standard input ends.
 """
 
 import json
