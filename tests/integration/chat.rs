@@ -484,7 +484,7 @@ async fn invalid_requests_are_rejected_with_a_message() {
         reply.json()["error"]
             .as_str()
             .unwrap()
-            .contains("docs/CHAT.md")
+            .contains("docs/how-to/providers-and-models.md")
     );
 }
 

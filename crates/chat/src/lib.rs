@@ -33,5 +33,5 @@ pub use state::{ChatState, WaitingCall};
 
 /// Runs the examples of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/CHAT.md")]
+#[doc = include_str!("../../../docs/how-to/chats-in-rust.md")]
 struct Guide;

@@ -50,9 +50,10 @@ use serde_json::Value;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult};
 use node::Node;
 
-/// Runs the examples in the guide.
+/// Runs the examples in the book.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/PROVIDERS.md")]
+#[doc = include_str!("../../../docs/reference/models-and-tools.md")]
+#[doc = include_str!("../../../docs/reference/provider-formats.md")]
 struct Guide;
 
 /// Whether `strict` is present in the format of [`Provider::OpenAiChat`]. For the other formats,

@@ -1,6 +1,6 @@
 //! Tools of worker processes. A worker, such as a PHP process with a Laravel application, connects
-//! to the Unix socket, registers its tools, and receives calls, one at a time. `docs/WORKERS.md`
-//! describes the protocol.
+//! to the Unix socket, registers its tools, and receives calls, one at a time.
+//! `docs/reference/worker-protocol.md` describes the protocol.
 //!
 //! A worker exists as long as its connection: when the connection closes or the worker's process
 //! ends, its current call fails at once. A call waits for the first idle worker with the tool.

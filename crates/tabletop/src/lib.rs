@@ -3,7 +3,7 @@
 //! streams.
 //!
 //! The crate is also an example of a pack: it uses only public interfaces of `pillion-core` and
-//! `pillion-chat`. docs/PACKS.md explains it.
+//! `pillion-chat`. docs/how-to/packs.md explains it.
 //!
 //! Every caller that may use the pack may read and write every scene, because the players at a
 //! table share their scenes.

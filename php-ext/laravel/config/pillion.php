@@ -3,7 +3,7 @@
 /*
  * This file contains no closures, so that `config:cache` can cache it. Settings that need code
  * (the current user, a user's own token, the tenant) belong in a service provider; see
- * docs/LARAVEL.md.
+ * docs/how-to/laravel.md.
  */
 
 return [
@@ -55,7 +55,7 @@ return [
     | Pillion discovers classes with Pillion\ToolInterface or the attribute
     | #[Pillion\AsTool] in the folders of `discover` (path => namespace); `classes` adds
     | more classes. `builtins` is a list of built-in tools, or true for calculator,
-    | get_time, roll_dice and all `services` configured here (see docs/BUILTINS.md).
+    | get_time, roll_dice and all `services` configured here (see docs/reference/built-in-tools.md).
     |
     */
 

@@ -29,7 +29,7 @@ class McpClient
      * @param string|array{url?: string, command?: string|list<string>, args?: list<string>, env?: array<string, string>, inherit_env?: list<string>, cwd?: string, ...} $server
      *   a URL; or an array with `url` or `command`, and options
      * @param array{timeout?: int|float, api_key?: string, oauth?: array<string, mixed>, roots?: list<string|array{uri: string, name?: string}>, label?: string, transport?: string, handshake?: string, protocol_version?: string, headers?: array<string, string>, allow_http?: bool, ...} $options
-     *   see docs/PHP.md
+     *   see docs/reference/php-mcp-clients.md
      *
      * @throws Exception\InvalidInputException when the server or an option is not valid
      * @throws Exception\UnavailableException  for roots, which the sidecar does not support

@@ -14,7 +14,7 @@ class MCPSSEClient
      * @param int|float|null       $timeout timeout of one call in seconds, including retries and reconnects; default: the ini
      *                                      setting `pillion.timeout_ms`, or 30 seconds
      * @param ?string              $apiKey  sent as a bearer token
-     * @param array<string, mixed> $options see docs/PHP.md
+     * @param array<string, mixed> $options see docs/reference/php-mcp-clients.md
      *
      * @throws Exception\InvalidInputException when the URL or an option is not valid
      */

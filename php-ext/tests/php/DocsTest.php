@@ -12,13 +12,27 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Every example of docs/PHP.md runs and prints the documented output.
+ * Every example of these pages runs and prints what the page says.
  *
  * @group extension
  */
 final class DocsTest extends TestCase
 {
-    private const PAGE = __DIR__ . '/../../../docs/PHP.md';
+    private const DOCS = __DIR__ . '/../../../docs/';
+
+    private const PAGES = [
+        'how-to/approvals-in-php.md',
+        'how-to/call-mcp-servers-from-php.md',
+        'how-to/chats-in-php.md',
+        'how-to/run-calls-in-php.md',
+        'how-to/sidecar-from-php.md',
+        'how-to/tools-for-a-model.md',
+        'how-to/tools-in-php.md',
+        'how-to/your-own-model-client.md',
+        'reference/php-classes.md',
+        'reference/php-exceptions.md',
+        'reference/php-mcp-clients.md',
+    ];
 
     private static ?SidecarProcess $sidecar = null;
 
@@ -44,11 +58,30 @@ final class DocsTest extends TestCase
 
     public static function examples(): iterable
     {
-        return (new Examples(self::PAGE))->all();
+        foreach (self::PAGES as $page) {
+            foreach ((new Examples(self::DOCS . $page))->all() as $section => $example) {
+                yield "$page: $section" => $example;
+            }
+        }
     }
 
     public function testEveryExampleIsChecked(): void
     {
-        self::assertCount((new Examples(self::PAGE))->blocks(), iterator_to_array($this->examples(), false));
+        foreach (self::PAGES as $page) {
+            $examples = new Examples(self::DOCS . $page);
+            self::assertNotSame(0, $examples->blocks(), $page);
+            self::assertCount($examples->blocks(), iterator_to_array($examples->all(), false), $page);
+        }
+    }
+
+    public function testEveryPageWithExamplesIsChecked(): void
+    {
+        $pages = [];
+        foreach (glob(self::DOCS . '{how-to,reference,explanation}/*.md', GLOB_BRACE) as $path) {
+            if (iterator_to_array((new Examples($path))->all(), false) !== []) {
+                $pages[] = substr($path, strlen(self::DOCS));
+            }
+        }
+        self::assertEqualsCanonicalizing(self::PAGES, $pages);
     }
 }

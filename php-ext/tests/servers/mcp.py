@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A conforming MCP server (Streamable HTTP, 2025-11-25, without sessions), used by the examples in
-docs/PHP.md. Prints its port and serves until its standard input is closed.
+docs/. Prints its port and serves until its standard input is closed.
 """
 
 import json

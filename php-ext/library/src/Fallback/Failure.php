@@ -26,7 +26,7 @@ use Pillion\ToolResult;
  */
 final class Failure
 {
-    /** The error codes that the engine defines; see docs/PHP.md. */
+    /** The error codes that the engine defines; see docs/reference/errors.md. */
     public const CODES = [
         'invalid_input', 'not_found', 'rate_limited', 'timeout', 'approval_required', 'denied', 'unavailable',
         'cancelled', 'internal_error',

@@ -1,6 +1,6 @@
 //! Connects to every real server of `tests/peers` with every transport of the server, uses all its
-//! features, and prints the results as Markdown, `docs/COMPATIBILITY.md`. Exits with code 1 if a
-//! check fails.
+//! features, and prints the results as Markdown, `docs/reference/compatibility.md`. Exits with code
+//! 1 if a check fails.
 //!
 //! ```text
 //! cargo run -p pillion-tests --bin compatibility            # every server

@@ -12,7 +12,7 @@ use Pillion\ToolResult;
 
 /**
  * Converts between Pillion and the format of one provider, like the engine. The formats are described in
- * docs/PROVIDERS.md.
+ * docs/reference/provider-formats.md.
  *
  * @internal
  */

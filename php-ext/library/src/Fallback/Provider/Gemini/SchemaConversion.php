@@ -7,7 +7,7 @@ namespace Pillion\Fallback\Provider\Gemini;
 /**
  * Converts JSON Schema to the `Schema` of Gemini's function declarations, a subset of OpenAPI 3.0. The API
  * rejects a whole request for one unknown keyword. The rules are the same as the engine's; see
- * docs/PROVIDERS.md.
+ * docs/reference/provider-formats.md.
  *
  * @internal
  */
