@@ -1,4 +1,4 @@
-use pillion::config::Config;
+use pillion_config::Config;
 use pillion_testkit::checkout;
 
 fn example() -> String {

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pillion::config::Config;
+use pillion::app::App;
 use pillion::server::Drained;
 use pillion::socket::Socket;
 use pillion_client::Client;
+use pillion_config::Config;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{
     FnTool, ParameterType, Tool, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
@@ -49,7 +50,7 @@ impl Sidecar {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(async {
-                let app = config.build(registry, None);
+                let app = App::build(&config, registry, None);
                 let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
                 ready.send(()).unwrap();
                 let until = async { drop(stopped.await) };

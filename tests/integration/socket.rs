@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 
 use nix::fcntl::{Flock, FlockArg};
-use pillion::config::Group;
 use pillion::socket::{Socket, SocketError};
+use pillion_config::Group;
 
 use crate::program::Daemon;
 

@@ -32,6 +32,7 @@
 //! The types of `tool` and the records of `store` are plain data. `capability` and `provider` do no
 //! I/O; `executor` does.
 
+mod bidi;
 pub mod capability;
 pub mod compose;
 pub mod digest;
@@ -43,4 +44,5 @@ pub mod registry;
 pub mod store;
 pub mod tool;
 
+pub use bidi::is_bidi_control;
 pub use json_error::{is_lone_surrogate, json_error_text};

@@ -29,7 +29,7 @@ pub(crate) use token_validity::TokenValidity;
 
 use pillion_core::store::AccessTokenStore;
 
-use crate::config::{Config, TcpSection};
+use pillion_config::{Config, TcpSection};
 
 /// The access rules of the configuration, with user and group names resolved and tokens read. By
 /// default, every process that can open the Unix socket may do everything, and all requests over

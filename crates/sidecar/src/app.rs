@@ -19,7 +19,6 @@ use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::approvals::Approvals;
-use crate::config::HttpSection;
 use crate::connections::ServerReport;
 use crate::declared_tools::Registered;
 use crate::mcp_server::McpServer;
@@ -35,6 +34,7 @@ use crate::upstream::{Own, Upstreams};
 use crate::visibility::Visibility;
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
+use pillion_config::HttpSection;
 use unknown_tools::UnknownTools;
 
 /// Maximum time for ending the sessions with MCP servers.

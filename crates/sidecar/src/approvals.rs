@@ -24,9 +24,9 @@ use pillion_core::tool::{ErrorCode, ToolFailure, ToolOrigin};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::config::{ApprovalsSection, Config};
 use crate::events::{Bus, Event};
 pub(crate) use pending_decisions::PendingDecisions;
+use pillion_config::{ApprovalsSection, Config};
 
 /// Maximum time that a call waits for its turn to create an approval, because earlier calls may
 /// wait for a store that does not respond.

@@ -7,8 +7,3 @@ const MAX_INPUT_CHARS: usize = 128;
 pub(crate) fn truncate_input(text: &str) -> String {
     text.chars().take(MAX_INPUT_CHARS).collect()
 }
-
-/// Returns whether a character changes the direction of the text around it.
-pub(crate) fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}

@@ -14,7 +14,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::AccessError;
-use crate::config::Config;
 use crate::logging::LogControl;
 use crate::reload::{Reloader, Source, Stamps, access_of};
 use crate::server::{self, Lanes, Stop};
@@ -23,6 +22,7 @@ use crate::service_manager;
 use crate::socket::SocketError;
 use crate::state::State;
 pub(crate) use assembly::Assembly;
+use pillion_config::Config;
 pub(crate) use signals::StopSignals;
 use sockets::Sockets;
 

@@ -11,24 +11,25 @@ use pillion_core::compose::{CheckpointStore, ComposedTool};
 use pillion_core::registry::{Placed, RegisteredTool, ToolRegistry};
 use pillion_core::tool::Tool;
 
-use crate::config::DeclaredTools;
 use crate::events::{Bus, ToolChanges};
+use pillion_config::DeclaredTools;
 pub(crate) use step_checkpoints::StepCheckpoints;
 
 /// The tools of the configuration that are registered, or wait while other tools have their names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Registered(Vec<Arc<RegisteredTool>>);
 
-impl DeclaredTools {
-    /// Returns the declared tools.
-    pub(crate) fn tools(&self, checkpoints: &Arc<dyn CheckpointStore>) -> Vec<Arc<dyn Tool>> {
-        let composed = self.composed.iter().map(|composition| {
-            let tool = ComposedTool::new(composition.clone(), Arc::clone(checkpoints));
-            Arc::new(tool) as Arc<dyn Tool>
-        });
-        let http = self.http.iter().map(|tool| Arc::clone(tool) as _);
-        composed.chain(http).collect()
-    }
+/// Builds the tools that the configuration declares.
+pub(crate) fn build(
+    declared: &DeclaredTools,
+    checkpoints: &Arc<dyn CheckpointStore>,
+) -> Vec<Arc<dyn Tool>> {
+    let composed = declared.composed.iter().map(|composition| {
+        let tool = ComposedTool::new(composition.clone(), Arc::clone(checkpoints));
+        Arc::new(tool) as Arc<dyn Tool>
+    });
+    let http = declared.http.iter().map(|tool| Arc::clone(tool) as _);
+    composed.chain(http).collect()
 }
 
 impl Registered {

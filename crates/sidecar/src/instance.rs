@@ -12,7 +12,7 @@ use std::path::Path;
 use pillion_store::StoreLocation;
 use uuid::Uuid;
 
-use crate::config::{Config, LocationText, state_directory};
+use pillion_config::{Config, LocationText, state_directory};
 
 /// The file with the id, in the state directory.
 const FILE: &str = "instance";

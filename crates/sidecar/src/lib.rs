@@ -1,16 +1,17 @@
 //! The sidecar: a daemon that runs tools for all processes of a host over a Unix socket, and the
 //! command line that starts and controls the daemon.
 //!
-//! [`config`] reads the settings, [`state`] keeps the data that outlives the process, [`socket`]
+//! [`pillion_config`] reads the settings, [`state`] keeps the data that outlives the process, [`socket`]
 //! creates the Unix socket, [`server`] serves [`routes`] until shutdown, and [`cli`] is the program
 //! `pillion`.
 //!
 //! ```no_run
-//! use pillion::{config::Config, server, socket::Socket, tools};
+//! use pillion::{app::App, server, socket::Socket, tools};
+//! use pillion_config::Config;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::default();
-//! let app = config.build(tools::registry()?, None);
+//! let app = App::build(&config, tools::registry()?, None);
 //! let socket = Socket::bind("/tmp/pillion/pillion.sock".as_ref(), None).await?;
 //! let (listener, guard) = socket.into_parts();
 //! let until_ctrl_c = async { drop(tokio::signal::ctrl_c().await) };
@@ -28,7 +29,6 @@ mod chat;
 pub mod cli;
 mod client_text;
 mod clock;
-pub mod config;
 mod connections;
 mod credentials;
 pub mod current_app;

@@ -8,8 +8,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use crate::config::{FilterLayer, LogFilter, LogFormat, LogSection};
 use json::JsonLines;
+use pillion_config::{FilterLayer, LogFilter, LogFormat, LogSection};
 
 /// Changes the log filter at run time.
 #[derive(Clone)]

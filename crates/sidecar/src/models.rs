@@ -14,10 +14,10 @@ use pillion_core::provider::Provider;
 use pillion_core::store::SecretKind;
 use secrecy::SecretString;
 
-use crate::config::{ChatSection, Config, ModelSection, ProviderSection};
 use crate::credentials::UserCredentials;
 use native::NativeEndpoint;
 pub(crate) use native::NativeTools;
+use pillion_config::{ChatSection, Config, ModelSection, ProviderSection};
 
 /// All models, in the order of the configuration.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use pillion_core::store::PackStore;
 use pillion_core::tool::Tool;
 use pillion_tabletop::Tabletop;
 
-use crate::config::Config;
 use crate::models::Models;
+use pillion_config::Config;
 
 /// The offered packs, and the instances of packs. An instance, with its counters and streams, lives
 /// as long as the process, even if the configuration disables its pack.

@@ -19,7 +19,7 @@ use definition::Definition;
 pub(crate) use difference::between;
 pub(crate) use hidden::{visible, visible_json, visible_line, warnings};
 
-use crate::config::PinPolicy;
+use pillion_config::PinPolicy;
 
 /// Maximum number of pins of one owner; further tools count as changed.
 const MAX_PINS: usize = 10_000;

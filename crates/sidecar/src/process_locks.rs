@@ -14,8 +14,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use crate::config::Config;
 use crate::instance::owner_here;
+use pillion_config::Config;
 
 /// The directory of the lock files.
 #[derive(Debug, Clone)]

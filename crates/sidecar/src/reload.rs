@@ -16,12 +16,12 @@ use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::access::{Access, AccessError};
-use crate::config::{Config, ConfigError};
 use crate::current_app::CurrentApp;
 use crate::logging::LogControl;
 use crate::process::Process;
 use crate::servers::{ServerError, Servers};
 use crate::service_manager;
+use pillion_config::{Config, ConfigError};
 pub(crate) use stamp::Stamps;
 
 /// Interval at which the files are checked.

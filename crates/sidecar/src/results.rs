@@ -20,8 +20,8 @@ use pillion_wire::route;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-use crate::config::{Config, ResultsSection};
 pub(crate) use file::{Header, OpenedResult};
+use pillion_config::{Config, ResultsSection};
 
 /// Time after which an unfinished file is removed, because its process must have died.
 const UNFINISHED: Duration = Duration::from_secs(600);

@@ -200,7 +200,11 @@ mod tests {
     const UNDESCRIBED: [&str; 3] = [route::MCP, route::MCP_STDIO, route::OPENAPI];
 
     fn app() -> App {
-        crate::config::Config::default().build(crate::tools::registry().unwrap(), None)
+        App::build(
+            &pillion_config::Config::default(),
+            crate::tools::registry().unwrap(),
+            None,
+        )
     }
 
     #[tokio::test]

@@ -27,7 +27,6 @@ use tokio::sync::Mutex;
 
 use crate::access::Access;
 use crate::app::App;
-use crate::config::{Config, McpServerSection};
 use crate::credentials::{
     Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
 };
@@ -35,6 +34,7 @@ use crate::current_app::{CurrentApp, WeakCurrentApp};
 use crate::events::ToolListener;
 pub(crate) use catalog::{Catalog, CatalogServer, How, Who, of_the_file};
 pub(crate) use error::ServerError;
+use pillion_config::{Config, McpServerSection};
 pub(crate) use server::Server;
 use watching::{note_connections, sweep_users};
 

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-use crate::config::{Group, SocketMode};
 pub use error::SocketError;
 pub(crate) use file_id::FileId;
+use pillion_config::{Group, SocketMode};
 
 /// Maximum length of a socket's path, in bytes.
 const MAX_PATH_LEN: usize = 107;

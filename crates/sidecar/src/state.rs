@@ -17,12 +17,12 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::clock::ClockWatch;
-use crate::config::Config;
 use crate::idempotency::KeyLedger;
 use crate::instance;
 use crate::predecessors::Predecessors;
 use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
+use pillion_config::Config;
 
 /// Interval of the store's maintenance, such as removing old calls.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);

@@ -23,8 +23,8 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tokio::runtime::Handle;
 use url::Url;
 
-use crate::config::TelemetrySection;
 use collector::Collector;
+use pillion_config::TelemetrySection;
 pub(crate) use span::Span;
 
 /// Timeout for exporting one batch of spans.

@@ -10,8 +10,8 @@ use pillion_core::tool::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::{BuiltinTools, ServiceKey};
 use crate::credentials::UserCredentials;
+use pillion_config::{BuiltinTools, ServiceKey};
 
 /// Returns the id of a key in the vault. The id includes tool and service, so that a key is never
 /// sent to another service than the one for which it was set.

@@ -9,9 +9,9 @@ use pillion_core::store::Store;
 use pillion_core::tool::{Tool, ToolName};
 use secrecy::SecretString;
 
-use crate::config::{BuiltinTools, Config, ServiceKey};
 use crate::credentials::UserCredentials;
 use crate::tool_keys::KeyedTool;
+use pillion_config::{BuiltinTools, Config, ServiceKey};
 
 /// Registers the missing built-in tools and their aliases. Returns the names of the added tools,
 /// which are none if this is called again.

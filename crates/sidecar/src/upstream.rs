@@ -34,7 +34,6 @@ use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{ToolName, ToolOrigin};
 use pillion_mcp_client::LogLevel;
 
-use crate::config::{McpSection, McpServerSection, OfferedTools};
 use crate::connections::{ConnectionStatus, Connections, ServerReport};
 use crate::credentials::UserCredentials;
 use crate::events::Bus;
@@ -43,6 +42,7 @@ use crate::telemetry::Telemetry;
 pub(crate) use absent::Absent;
 pub(crate) use connection::UpstreamConnection;
 pub(crate) use own::Own;
+use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub(crate) use resources::Reading;
 pub(crate) use seen::Seen;
 pub(crate) use server::Server;

@@ -7,7 +7,7 @@ use pillion_core::tool::{ToolFilter, ToolOrigin};
 use serde_json::json;
 
 use crate::access::AllowedTools;
-use crate::config::OfferedTools;
+use pillion_config::OfferedTools;
 
 /// The tools that a client may see and call. All APIs use this single check, for lists and for
 /// calls. A hidden tool does not exist for the client.

@@ -17,8 +17,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::config::WasmToolsSection;
 use crate::events::{Bus, ToolChanges, ToolListener};
+use pillion_config::WasmToolsSection;
 use works::{Turn, Works};
 
 /// Interval at which the folder is checked.

@@ -21,8 +21,8 @@ use pillion_core::tool::{ErrorCode, ToolFailure, ToolName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::config::WorkersSection;
 use crate::events::{Bus, ToolChanges, ToolListener};
+use pillion_config::WorkersSection;
 pub(crate) use process::ended;
 pub(crate) use registration::{Registration, RegistrationError};
 use state::{Job, Offered, State, Worker};

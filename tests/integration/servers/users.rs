@@ -881,7 +881,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     assert_eq!(call(&daemon, Some("alice"), "far_echo")["success"], false);
     let program =
         "[[mcp_servers]]\nlabel = \"far\"\ncommand = \"true\"\ncredential = \"per_user\"\n";
-    let error = pillion::config::Config::parse(program, "pillion.toml").unwrap_err();
+    let error = pillion_config::Config::parse(program, "pillion.toml").unwrap_err();
     assert!(
         error.to_string().contains("mcp_servers[0].credential"),
         "{error}"

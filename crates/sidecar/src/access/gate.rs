@@ -11,8 +11,8 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 
 use super::{Grant, Scope, TokenCheck, TokenCheckError, TokenValidity};
-use crate::config::TcpSection;
 use host::{authority_of, is_same, name_of};
+use pillion_config::TcpSection;
 pub use refusal::Refusal;
 
 /// An alternative header for the token in requests below `/v1/`.

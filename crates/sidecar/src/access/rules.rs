@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use crate::config::{Group, SocketSection, User};
+use pillion_config::{Group, SocketSection, User};
 
 /// The processes that may connect to the Unix socket, in addition to its file permissions. Root and
 /// the sidecar's own user are always allowed.

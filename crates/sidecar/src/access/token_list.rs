@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, Users};
-use crate::config::{TcpSection, read_text};
+use pillion_config::{TcpSection, read_text};
 
 /// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
 /// guessed.

@@ -12,9 +12,8 @@ use super::unknown_tools::UnknownTools;
 use super::{App, Shared};
 use crate::access::Access;
 use crate::approvals::Approvals;
-use crate::config::Config;
 use crate::credentials::UserCredentials;
-use crate::declared_tools::{Registered, StepCheckpoints};
+use crate::declared_tools::{self, Registered, StepCheckpoints};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::models::Models;
@@ -30,44 +29,50 @@ use crate::tools;
 use crate::upstream::{Listeners, Upstreams};
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
+use pillion_config::Config;
 
-impl Config {
-    /// Builds an [`App`] from the configuration with the tools of `registry`. Performs no I/O: MCP
+impl App {
+    /// Builds the state from a configuration, with the tools of `registry`. Performs no I/O: MCP
     /// servers are asked for their tools on first use. Without `state`, nothing outlives the
     /// process and no call is recorded.
     ///
     /// The configuration's access rules are not in force, because they require user lookups and
     /// token files; use [`build_with`](Self::build_with) for those.
     #[must_use]
-    pub fn build(&self, registry: Arc<ToolRegistry>, state: Option<State>) -> App {
-        self.build_with(registry, state, Access::default())
+    pub fn build(config: &Config, registry: Arc<ToolRegistry>, state: Option<State>) -> Self {
+        Self::build_with(config, registry, state, Access::default())
     }
 
     /// Like [`build`](Self::build), with access rules.
     #[must_use]
     pub fn build_with(
-        &self,
+        config: &Config,
         registry: Arc<ToolRegistry>,
         state: Option<State>,
         access: Access,
-    ) -> App {
-        self.put_together(registry, state, None, access)
+    ) -> Self {
+        Assembly(config).app(registry, state, None, access)
     }
 
     /// Like [`build_with`](Self::build_with), with the built-in tools and the packs of the
     /// configuration, and with MCP servers that can be added and changed at run time.
     #[must_use]
     pub(crate) fn build_whole(
-        &self,
+        config: &Config,
         registry: Arc<ToolRegistry>,
         state: State,
         servers: Arc<Servers>,
         access: Access,
-    ) -> App {
-        self.put_together(registry, Some(state), Some(servers), access)
+    ) -> Self {
+        Assembly(config).app(registry, Some(state), Some(servers), access)
     }
+}
 
-    fn put_together(
+/// Builds the parts of the state from a configuration.
+pub(super) struct Assembly<'c>(pub(super) &'c Config);
+
+impl Assembly<'_> {
+    fn app(
         &self,
         registry: Arc<ToolRegistry>,
         state: Option<State>,
@@ -75,15 +80,15 @@ impl Config {
         access: Access,
     ) -> App {
         let has_all_tools = servers.is_some();
-        let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
+        let process = Arc::new(Process::new(Telemetry::start(&self.0.telemetry)));
         process.let_in(&access.peers);
         let results = self.results(state.as_ref());
         let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
         let credentials = credentials_of(servers.as_ref());
         let upstreams = Upstreams::new(
-            &self.mcp_servers,
-            self.mcp.clone(),
+            &self.0.mcp_servers,
+            self.0.mcp.clone(),
             Arc::clone(&registry),
             Listeners {
                 events: Arc::clone(&process.events),
@@ -95,18 +100,18 @@ impl Config {
         );
         process.metrics.tools.know_servers(upstreams.listings());
         let mcp = Arc::new(McpServer::default());
-        let models = Arc::new(Models::new(self, &credentials));
+        let models = Arc::new(Models::new(self.0, &credentials));
         let workers = Workers::new(
             Arc::clone(&registry),
             Arc::<McpServer>::clone(&mcp),
             Arc::clone(&process.events),
-            self.workers.clone(),
+            self.0.workers.clone(),
         );
         let wasm_tools = WasmTools::new(
             Arc::clone(&registry),
             Arc::<McpServer>::clone(&mcp),
             Arc::clone(&process.events),
-            &self.wasm_tools,
+            &self.0.wasm_tools,
         );
         let checkpoints = self.checkpoints(state.as_ref());
         let (shelf, tools) = self.tools_of(
@@ -119,11 +124,11 @@ impl Config {
         let registered = Registered::default().succeeded_by(tools, &registry, None);
         self.set_up_builtins(&registry);
         mcp.offer_packs(&shelf.offered);
-        let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
+        let executor = Executor::with_hooks(registry, self.0.executor_config(), hooks);
         App::of(Shared {
             executor,
             upstreams: Arc::new(upstreams),
-            http: self.http.clone(),
+            http: self.0.http.clone(),
             access,
             approvals,
             state,
@@ -131,8 +136,8 @@ impl Config {
             results,
             mcp,
             models,
-            tool_keys: ToolKeys::of(&self.builtins),
-            strangers: UnknownTools::of(self),
+            tool_keys: ToolKeys::of(&self.0.builtins),
+            strangers: UnknownTools::of(self.0),
             workers,
             wasm_tools,
             registered,
@@ -155,18 +160,21 @@ impl Config {
         checkpoints: &Arc<dyn CheckpointStore>,
     ) -> (Shelf, Vec<Arc<dyn Tool>>) {
         let Some(state) = state else {
-            return (shelf.clone(), self.declared.tools(checkpoints));
+            return (
+                shelf.clone(),
+                declared_tools::build(&self.0.declared, checkpoints),
+            );
         };
-        let mut tools = tools::configured(self, Some(state.store()), credentials);
-        let (shelf, of_packs) = shelf.succeeded_by(self, models, state.store());
+        let mut tools = tools::configured(self.0, Some(state.store()), credentials);
+        let (shelf, of_packs) = shelf.succeeded_by(self.0, models, state.store());
         tools.extend(of_packs);
-        tools.extend(self.declared.tools(checkpoints));
+        tools.extend(declared_tools::build(&self.0.declared, checkpoints));
         (shelf, tools)
     }
 
     /// Applies the settings and aliases of the built-in tools in the registry.
     pub(super) fn set_up_builtins(&self, registry: &ToolRegistry) {
-        let zone = self.builtins.time_zone.as_deref();
+        let zone = self.0.builtins.time_zone.as_deref();
         if let Err(error) = tools::set_time_zone(registry, zone) {
             tracing::error!(%error, "Cannot set the time zone of the built-in tools");
         }
@@ -176,16 +184,16 @@ impl Config {
     }
 
     pub(super) fn checkpoints(&self, state: Option<&State>) -> Arc<dyn CheckpointStore> {
-        StepCheckpoints::over(state.map(State::store), self.approvals.expires_after)
+        StepCheckpoints::over(state.map(State::store), self.0.approvals.expires_after)
     }
 
     pub(super) fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {
         let (pending, events) = (Arc::clone(&process.pending), Arc::clone(&process.events));
-        Approvals::new(self, state.map(State::store), pending, events)
+        Approvals::new(self.0, state.map(State::store), pending, events)
     }
 
     pub(super) fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
-        state?.results(self).map(Arc::new)
+        state?.results(self.0).map(Arc::new)
     }
 
     /// Returns the executor's hooks: approvals, the call log, metrics, event listeners, telemetry
@@ -201,7 +209,7 @@ impl Config {
         let events: Arc<dyn Observer> = Arc::clone(&process.events) as _;
         ExecutorHooks {
             approver: Some(Arc::new(approvals.clone())),
-            journal: state.map(|state| state.journal(self)),
+            journal: state.map(|state| state.journal(self.0)),
             observer: Some(Arc::new(Both(metrics, events))),
             tracer: process.telemetry.clone().map(|telemetry| telemetry as _),
             spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),

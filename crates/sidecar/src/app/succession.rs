@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::assembly::credentials_of;
+use super::assembly::{Assembly, credentials_of};
 use super::unknown_tools::UnknownTools;
 use super::{App, Shared};
 use crate::access::Access;
-use crate::config::Config;
 use crate::models::Models;
 use crate::tool_keys::ToolKeys;
+use pillion_config::Config;
 
 impl App {
     /// Returns the [`App`] of a new configuration. The registry stays the same, except for tools of
@@ -27,6 +27,7 @@ impl App {
 
     async fn followed_by(&self, config: &Config, reloaded: Option<Access>) -> Self {
         let old = &*self.shared;
+        let assembly = Assembly(config);
         let upstreams = old
             .upstreams
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
@@ -37,7 +38,7 @@ impl App {
         old.wasm_tools.reconfigure(&config.wasm_tools);
         // A checkpoint store in memory must survive the reload.
         let checkpoints = match &old.state {
-            Some(state) => config.checkpoints(Some(state)),
+            Some(state) => assembly.checkpoints(Some(state)),
             None => Arc::clone(&old.checkpoints),
         };
         let credentials = credentials_of(old.servers.as_ref());
@@ -48,14 +49,14 @@ impl App {
             let (registry, events) = (old.executor.registry(), &old.process.events);
             let tools;
             (shelf, tools) =
-                config.tools_of(&old.shelf, &models, state, &credentials, &checkpoints);
+                assembly.tools_of(&old.shelf, &models, state, &credentials, &checkpoints);
             registered = old.registered.succeeded_by(tools, registry, Some(events));
-            config.set_up_builtins(registry);
+            assembly.set_up_builtins(registry);
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());
-        let results = config.results(old.state.as_ref());
-        let approvals = config.approvals(old.state.as_ref(), &old.process);
-        let hooks = config.hooks(
+        let results = assembly.results(old.state.as_ref());
+        let approvals = assembly.approvals(old.state.as_ref(), &old.process);
+        let hooks = assembly.hooks(
             old.state.as_ref(),
             results.as_ref(),
             &old.process,

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pillion_core::registry::ToolRegistry;
 
-use crate::config::Config;
+use pillion_config::Config;
 
 /// The tools that have settings of their own, checked against the registry: limits and approvals
 /// under a wrong tool name have no effect.

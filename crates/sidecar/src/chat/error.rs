@@ -8,7 +8,9 @@ use crate::client_text::truncate_input;
 /// Why a chat cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatRefusal {
-    #[error("No model is configured: add [[providers]] and [[models]] (docs/how-to/providers-and-models.md)")]
+    #[error(
+        "No model is configured: add [[providers]] and [[models]] (docs/how-to/providers-and-models.md)"
+    )]
     NoModel,
     #[error("There is no model '{}'", truncate_input(id))]
     UnknownModel { id: String },

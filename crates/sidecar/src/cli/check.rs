@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{CliError, complain, print};
-use crate::config::Config;
 use crate::daemon::DaemonError;
 use crate::reload::access_of;
+use pillion_config::Config;
 
 /// `pillion check`
 #[derive(Debug, Args)]

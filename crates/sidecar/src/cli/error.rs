@@ -7,10 +7,10 @@ use pillion_core::store::StoreError;
 use super::operator::OperatorError;
 
 use crate::bridge::ConnectError;
-use crate::config::ConfigError;
 use crate::credentials::CredentialError;
 use crate::daemon::DaemonError;
 use crate::servers::ServerError;
+use pillion_config::ConfigError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

@@ -29,10 +29,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::{CliError, print};
-use crate::config::{LogFormat, LogSection};
 use crate::logging;
 pub(super) use error::McpCommandError;
 use options::Options;
+use pillion_config::{LogFormat, LogSection};
 
 /// `pillion mcp`
 #[derive(Debug, Args)]

@@ -10,13 +10,13 @@ use super::{CliError, SocketOption};
 
 use crate::access::Access;
 use crate::bridge::{self, Target};
-use crate::config::{AskClients, Config};
 use crate::daemon::{Assembly, DaemonError, StopSignals};
 use crate::logging;
 use crate::mcp_server::stdio::{Client, Endings};
 use crate::reload::Source;
 use crate::state::State;
 use crate::visibility::Visibility;
+use pillion_config::{AskClients, Config};
 
 /// `pillion mcp-stdio`
 #[derive(Debug, Args)]

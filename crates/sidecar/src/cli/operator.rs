@@ -16,10 +16,10 @@ use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio::runtime::Runtime;
 
 use super::CliError;
-use crate::config::Config;
 use crate::credentials::{UserCredentials, open_vault};
 use crate::servers::{Catalog, ServerError, Who, of_the_file};
 use crate::state::store_id;
+use pillion_config::Config;
 
 /// Timeout for the request that asks a sidecar for its store ID.
 const STORE_ID_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,8 +10,8 @@ use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
 use super::operator::check_owner;
 use super::{CliError, print};
-use crate::config::Config;
 use crate::state;
+use pillion_config::Config;
 
 /// `pillion store`
 #[derive(Debug, Args)]

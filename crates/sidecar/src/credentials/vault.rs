@@ -7,7 +7,7 @@ use pillion_core::store::{SecretKind, Store};
 use pillion_store::Vault;
 
 use super::CredentialError;
-use crate::config::Config;
+use pillion_config::Config;
 
 /// Returns the path of the next key while the key of the vault is being changed: the key file's
 /// path with the suffix `.new`.

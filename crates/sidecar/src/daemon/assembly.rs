@@ -2,13 +2,14 @@ use std::sync::Arc;
 
 use super::DaemonError;
 use crate::access::Access;
-use crate::config::Config;
+use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::limits::PastCalls;
 use crate::routes;
 use crate::servers::Servers;
 use crate::state::State;
 use crate::tools;
+use pillion_config::Config;
 
 /// The parts of the daemon that handle requests.
 pub(crate) struct Assembly {
@@ -33,7 +34,8 @@ impl Assembly {
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let merged = servers.merged(config).await;
-        let app = merged.build_whole(
+        let app = App::build_whole(
+            &merged,
             Arc::clone(&registry),
             state.clone(),
             Arc::clone(&servers),

@@ -8,12 +8,12 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use super::LAST_REQUESTS_BEFORE_RESTART;
-use crate::config::Config;
 use crate::handover::{Confirmation, Control, Inheritance, Item, control_path, listens_on};
 use crate::predecessors::Predecessors;
 use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::Activated;
 use crate::socket::{FileId, Permissions, Socket, SocketError, SocketGuard};
+use pillion_config::Config;
 
 /// Interval at which the sidecar checks that clients can reach its sockets by their paths.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -421,7 +421,7 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
-    use crate::config::Config;
+    use pillion_config::Config;
 
     /// Serves a client at the other end of the returned stream.
     fn serve(app: &App, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
@@ -440,7 +440,7 @@ mod tests {
     }
 
     fn app() -> App {
-        Config::default().build(Arc::new(ToolRegistry::new()), None)
+        App::build(&Config::default(), Arc::new(ToolRegistry::new()), None)
     }
 
     fn hello() -> String {

@@ -17,7 +17,7 @@ use pillion_core::tool::{
 };
 
 use super::Model;
-use crate::config::{McpServerSection, native_url_of};
+use pillion_config::{McpServerSection, native_url_of};
 
 /// A server that the model's provider calls directly, according to the configuration.
 #[derive(Debug, Clone)]

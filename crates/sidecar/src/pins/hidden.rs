@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::client_text::is_bidi;
+use pillion_core::is_bidi_control;
 
 /// Returns warnings about hidden text in a definition, by path.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
@@ -44,7 +44,10 @@ fn kinds(text: &str) -> Vec<&'static str> {
     let has = |is_it: fn(char) -> bool| text.chars().any(is_it);
     let kinds = [
         ("tag characters", has(is_tag)),
-        ("characters that change the text direction", has(is_bidi)),
+        (
+            "characters that change the text direction",
+            has(is_bidi_control),
+        ),
         ("invisible characters", has(is_invisible)),
         (
             "control characters or terminal escape sequences",
@@ -78,7 +81,7 @@ fn is_control(c: char) -> bool {
 
 /// Returns whether a character is invisible or displayed at another position.
 fn is_hidden(c: char) -> bool {
-    is_tag(c) || is_bidi(c) || is_invisible(c) || is_control(c) || c == '\r'
+    is_tag(c) || is_bidi_control(c) || is_invisible(c) || is_control(c) || c == '\r'
 }
 
 /// Escapes hidden characters, for a terminal or a log.

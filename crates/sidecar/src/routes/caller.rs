@@ -10,8 +10,8 @@ use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
 use crate::access::{Grant, Holder, Scope, Users};
 use crate::app::App;
-use crate::config::AskClients;
 use crate::visibility::Visibility;
+use pillion_config::AskClients;
 
 /// Maximum length of a user or channel, in bytes: the rate limiter stores them.
 const MAX_BYTES: usize = 256;

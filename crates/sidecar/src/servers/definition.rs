@@ -15,8 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use crate::config::{CredentialPolicy, PinPolicy, RateLimitSection, problem_of_server_name};
 use crate::credentials::{CredentialNote, Credentials, place_of_url};
+use pillion_config::{CredentialPolicy, PinPolicy, RateLimitSection, problem_of_server_name};
 
 /// Maximum length of a server's name, in characters.
 const MAX_NAME_LEN: usize = 100;

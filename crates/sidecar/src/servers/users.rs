@@ -5,9 +5,9 @@ use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
 use super::{Server, ServerError, Servers};
-use crate::config::CredentialPolicy;
 use crate::credentials::{UserCredential, place_of_url};
 use crate::timestamp::format_timestamp;
+use pillion_config::CredentialPolicy;
 
 /// Maximum length of a user's name, in bytes, as in requests.
 const MAX_USER_LEN: usize = 256;

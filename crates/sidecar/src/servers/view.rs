@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::definition::{kind_of, place_of};
 use super::{CatalogServer, Server};
 use crate::app::App;
-use crate::config::{McpServerSection, RateLimitSection};
 use crate::connections::{ConnectionStatus, ServerReport};
 use crate::timestamp::format_timestamp;
+use pillion_config::{McpServerSection, RateLimitSection};
 
 pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
     let reports: HashMap<_, _> = app

@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use super::SocketError;
-use crate::config::SocketMode;
+use pillion_config::SocketMode;
 
 const OTHERS_MAY_WRITE: u32 = 0o002;
 const OTHERS_MAY_ENTER: u32 = 0o001;

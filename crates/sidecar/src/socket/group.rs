@@ -1,5 +1,5 @@
 use super::SocketError;
-use crate::config::Group;
+use pillion_config::Group;
 
 /// Returns the group's id.
 pub(super) fn resolve(group: &Group) -> Result<u32, SocketError> {

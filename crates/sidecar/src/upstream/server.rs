@@ -20,10 +20,10 @@ use super::entries::ReportedProblems;
 use super::notification_pause::NotificationPause;
 use super::offer::RawTool;
 use super::users::Users;
-use crate::config::McpServerSection;
 use crate::connections::{ConnectionStatus, ServerReport};
 use crate::credentials::{UserCredentials, file_id};
 use crate::telemetry::{Span, Telemetry};
+use pillion_config::McpServerSection;
 
 /// Pause before the first immediate retry of a tool list; doubled for each further retry.
 const FIRST_WAIT: Duration = Duration::from_millis(100);

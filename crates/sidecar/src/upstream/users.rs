@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep};
 use super::Server;
 use super::connecting::not_connected;
 use super::connection::UpstreamConnection;
-use crate::config::CredentialPolicy;
 use crate::credentials::{UserCredential, UserCredentials, place_of_url};
+use pillion_config::CredentialPolicy;
 
 /// Maximum number of user connections per server. Above the limit, the least recently used
 /// connection is closed.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pillion_core::registry::ToolRegistry;
 use pillion_wire::FaultyTool;
 
-use crate::config::WasmToolsSection;
 use crate::events::{Bus, ToolListener};
+use pillion_config::WasmToolsSection;
 
 /// An empty set of tools.
 #[derive(Debug)]

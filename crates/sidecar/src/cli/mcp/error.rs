@@ -12,7 +12,7 @@ use super::interrupt::StopSignal;
 use super::offer::{Items, Kind};
 use super::plain;
 use crate::cli::CliError;
-use crate::config::ConfigError;
+use pillion_config::ConfigError;
 
 /// Why a command of `pillion mcp` failed.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use pillion_mcp_client::{ServerConfig, Wording};
 use super::error::McpCommandError;
 use super::options::Options;
 use super::{authorization, command, credential};
-use crate::config::Config;
+use pillion_config::Config;
 
 /// The positional arguments of a command.
 #[derive(Debug, Args)]

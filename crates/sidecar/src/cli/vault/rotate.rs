@@ -11,9 +11,9 @@ use secrecy::ExposeSecret;
 
 use super::super::operator::Operator;
 use super::super::{CliError, SocketOption, print};
-use crate::config::Config;
 use crate::credentials::{CredentialError, next_key_file};
 use crate::servers::ServerError;
+use pillion_config::Config;
 
 /// `pillion vault rotate`
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 use pillion_mcp_client::Endpoint;
 
 use super::*;
-use crate::config::{Group, LogFilter, LogFormat};
+use crate::{Group, LogFilter, LogFormat};
 
 fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let variables = variables

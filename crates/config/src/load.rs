@@ -58,7 +58,7 @@ impl Config {
 
     /// Returns the other files that a configuration refers to, as far as it can be read: it may be
     /// invalid.
-    pub(crate) fn files_named(
+    pub fn files_named(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<PathBuf> {

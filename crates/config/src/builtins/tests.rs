@@ -5,7 +5,7 @@ use pillion_builtins::get_weather::WeatherProvider;
 use pillion_builtins::web_search::SearchProvider;
 use pillion_core::executor::CacheScope;
 
-use crate::config::{Config, ServiceKey};
+use crate::{Config, ServiceKey};
 
 const KEY: &str = "k3y";
 

@@ -57,7 +57,8 @@ impl Default for TabletopSection {
 }
 
 impl TabletopSection {
-    pub(crate) fn options(&self, features: &FeaturesSection) -> TabletopOptions {
+    /// Returns the options of the pack.
+    pub fn options(&self, features: &FeaturesSection) -> TabletopOptions {
         TabletopOptions {
             may_be_public: features.llm_visible,
             model_timeout: self.model_timeout,
@@ -70,7 +71,7 @@ impl TabletopSection {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::Config;
 
     #[test]
     fn d10_the_number_of_characters_is_limited() {

@@ -19,7 +19,7 @@ pub struct TcpSection {
     /// reverse proxy with TLS in front. `PILLION__TCP__ALLOW_REMOTE`. Default false.
     pub allow_remote: bool,
     /// An environment variable with tokens: `NAME SCOPE TOKEN`, separated by `;`; see
-    /// [`TokenList`](crate::access::TokenList). `PILLION__TCP__TOKENS_ENV`. Default none.
+    /// token list. `PILLION__TCP__TOKENS_ENV`. Default none.
     pub tokens_env: Option<String>,
     /// A file with one token per line: `NAME SCOPE sha256:HEX`. `PILLION__TCP__TOKENS_FILE`.
     /// Default none.

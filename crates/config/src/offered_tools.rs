@@ -42,7 +42,7 @@ static BUILT_IN: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 impl OfferedTools {
     /// Returns whether the tool registered under `name` is offered.
-    pub(crate) fn admit(&self, name: &str, origin: &ToolOrigin) -> bool {
+    pub fn admit(&self, name: &str, origin: &ToolOrigin) -> bool {
         let Some(entries) = &self.0 else {
             return true;
         };
@@ -56,7 +56,7 @@ impl OfferedTools {
     }
 
     /// Returns whether every tool is offered.
-    pub(crate) fn is_all(&self) -> bool {
+    pub fn is_all(&self) -> bool {
         self.0.is_none()
     }
 }
@@ -124,7 +124,7 @@ impl<'de> Deserialize<'de> for OfferedTools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
     fn offered(list: &str) -> Vec<&'static str> {
         let text = format!("[mcp]\ntools = {list}");

@@ -11,12 +11,12 @@
 //! key and its file and line, or its variable.
 //!
 //! ```
-//! use pillion::config::Config;
+//! use pillion_config::Config;
 //! let config = Config::parse("[executor]\ntimeout_ms = 500", "pillion.toml")?;
 //! assert_eq!(config.executor.timeout.as_millis(), 500);
 //! let error = Config::parse("[executor]\ntimeout_ms = \"soon\"", "pillion.toml").unwrap_err();
 //! assert!(error.to_string().starts_with("pillion.toml:2: executor.timeout_ms: "));
-//! # Ok::<(), pillion::config::ConfigError>(())
+//! # Ok::<(), pillion_config::ConfigError>(())
 //! ```
 
 mod approvals;
@@ -26,7 +26,6 @@ mod call_log;
 mod chat;
 mod credential;
 mod declared_tools;
-mod doubts;
 mod environment;
 mod error;
 mod executor;
@@ -59,8 +58,9 @@ mod telemetry;
 mod text_file;
 mod user;
 mod vault;
+mod warnings;
 mod wasm_tools;
-pub(crate) mod wording;
+pub mod wording;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,7 @@ pub use features::FeaturesSection;
 pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
-pub(crate) use log::FilterLayer;
+pub use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
@@ -91,20 +91,20 @@ use mcp_server::OwnKeys;
 pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use native::NativeSection;
-pub(crate) use native::url_of as native_url_of;
+pub use native::url_of as native_url_of;
 pub use offered_tools::OfferedTools;
 pub use providers::ProviderSection;
 pub use results::ResultsSection;
-pub(crate) use server_name::problem_of_server_name;
+pub use server_name::problem_of_server_name;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
-pub(crate) use store::state_directory;
+pub use store::state_directory;
 pub use store::{DurabilityName, LocationText, StoreSection};
 pub use stored_servers::StoredServersSection;
 pub use tabletop::TabletopSection;
 pub use tcp::TcpSection;
 pub use telemetry::{CollectorUrl, TelemetrySection};
-pub(crate) use text_file::read_text;
+pub use text_file::read_text;
 pub use user::User;
 pub use vault::VaultSection;
 pub use wasm_tools::WasmToolsSection;
@@ -232,7 +232,7 @@ impl Config {
 
     /// Returns the executor's configuration, built from the sections of the executor, the cache,
     /// approvals, tools and MCP servers.
-    pub(crate) fn executor_config(&self) -> ExecutorConfig {
+    pub fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
         self.cache.bound(&mut executor.cache);
         for server in &self.mcp_servers {

@@ -10,7 +10,7 @@ const MAX_TYPO_DISTANCE: usize = 1;
 
 /// A warning about a setting that is valid but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConfigWarning {
+pub struct ConfigWarning {
     key: KeyPath,
     message: String,
 }
@@ -24,7 +24,7 @@ impl fmt::Display for ConfigWarning {
 impl Config {
     /// Returns warnings about settings that are probably mistakes. `variable` looks up an
     /// environment variable.
-    pub(crate) fn warnings(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<ConfigWarning> {
+    pub fn warnings(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<ConfigWarning> {
         let mut warnings = Vec::new();
         let mut warn = |key, message| warnings.push(ConfigWarning { key, message });
         for (index, provider) in self.providers.iter().enumerate() {
@@ -120,7 +120,7 @@ fn entry(list: &str, index: usize) -> KeyPath {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::Config;
 
     fn warnings(text: &str) -> Vec<String> {
         let config = Config::parse(text, "pillion.toml").unwrap();

@@ -31,7 +31,8 @@ impl Default for CallLogSection {
 }
 
 impl CallLogSection {
-    pub(crate) fn retention(&self) -> Retention {
+    /// Returns how long the store keeps records.
+    pub fn retention(&self) -> Retention {
         let day = Duration::from_secs(24 * 60 * 60);
         Retention {
             max_age: self.max_age_days.map(|days| day * days),

@@ -53,7 +53,7 @@ impl NativeKeys {
 }
 
 /// Returns the URL at which a provider reaches the server.
-pub(crate) fn url_of(server: &McpServerSection) -> Option<&Url> {
+pub fn url_of(server: &McpServerSection) -> Option<&Url> {
     let native = server
         .native
         .as_ref()
@@ -127,7 +127,7 @@ fn is_public(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, ConfigError};
+    use crate::{Config, ConfigError};
 
     fn config(server: &str, model: &str) -> Result<Config, ConfigError> {
         let text = format!(

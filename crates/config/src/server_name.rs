@@ -1,15 +1,15 @@
-use crate::client_text::is_bidi;
+use pillion_core::is_bidi_control;
 
 /// Path segments below `/api/v1/servers/` that are routes and cannot be server names.
 const RESERVED: [&str; 2] = ["test", "refresh"];
 
 /// Returns why a name is invalid for a server of the configuration file or of the store, or `None`
 /// if the name is valid.
-pub(crate) fn problem_of_server_name(name: &str) -> Option<&'static str> {
+pub fn problem_of_server_name(name: &str) -> Option<&'static str> {
     if RESERVED.contains(&name) {
         return Some("`test` and `refresh` are paths of the API: choose another name");
     }
-    let is_hidden = |c: char| c.is_control() || is_bidi(c);
+    let is_hidden = |c: char| c.is_control() || is_bidi_control(c);
     name.contains(is_hidden).then_some(
         "a name must not contain control characters or characters that change the text \
             direction",
@@ -19,7 +19,7 @@ pub(crate) fn problem_of_server_name(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
     #[test]
     fn names_that_break_the_api_or_a_terminal_are_rejected() {

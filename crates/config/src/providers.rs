@@ -63,7 +63,7 @@ impl ProviderSection {
     }
 
     /// Returns the settings of the provider's model `name`, without the API key.
-    pub(crate) fn model(&self, name: &str) -> HttpModelConfig {
+    pub fn model(&self, name: &str) -> HttpModelConfig {
         let api = self.api();
         let base_url = self.base_url.clone().unwrap_or_else(|| own_url(api));
         let mut config = HttpModelConfig::new(api, base_url, name);
@@ -77,7 +77,7 @@ impl ProviderSection {
     }
 
     /// Returns the host name of the provider.
-    pub(crate) fn host(&self) -> String {
+    pub fn host(&self) -> String {
         let url = self.base_url.clone().unwrap_or_else(|| own_url(self.api()));
         url.host_str().unwrap_or_default().to_owned()
     }
@@ -140,7 +140,7 @@ fn answer_bytes() -> NonZeroU64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
     fn read(text: &str) -> Result<ProviderSection, toml::de::Error> {
         toml::from_str(text)

@@ -10,7 +10,7 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 ///
 /// # Errors
 /// An I/O error of the file; `InvalidData` if the file is larger than 16 MiB or not UTF-8.
-pub(crate) fn read_text(path: &Path) -> Result<String> {
+pub fn read_text(path: &Path) -> Result<String> {
     let mut text = Vec::new();
     File::open(path)?
         .take(MAX_FILE_BYTES + 1)

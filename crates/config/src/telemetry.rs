@@ -37,7 +37,7 @@ impl Default for TelemetrySection {
 
 /// The URL of a collector. `Debug` shows only the host, because the URL may contain a password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct CollectorUrl(pub(crate) Url);
+pub struct CollectorUrl(pub Url);
 
 impl fmt::Debug for CollectorUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,7 +67,7 @@ fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::Config;
 
     #[test]
     fn m1_invalid_collectors_and_ratios_are_rejected_without_showing_passwords() {

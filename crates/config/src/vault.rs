@@ -22,7 +22,7 @@ impl VaultSection {
     }
 
     /// Reads the key, if the configuration names one.
-    pub(crate) fn key(&self) -> Result<Option<MasterKey>, MasterKeyError> {
+    pub fn key(&self) -> Result<Option<MasterKey>, MasterKeyError> {
         match (&self.key_file, &self.key_env) {
             (Some(path), _) => MasterKey::from_file(path).map(Some),
             (None, Some(name)) => MasterKey::from_environment(name).map(Some),

@@ -20,7 +20,7 @@ pub struct DeclaredTools {
     /// Tools that call an HTTP endpoint.
     pub http: Vec<Arc<HttpTool>>,
     /// The OpenAPI documents that were read.
-    pub(crate) documents: Vec<PathBuf>,
+    pub documents: Vec<PathBuf>,
 }
 
 impl DeclaredTools {

@@ -44,7 +44,7 @@ impl Default for StoreSection {
 /// The location of a store. The text may contain a password, so no error repeats it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
-pub struct LocationText(pub(crate) StoreLocation);
+pub struct LocationText(pub StoreLocation);
 
 impl PartialEq for LocationText {
     fn eq(&self, other: &Self) -> bool {
@@ -81,7 +81,7 @@ pub enum DurabilityName {
 impl StoreSection {
     /// Returns the options of the store; `None` if neither the configuration nor the environment
     /// determines its location.
-    pub(crate) fn options(&self) -> Option<StoreOptions> {
+    pub fn options(&self) -> Option<StoreOptions> {
         let location = match &self.location {
             Some(LocationText(location)) => location.clone(),
             None => StoreLocation::File(state_directory()?.join("pillion.db")),
@@ -99,7 +99,7 @@ impl StoreSection {
 impl Config {
     /// Returns the directory of stored results; `None` if neither the configuration nor the
     /// environment determines it.
-    pub(crate) fn results_directory(&self) -> Option<PathBuf> {
+    pub fn results_directory(&self) -> Option<PathBuf> {
         if let Some(directory) = &self.results.directory {
             return Some(directory.clone());
         }
@@ -108,7 +108,7 @@ impl Config {
 
     /// Returns the directory of the lock files by which processes without a socket show that they
     /// are running; `None` for a store in memory, which no other process shares.
-    pub(crate) fn process_locks_directory(&self) -> Option<PathBuf> {
+    pub fn process_locks_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(LocationText(StoreLocation::Memory)) => None,
             _ => Some(self.beside_the_store()?.join("lives")),
@@ -125,7 +125,7 @@ impl Config {
 
 /// Returns the directory for data that survives a restart; `None` if the environment determines
 /// none.
-pub(crate) fn state_directory() -> Option<PathBuf> {
+pub fn state_directory() -> Option<PathBuf> {
     let directory = |name: &str| {
         let path = PathBuf::from(env::var_os(name)?);
         path.is_absolute().then_some(path)

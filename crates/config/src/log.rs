@@ -3,7 +3,7 @@ use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 /// A filter layer that applies to all other layers.
-pub(crate) type FilterLayer = Box<dyn Layer<Registry> + Send + Sync>;
+pub type FilterLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// `[log]`: log filter and format. Logs go to standard error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -48,7 +48,7 @@ impl LogFilter {
 
     /// Returns the filter as a layer. A filter without span directives becomes [`Targets`], which
     /// does not track spans and makes each step in a span cheaper.
-    pub(crate) fn to_layer(&self) -> FilterLayer {
+    pub fn to_layer(&self) -> FilterLayer {
         // `Targets` and `EnvFilter` parse an empty directive or level differently.
         let is_plain = |part: &str| !part.trim().is_empty() && !part.trim_end().ends_with('=');
         let is_plain = !self.0.contains('[') && self.0.split(',').all(is_plain);

@@ -41,7 +41,7 @@ pub struct McpServerSection {
     /// What language model providers need in order to call the server directly.
     pub native: Option<NativeSection>,
     /// The ID of a server of the store; `None` for a server of the configuration.
-    pub(crate) id: Option<String>,
+    pub id: Option<String>,
     /// How often a failed `tools/list` request is repeated at once, within
     /// `mcp.discovery_timeout_ms`. Only servers of the store have this setting. Default 0.
     pub retry_attempts: u8,
@@ -128,7 +128,7 @@ impl OwnKeys {
 impl McpServerSection {
     /// Builds a server of the store. `said` is the text that the digest is computed from:
     /// everything that defines the server, including its credentials.
-    pub(crate) fn of_store(
+    pub fn of_store(
         server: ServerConfig,
         tool_prefix: Option<String>,
         retry_attempts: u8,
@@ -151,7 +151,7 @@ impl McpServerSection {
     }
 
     /// Mixes `number` into the digest, so that the entry counts as changed.
-    pub(crate) fn begin_anew(&mut self, number: u64) {
+    pub fn begin_anew(&mut self, number: u64) {
         let mut hash = Sha256::new_with_prefix(self.digest.0);
         hash.update(number.to_be_bytes());
         self.digest = EntryDigest(hash.finalize().into());

@@ -58,7 +58,7 @@ impl Default for ChatSection {
 
 impl ChatSection {
     /// Returns the limits of a chat with a model of this context size.
-    pub(crate) fn limits(&self, context_tokens: Option<NonZeroU64>) -> ChatLimits {
+    pub fn limits(&self, context_tokens: Option<NonZeroU64>) -> ChatLimits {
         ChatLimits {
             max_tool_calls: self.max_tool_calls.get(),
             max_tool_rounds: self.max_tool_rounds.get(),

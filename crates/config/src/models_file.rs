@@ -118,7 +118,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use crate::config::{Config, ConfigError};
+    use crate::{Config, ConfigError};
 
     /// Reads a configuration made of these two files.
     fn load(main: &str, models: &str) -> (TempDir, Result<Config, ConfigError>) {

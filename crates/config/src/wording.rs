@@ -98,7 +98,7 @@ fn names_read_apart(key: &KeyPath) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::Config;
 
     fn message(text: &str) -> String {
         Config::parse(text, "c.toml").unwrap_err().to_string()

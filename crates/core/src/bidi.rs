@@ -1,0 +1,11 @@
+/// Returns whether a character changes the direction of the text around it, so that text can look
+/// like other text.
+///
+/// ```
+/// assert!(pillion_core::is_bidi_control('\u{202e}'));
+/// assert!(!pillion_core::is_bidi_control('a'));
+/// ```
+#[must_use]
+pub fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
