@@ -257,10 +257,7 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
     );
     let answer = http::get(socket, "/readyz").json();
     let error = answer["last_reload"]["error"].as_str().unwrap();
-    assert!(
-        error.contains("in a circle: one -> three -> one"),
-        "{error}"
-    );
+    assert!(error.contains("in a cycle: one -> three -> one"), "{error}");
     assert_eq!(text("one"), json!("10"));
     reload(&daemon, "");
     let left = names(socket);
@@ -300,7 +297,7 @@ fn p_errors_in_a_declaration_name_the_line() {
         ),
         (
             declared("steps = [{ name = \"a\", tool = \"x\" }]"),
-            "in a circle: x -> x",
+            "in a cycle: x -> x",
         ),
         (
             declared("").replace("\"x\"", "\"calculator\"")

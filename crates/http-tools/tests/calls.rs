@@ -288,7 +288,7 @@ async fn invalid_declarations_are_rejected_at_start() {
         ),
         (
             json!({"url": "https://169.254.169.254/"}),
-            "url: the link-local address",
+            "url: connections to the link-local address",
         ),
         (json!({"url": "ftp://x.example/"}), "url: only https"),
         (

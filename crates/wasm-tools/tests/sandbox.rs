@@ -276,7 +276,10 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
     let lost = json!({"do": "send", "url": format!("{url}/lost")});
     assert_eq!(does(&tool, lost).await[0], 404);
     for (target, expected) in [
-        (format!("{other}/echo"), "denied: '127.0.0.1' is no origin"),
+        (
+            format!("{other}/echo"),
+            "denied: the origin of '127.0.0.1' is not granted",
+        ),
         (
             url.replace("127.0.0.1", "localhost"),
             "denied: the origin of 'localhost' is not granted",

@@ -25,12 +25,13 @@ fn b3_startup_logs_the_number_of_tools() {
 fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected() {
     let daemon = Daemon::with_config("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
     let log = daemon.log();
-    assert!(log.contains("is 'calculator' meant?"), "{log}");
+    assert!(log.contains("did you mean 'calculator'?"), "{log}");
     assert!(log.contains("Listening on "), "{log}");
 
     let refused = run(&["check"], &[("LOG_LEVEL", "loud")]);
     assert_eq!(refused.status.code(), Some(2));
-    let expected = "pillion: environment variable LOG_LEVEL: log.filter: 'loud' is not a level: ";
+    let expected =
+        "pillion: environment variable LOG_LEVEL: log.filter: invalid log level 'loud': ";
     assert!(stderr(&refused).starts_with(expected), "{refused:?}");
 }
 

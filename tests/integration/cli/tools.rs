@@ -148,7 +148,7 @@ fn g3_a_call_that_needs_approval_prints_how_to_continue() {
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
     assert!(
-        said.contains("\npillion: `pillion approvals approve "),
+        said.contains("\npillion: approve the call with `pillion approvals approve "),
         "{said}"
     );
     assert!(said.contains("--wait SECONDS"), "{said}");

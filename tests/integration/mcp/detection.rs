@@ -280,7 +280,9 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
         "{error:?}"
     );
     let reported = error.to_string();
-    let cause = format!("is down: Connection refused (os error 111) (http://{address}); the next");
+    let cause = format!(
+        "is down: Connection refused (os error 111) (http://{address}); Pillion tries again"
+    );
     assert!(reported.contains(&cause), "{reported}");
     assert_eq!(error.class(), pillion_mcp_client::ErrorClass::Unavailable);
     let wait = error.retry_after().unwrap();

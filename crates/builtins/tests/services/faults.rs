@@ -210,7 +210,7 @@ async fn d6_all_error_responses_of_weather_services_are_understood() {
             200,
             json!({"cod": "401", "message": "Invalid API key."}),
             Unavailable,
-            "the key",
+            "the API key",
         ),
         (
             429,

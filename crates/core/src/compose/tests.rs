@@ -90,7 +90,7 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
         ),
         (
             say(json!([call("a", json!({"x": [{"$form": "/input"}]}))])),
-            "steps[0].arguments.x[0]: '$form' is not known",
+            "steps[0].arguments.x[0]: unknown key '$form'",
         ),
         (
             say(json!([call(

@@ -30,8 +30,15 @@ impl DirectoryWatch {
         Self(EventQueue::open(file).map(Arc::new))
     }
 
+    /// Returns what the last [`changes`](Self::changes) of any caller returned, without a system
+    /// call.
+    pub(crate) fn known_changes(&self) -> Option<u64> {
+        let queue = self.0.as_ref();
+        queue.map(|queue| queue.changes.load(Ordering::Acquire))
+    }
+
     /// Returns the number of changes since the watch began, or `None` if the watch counts nothing.
-    pub(crate) fn changes(&self) -> Option<u64> {
+    pub(super) fn changes(&self) -> Option<u64> {
         self.0.as_ref().and_then(|queue| queue.changes())
     }
 }

@@ -90,7 +90,10 @@ fn l1_a_missing_credential_is_reported_without_its_value() {
             &["--bearer-file", "/dev/null"],
             "the credential in /dev/null is empty",
         ),
-        (&["--header", "hunter2-hush"], "--header takes NAME:VALUE"),
+        (
+            &["--header", "hunter2-hush"],
+            "--header must have the form NAME:VALUE",
+        ),
         (&["--header", "X Y: hunter2-hush"], "Invalid header 'X Y'"),
     ];
     for (options, expected) in cases {
@@ -131,5 +134,8 @@ async fn only_the_variables_of_the_selected_server_matter() {
     );
     let output = mcp_with(&["probe", "--server", "chess"], &variables);
     let reported = stderr(&output);
-    assert!(reported.contains("it has cards, dice, files"), "{reported}");
+    assert!(
+        reported.contains("its servers: cards, dice, files"),
+        "{reported}"
+    );
 }

@@ -265,7 +265,7 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     assert_eq!(output.status.code(), Some(2));
     let reported = stderr(&output);
     assert!(
-        reported.ends_with("refuses: Unknown model: nope\n"),
+        reported.ends_with("rejected the connection: Unknown model: nope\n"),
         "{reported}"
     );
 }
@@ -324,7 +324,10 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
             .contains("rejected the connection: Permission denied: no rule of socket.allow_uids"),
         "{reported}"
     );
-    assert!(reported.contains("lets user 65534 of group"), "{reported}");
+    assert!(
+        reported.contains("allows user 65534 of group"),
+        "{reported}"
+    );
 }
 
 fn open_to_everybody(path: &Path) {

@@ -213,7 +213,7 @@ mod tests {
             ),
             (
                 json!({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "document"}]}),
-                "messages[0].content[1] is of a type",
+                "messages[0].content[1] has a type",
             ),
             (
                 json!({"role": "user", "content": [{"type": "tool_result"}]}),
