@@ -1,4 +1,5 @@
 mod chat;
+mod commands_page;
 mod man;
 mod mcp;
 mod mcp_stdio;

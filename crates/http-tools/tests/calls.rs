@@ -295,7 +295,7 @@ async fn invalid_declarations_are_rejected_at_start() {
             json!({"body": {}}),
             "body: a GET request cannot have a body",
         ),
-        (json!({"method": "CONNECT"}), "method: a method is"),
+        (json!({"method": "CONNECT"}), "method: the method must be GET"),
         (
             json!({"headers": {"Host": "y"}}),
             "headers: 'Host' is set by the client and cannot be configured",
@@ -323,11 +323,11 @@ async fn invalid_declarations_are_rejected_at_start() {
         (json!({"timeout_ms": 0}), "timeout_ms: "),
         (
             json!({"authentication": {"type": "bearer", "token": "hush\n"}}),
-            "authentication: it has",
+            "authentication: the credential has",
         ),
         (
             json!({"authentication": {"type": "oauth"}}),
-            "authentication: HTTP tools have",
+            "authentication: HTTP tools support only",
         ),
     ] {
         let said = refuse(rest);

@@ -1,5 +1,5 @@
 //! The manual pages in `docs/man`, one for each command, are generated from the program's
-//! `--help`. `PILLION_WRITE_MAN=1` writes the pages.
+//! `--help`. `PILLION_WRITE_DOCS=1` writes the pages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -121,7 +121,7 @@ fn examples(help: &str) -> String {
 fn the_manual_pages_match_the_help_of_the_program() {
     let folder = checkout().join("docs/man");
     let pages = pages();
-    if std::env::var_os("PILLION_WRITE_MAN").is_some() {
+    if std::env::var_os("PILLION_WRITE_DOCS").is_some() {
         for (name, text) in &pages {
             fs::write(folder.join(name), text).unwrap();
         }
@@ -139,7 +139,7 @@ fn the_manual_pages_match_the_help_of_the_program() {
         let kept = fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(
             &kept, text,
-            "{name} is not what --help says: PILLION_WRITE_MAN=1 cargo test"
+            "{name} is not what --help says: PILLION_WRITE_DOCS=1 cargo test"
         );
     }
 }

@@ -1,0 +1,51 @@
+//! `docs/reference/commands.md` is the `--help` text of each command. `PILLION_WRITE_DOCS=1` writes
+//! the page.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use clap::Command;
+use pillion_testkit::checkout;
+
+const INTRODUCTION: &str = "# Commands
+
+This page is generated: each section is what `--help` prints. [Command line](cli.md) explains exit codes, output and the
+path of the socket.
+";
+
+fn page() -> String {
+    let mut command = pillion::cli::command()
+        .disable_help_subcommand(true)
+        .term_width(100);
+    command.build();
+    let mut page = INTRODUCTION.to_owned();
+    add(&command, &mut page);
+    page
+}
+
+fn add(command: &Command, page: &mut String) {
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let help = command.clone().render_long_help().to_string();
+    let lines: Vec<_> = help.trim_end().lines().map(str::trim_end).collect();
+    let help = lines.join("\n");
+    write!(page, "\n## {name}\n\n```text\n{help}\n```\n").unwrap();
+    for below in command.get_subcommands() {
+        if below.get_name() != "help" {
+            add(below, page);
+        }
+    }
+}
+
+#[test]
+fn the_page_of_commands_matches_the_help_of_the_program() {
+    let path = checkout().join("docs/reference/commands.md");
+    let expected = page();
+    if std::env::var_os("PILLION_WRITE_DOCS").is_some() {
+        fs::write(&path, &expected).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap();
+    assert!(
+        written == expected,
+        "docs/reference/commands.md is not what --help says: PILLION_WRITE_DOCS=1 cargo test"
+    );
+}
