@@ -190,14 +190,14 @@ final class ChatInSidecarTest extends TestCase
     public static function wrongThings(): iterable
     {
         yield 'a model that there is not' => [['nope', [], 'Hi'], NotFoundException::class, 'nope'];
-        yield 'no message' => [[null, [], null], InvalidInputException::class, 'A chat begins with a message'];
+        yield 'no message' => [[null, [], null], InvalidInputException::class, 'A new chat needs a $message'];
         yield 'a message that is none' => [[null, [], ['Hi']], InvalidInputException::class, '$message must be a text or a list of messages'];
         yield 'a chat that there is not' => [[null, [], 'Hi', 'nope'], NotFoundException::class, ''];
         yield 'an empty state' => [[null, [], 'Hi', ''], InvalidInputException::class, '$state must not be empty'];
         yield 'a model that is an array' => [[['model' => 'x']], InvalidInputException::class, '$model must be the name of a model of the sidecar'];
         yield 'an option that there is not' => [[null, ['sytem' => 'x']], InvalidInputException::class, "Invalid chat option 'sytem': unknown field `sytem`"];
         yield 'an option of another type' => [[null, ['system' => 1]], InvalidInputException::class, "Invalid chat option 'system': "];
-        yield 'an option of the sidecar' => [[null, ['max_tool_rounds' => 1]], InvalidInputException::class, "Invalid chat option 'max_tool_rounds': with a Sidecar"];
+        yield 'an option of the sidecar' => [[null, ['max_tool_rounds' => 1]], InvalidInputException::class, "Invalid chat option 'max_tool_rounds': set it in the sidecar's configuration"];
         yield 'a timeout that is none' => [[null, ['timeout' => -1]], InvalidInputException::class, 'timeout must be a number of seconds'];
         yield 'a timeout without end' => [[null, ['timeout' => PHP_INT_MAX]], InvalidInputException::class, 'timeout must be a number of seconds'];
         yield 'text that is no UTF-8' => [[null, [], "\xff"], InvalidInputException::class, 'Argument #1 is not valid UTF-8'];
