@@ -58,8 +58,8 @@ impl Dialect for OpenAiResponses {
         put(&mut body, "tools", tools_of(turn, self.provider()));
         let choice = options.tool_choice.as_ref().map(tool_choice);
         put(&mut body, "tool_choice", choice);
-        let at_once = options.one_call_at_a_time.then_some(false);
-        put(&mut body, "parallel_tool_calls", at_once);
+        let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
+        put(&mut body, "parallel_tool_calls", parallel_tool_calls);
         put(&mut body, "temperature", options.temperature);
         put(&mut body, "top_p", options.top_p);
         put(&mut body, "max_output_tokens", options.max_output_tokens);

@@ -163,8 +163,8 @@ impl ToolRunner for Runner {
         ToolRunner::canonical_name(&self.executor, name)
     }
 
-    fn at_once(&self) -> NonZeroUsize {
-        self.executor.at_once()
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
+        self.executor.max_concurrent_calls()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {

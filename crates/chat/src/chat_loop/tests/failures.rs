@@ -209,9 +209,9 @@ struct Keeper {
 
 #[async_trait]
 impl ChatListener for Keeper {
-    fn hear(&mut self, _: ChatEvent) {}
+    fn on_event(&mut self, _: ChatEvent) {}
 
-    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+    async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         if self.kept.len() == self.room {
             return Err(ToolFailure::new(ErrorCode::Unavailable, "the disk is full"));
         }

@@ -29,8 +29,8 @@ impl ToolRunner for Permitting {
         ToolRunner::canonical_name(&self.runs, name)
     }
 
-    fn at_once(&self) -> NonZeroUsize {
-        self.runs.at_once()
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
+        self.runs.max_concurrent_calls()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
@@ -467,9 +467,9 @@ struct Keeper(Option<ChatState>);
 
 #[async_trait::async_trait]
 impl ChatListener for Keeper {
-    fn hear(&mut self, _: ChatEvent) {}
+    fn on_event(&mut self, _: ChatEvent) {}
 
-    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+    async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         self.0 = Some(again(state));
         Ok(())
     }

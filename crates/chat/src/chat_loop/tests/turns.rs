@@ -3,7 +3,7 @@ use pillion_testkit::LlmAnswer;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatError, ChatEvent, ChatLimits, Finish, TurnOptions, WantedBack};
+use crate::{ChatError, ChatEvent, ChatLimits, Finish, ProviderMembers, TurnOptions};
 
 /// Options for one call at a time.
 fn one_at_a_time() -> TurnOptions {
@@ -97,7 +97,7 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
     let turn = turn.unwrap();
     let ids: Vec<_> = turn.calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["2", "3"]);
-    let WantedBack { message, calls } = turn.wanted_back;
+    let ProviderMembers { message, calls } = turn.provider_members;
     assert_eq!(json!(message), json!({"reasoning_content": "Hm."}));
     assert_eq!(
         json!(calls),
@@ -112,9 +112,9 @@ async fn h5_data_of_other_providers_is_omitted_from_openai_messages() {
     let bench = Bench::at(Provider::Anthropic, [answer]).await;
     let mut state = bench.begin();
     let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-    let wanted_back = turn.unwrap().wanted_back;
-    assert!(wanted_back.message.is_empty());
-    assert_eq!(json!(wanted_back.calls), json!([{}]));
+    let provider_members = turn.unwrap().provider_members;
+    assert!(provider_members.message.is_empty());
+    assert_eq!(json!(provider_members.calls), json!([{}]));
 }
 
 #[tokio::test]
