@@ -81,7 +81,7 @@ impl Meant {
         (!self.words.is_empty()).then(|| self.words.remove(0))
     }
 
-    pub(super) fn no_more_words(&self) -> Result<(), McpCommandError> {
+    pub(super) fn reject_extra_words(&self) -> Result<(), McpCommandError> {
         match self.words.first() {
             None => Ok(()),
             Some(word) => Err(McpCommandError::TooMany { word: word.clone() }),

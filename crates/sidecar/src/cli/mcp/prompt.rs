@@ -20,12 +20,12 @@ use crate::cli::print;
 )]
 pub(super) struct Prompt {
     #[command(flatten)]
-    given: PositionalArguments,
+    positional: PositionalArguments,
 }
 
 impl Prompt {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.given.resolve(options)?;
+        let mut meant = self.positional.resolve(options)?;
         let name = meant.next_word().ok_or(McpCommandError::Missing {
             what: "the name of a prompt",
         })?;
@@ -42,7 +42,7 @@ impl Prompt {
                 outcome => outcome,
             }
         };
-        let result = server.during(filling).await?;
+        let result = server.run_until_done(filling).await?;
         if options.json {
             print(result.get()).map_err(McpCommandError::output)?;
             return Ok(ExitCode::SUCCESS);
