@@ -202,7 +202,7 @@ impl HttpModel {
         let path = self.dialect.path(&self.config.model, turn.stream);
         let mut request = HttpRequest::post(join_url(&self.config.base_url, &path), body);
         request.headers = self.dialect.headers(key.map(ExposeSecret::expose_secret))?;
-        request.headers.extend(self.dialect.headers_of(turn));
+        request.headers.extend(self.dialect.turn_headers(turn));
         request.headers.extend(self.config.headers.clone());
         Ok(request)
     }

@@ -40,7 +40,7 @@ impl StoredItems for StoredScenes {
     }
 
     fn max_items(&self) -> Option<u32> {
-        Some(self.scenes.room().max_scenes)
+        Some(self.scenes.limits().max_scenes)
     }
 
     async fn count(&self) -> Result<u64, StoreError> {
@@ -61,7 +61,7 @@ impl StoredItems for StoredScenes {
         let was_there = self.scenes.remove(name).await?;
         if was_there {
             self.orchestrator.forget(name);
-            self.scenes.tell_of(name, true);
+            self.scenes.notify_changed(name, true);
         }
         Ok(was_there)
     }
@@ -74,7 +74,7 @@ impl StoredItems for StoredCharacters {
     }
 
     fn max_items(&self) -> Option<u32> {
-        Some(self.0.room().max_characters)
+        Some(self.0.limits().max_characters)
     }
 
     async fn count(&self) -> Result<u64, StoreError> {

@@ -70,6 +70,6 @@ fn in_parts(
 ) -> Vec<String> {
     let parts = message[list].as_array().into_iter().flatten().enumerate();
     let pointers =
-        parts.filter_map(|(place, part)| Some(format!("/{list}/{place}/{}", result(part)?)));
+        parts.filter_map(|(index, part)| Some(format!("/{list}/{index}/{}", result(part)?)));
     pointers.collect()
 }

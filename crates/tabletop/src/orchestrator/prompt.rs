@@ -43,10 +43,10 @@ pub(super) fn messages(action: &Action, mut facts: Vec<String>) -> Vec<Value> {
     if let Some(cap) = action.prompt_token_cap {
         let cap = usize::try_from(cap).unwrap_or(usize::MAX);
         let fixed = tokens(INSTRUCTIONS) + tokens(&user_message(action, &[]));
-        let mut room = cap.saturating_sub(fixed);
+        let mut tokens_left = cap.saturating_sub(fixed);
         let kept = facts.iter().rev().take_while(|fact| {
-            let fits = room.checked_sub(tokens(fact));
-            room = fits.unwrap_or(0);
+            let fits = tokens_left.checked_sub(tokens(fact));
+            tokens_left = fits.unwrap_or(0);
             fits.is_some()
         });
         let kept = kept.count();
