@@ -122,7 +122,7 @@ impl<'a> Object<'a> {
     /// Calls a method.
     ///
     /// # Errors
-    /// Same as [`guarded`](super::guarded).
+    /// Same as [`run_guarded`](super::run_guarded).
     pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Outcome {
         callback::call(Some(&mut self.to_value()), name, arguments)
     }

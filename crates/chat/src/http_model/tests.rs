@@ -136,7 +136,7 @@ async fn h4_a_request_to_a_busy_provider_is_retried() {
     let llm = FakeLlm::start([
         LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
             .with_header("Retry-After", "0"),
-        LlmAnswer::failing("503 Service Unavailable", "<html>"),
+        LlmAnswer::error_response("503 Service Unavailable", "<html>"),
         LlmAnswer::text("Here"),
     ])
     .await;
@@ -182,12 +182,12 @@ async fn h4_an_overload_error_in_status_200_is_retried() {
 async fn h4_retries_are_limited() {
     for (answer, kind, requests) in [
         (
-            LlmAnswer::failing("500 Internal Server Error", ""),
+            LlmAnswer::error_response("500 Internal Server Error", ""),
             ModelErrorKind::Unavailable,
             3,
         ),
         (
-            LlmAnswer::failing("529 Overloaded", "{}"),
+            LlmAnswer::error_response("529 Overloaded", "{}"),
             ModelErrorKind::Unavailable,
             3,
         ),
@@ -197,7 +197,7 @@ async fn h4_retries_are_limited() {
             1,
         ),
         (
-            LlmAnswer::failing("404 Not Found", ""),
+            LlmAnswer::error_response("404 Not Found", ""),
             ModelErrorKind::Refused,
             1,
         ),

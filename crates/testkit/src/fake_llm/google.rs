@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{LlmAnswer, LlmCall};
 
 /// Returns the answer as a response of `generateContent`.
-pub(super) fn whole(answer: &LlmAnswer) -> Value {
+pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
     response(answer, &parts(answer), true)
 }
 

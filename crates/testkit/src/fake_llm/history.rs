@@ -13,7 +13,10 @@ pub(super) fn refusal(dialect: LlmDialect, request: &Value) -> Option<LlmAnswer>
     }?;
     let error = json!({"type": "invalid_request_error", "message": complaint});
     let body = json!({"type": "error", "error": error});
-    Some(LlmAnswer::failing("400 Bad Request", &body.to_string()))
+    Some(LlmAnswer::error_response(
+        "400 Bad Request",
+        &body.to_string(),
+    ))
 }
 
 /// vLLM and llama-server parse the arguments of every call.

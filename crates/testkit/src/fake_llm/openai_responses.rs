@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{LlmAnswer, LlmCall};
 
 /// Returns the answer as a response.
-pub(super) fn whole(answer: &LlmAnswer) -> Value {
+pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
     let (input, output) = answer.usage.unwrap_or_default();
     let status = if answer.finish.is_some() {
         "incomplete"
@@ -25,7 +25,7 @@ pub(super) fn whole(answer: &LlmAnswer) -> Value {
 
 /// Returns the data of the events of the answer's stream.
 pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
-    let mut started = whole(answer);
+    let mut started = plain_body(answer);
     started["status"] = json!("in_progress");
     started["output"] = json!([]);
     let mut events = vec![json!({"type": "response.created", "response": started})];
@@ -53,7 +53,7 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
             json!({"type": "response.output_item.done", "output_index": place, "item": item}),
         ]);
     }
-    let whole = whole(answer);
+    let whole = plain_body(answer);
     let end = format!("response.{}", whole["status"].as_str().unwrap_or_default());
     events.push(json!({"type": end, "response": whole}));
     events.iter().map(Value::to_string).collect()

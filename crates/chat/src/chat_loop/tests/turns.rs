@@ -90,7 +90,7 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
         {"id": "4", "type": "function", "function": function, "extra_content": "lost"},
     ]});
     let body = json!({"choices": [{"message": message, "finish_reason": "length"}]});
-    let answer = LlmAnswer::failing("200 OK", &body.to_string());
+    let answer = LlmAnswer::error_response("200 OK", &body.to_string());
     let bench = Bench::new([answer]).await;
     let mut state = bench.begin();
     let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
@@ -108,7 +108,7 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
 #[tokio::test]
 async fn h5_data_of_other_providers_is_omitted_from_openai_messages() {
     let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
-    let answer = echo("a").after_item(thought);
+    let answer = echo("a").with_item(thought);
     let bench = Bench::at(Provider::Anthropic, [answer]).await;
     let mut state = bench.begin();
     let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
