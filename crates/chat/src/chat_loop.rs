@@ -280,22 +280,28 @@ impl ChatLoop {
         let native = native.as_mut().map_err(|error| malformed(error))?;
         reported_calls.report_new(native, listener);
         state.tool_calls += native.ended.len();
-        let asked = match self.native.is_empty() {
+        let permission_requests = match self.native.is_empty() {
             true => Vec::new(),
             false => std::mem::take(&mut native.asked),
         };
-        if calls.is_empty() && asked.is_empty() && text.is_empty() {
+        if calls.is_empty() && permission_requests.is_empty() && text.is_empty() {
             check_finish(provider, &answer.finish)?;
         }
         let round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
         state.permitted = None;
         let may_call = !calls.is_empty() && !tools.is_empty();
-        if may_call || (!asked.is_empty() && limit_reached.is_none()) {
+        if may_call || (!permission_requests.is_empty() && limit_reached.is_none()) {
             state.round_at = round_at;
             state.rounds += 1;
-            let most = self.limits.max_calls_per_answer;
-            let round = rounds::of(calls, asked, &answer.finish, most, listener);
+            let max_calls = self.limits.max_calls_per_answer;
+            let round = rounds::of(
+                calls,
+                permission_requests,
+                &answer.finish,
+                max_calls,
+                listener,
+            );
             // Native calls are counted when the provider has made them.
             state.tool_calls += round.0.iter().filter(|call| !call.is_native).count();
             state.round = Some(round);
@@ -314,9 +320,9 @@ impl ChatLoop {
         let rejections: Vec<_> = calls.iter().map(rounds::reject_call).collect();
         let results = format_results(provider, &rejections);
         state.conversation.messages.extend(results);
-        let rejections: Vec<_> = asked
+        let rejections: Vec<_> = permission_requests
             .iter()
-            .map(|asked| rounds::reject_call(&asked.call))
+            .map(|request| rounds::reject_call(&request.call))
             .collect();
         let results = format_permits(provider, &rejections);
         state.conversation.messages.extend(results);
@@ -351,17 +357,17 @@ impl ChatLoop {
                 .await;
         };
         permitted.is_sent = true;
-        let asked = match listener.save_state(state).await {
+        let result = match listener.save_state(state).await {
             Ok(()) => {
                 self.request_answer(state, tools, deadline, reported_calls, listener)
                     .await
             }
             Err(failure) => Err(ChatError::NotSaved(failure)),
         };
-        if let (Err(error), Some(permitted)) = (&asked, &mut state.permitted) {
+        if let (Err(error), Some(permitted)) = (&result, &mut state.permitted) {
             permitted.is_sent = error.may_have_acted();
         }
-        asked
+        result
     }
 
     /// Returns the limit that forbids further calls, if one is reached.

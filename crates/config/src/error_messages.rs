@@ -64,9 +64,12 @@ fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
         [only] => format!("expected {only}"),
         all => format!("expected one of {}", all.join(", ")),
     };
-    let meant = find_similar(unknown, names.iter().copied());
-    let meant = meant.map(|name| format!(" (did you mean `{name}`?)"));
-    format!("{kind}{unknown}`{}, {listed}", meant.unwrap_or_default())
+    let suggestion = find_similar(unknown, names.iter().copied());
+    let suggestion = suggestion.map(|name| format!(" (did you mean `{name}`?)"));
+    format!(
+        "{kind}{unknown}`{}, {listed}",
+        suggestion.unwrap_or_default()
+    )
 }
 
 fn toml_type_name(expected: &str) -> &str {
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn errors_list_all_valid_names_and_suggest_the_nearest() {
-        for (text, meant, among) in [
+        for (text, suggestion, among) in [
             (
                 "[executr]\ntimeout_ms = 5",
                 "executor",
@@ -142,9 +145,9 @@ mod tests {
             ("[log]\nformat = 'jsn'", "json", &["auto", "text"]),
         ] {
             let message = message(text);
-            let hint = format!(" (did you mean `{meant}`?), expected one of ");
+            let hint = format!(" (did you mean `{suggestion}`?), expected one of ");
             let (_, listed) = message.split_once(&hint).expect(&message);
-            for name in [&[meant], among].concat() {
+            for name in [&[suggestion], among].concat() {
                 assert_eq!(listed.matches(&format!("`{name}`")).count(), 1, "{message}");
             }
         }

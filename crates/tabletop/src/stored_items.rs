@@ -49,12 +49,12 @@ impl StoredItems for StoredScenes {
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let scenes = self.scenes.by_name(after, limit).await?.into_iter();
-        let kept = scenes.map(|(scene, latest)| {
+        let items = scenes.map(|(scene, latest)| {
             StoredItem::new(scene)
                 .with("messages", latest.number)
                 .with("last_message_at", format_timestamp(latest.at))
         });
-        Ok(kept.collect())
+        Ok(items.collect())
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {
@@ -83,13 +83,13 @@ impl StoredItems for StoredCharacters {
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let characters = self.0.characters_by_name(after, limit).await?.into_iter();
-        let kept = characters.map(|(name, json)| {
+        let items = characters.map(|(name, json)| {
             // An unreadable character can still be removed.
             let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
             let description = character.get_mut("description").map(Value::take);
             StoredItem::new(name).with("description", description.unwrap_or_default())
         });
-        Ok(kept.collect())
+        Ok(items.collect())
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {

@@ -184,14 +184,14 @@ impl<'a> Hidden<'a> {
 pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> {
     let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
     // SAFETY: the object is alive and no reference to the state exists while it is None.
-    let place = unsafe { &mut (*layout).state };
-    if place.is_some() {
+    let slot = unsafe { &mut (*layout).state };
+    if slot.is_some() {
         return Err(Failure::error(format!(
             "{} is already constructed",
             name_of::<T>()
         )));
     }
-    *place = Some(state);
+    *slot = Some(state);
     Ok(())
 }
 

@@ -46,9 +46,9 @@ impl ChatLoop {
             let Results { calls, permits } = results;
             let messages = &mut state.conversation.messages;
             messages.extend(format_results(state.provider, &calls));
-            let asked = state.round.as_ref().map(Round::native_calls);
-            let asked = asked.unwrap_or_default();
-            state.permitted = Permitted::of(messages.len(), asked, &permits);
+            let permission_requests = state.round.as_ref().map(Round::native_calls);
+            let permission_requests = permission_requests.unwrap_or_default();
+            state.permitted = Permitted::of(messages.len(), permission_requests, &permits);
             messages.extend(format_permits(state.provider, &permits));
             state.round = None;
         }
@@ -152,20 +152,21 @@ struct DueCall {
 /// calls that the end of the answer cut off and that may have lost arguments, end at once.
 pub(super) fn of(
     calls: Vec<ToolCall>,
-    asked: Vec<NativeCall>,
+    permission_requests: Vec<NativeCall>,
     finish: &Finish,
     max_calls: usize,
     listener: &mut dyn ChatListener,
 ) -> Round {
     let (complete_calls, complete_requests) = (
         count_complete(finish, calls.len()),
-        count_complete(finish, asked.len()),
+        count_complete(finish, permission_requests.len()),
     );
     let calls = calls.into_iter().enumerate();
     let calls = calls.map(|(index, call)| (call, false, index < complete_calls));
-    let asked = asked.into_iter().enumerate();
-    let asked = asked.map(|(index, asked)| (asked.call, true, index < complete_requests));
-    let calls = calls.chain(asked).enumerate();
+    let permission_requests = permission_requests.into_iter().enumerate();
+    let permission_requests =
+        permission_requests.map(|(index, request)| (request.call, true, index < complete_requests));
+    let calls = calls.chain(permission_requests).enumerate();
     let calls = calls.map(|(index, (call, is_native, is_complete))| {
         let mut call = RoundCall {
             call,

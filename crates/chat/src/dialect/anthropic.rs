@@ -139,8 +139,8 @@ fn disable_parallel_calls(body: &mut Map<String, Value>) {
 /// limit.
 fn max_tokens(turn: &Turn<'_>) -> u64 {
     let options = turn.options;
-    let unasked = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);
-    options.max_output_tokens.unwrap_or(unasked)
+    let default_tokens = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);
+    options.max_output_tokens.unwrap_or(default_tokens)
 }
 
 /// Names the tools that were called and forbids them, for a request without tools: the API rejects

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn h4_keys_are_removed_from_error_messages_of_providers() {
-        for (said, passed_on) in [
+        for (message, redacted) in [
             (
                 "Incorrect API key provided: sk-abc***xyz. You can find it at https://platform.openai.com/account/api-keys.",
                 "Incorrect API key provided: […] You can find it at platform.openai.com",
@@ -94,7 +94,7 @@ mod tests {
                 "The model claude-sonnet-4-5-20250929 is overloaded",
             ),
         ] {
-            assert_eq!(redact(said).as_deref(), Some(passed_on));
+            assert_eq!(redact(message).as_deref(), Some(redacted));
         }
         assert_eq!(redact(" \n "), None);
         assert_eq!(

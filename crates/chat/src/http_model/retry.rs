@@ -79,10 +79,13 @@ mod tests {
     #[test]
     fn h4_pauses_double_with_jitter() {
         let first = Duration::from_millis(100);
-        for (retries, most) in [(0, 100), (1, 200), (2, 400), (40, 30_000)] {
+        for (retries, max_pause) in [(0, 100), (1, 200), (2, 400), (40, 30_000)] {
             let pause = pause(first, retries, None);
-            let most = Duration::from_millis(most);
-            assert!((most / 2..=most).contains(&pause), "{retries}: {pause:?}");
+            let max_pause = Duration::from_millis(max_pause);
+            assert!(
+                (max_pause / 2..=max_pause).contains(&pause),
+                "{retries}: {pause:?}"
+            );
         }
         let requested = Duration::from_secs(3);
         let pause = pause(first, 0, Some(requested));

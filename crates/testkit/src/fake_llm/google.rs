@@ -12,7 +12,7 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     let parts = parts(answer);
     let last = parts.len() - 1;
     let parts = parts.into_iter().enumerate();
-    let responses = parts.map(|(place, part)| response(answer, &[part], place == last));
+    let responses = parts.map(|(index, part)| response(answer, &[part], index == last));
     responses.map(|response| response.to_string()).collect()
 }
 

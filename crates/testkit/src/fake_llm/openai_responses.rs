@@ -29,9 +29,9 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     started["status"] = json!("in_progress");
     started["output"] = json!([]);
     let mut events = vec![json!({"type": "response.created", "response": started})];
-    for (place, item) in items(answer).into_iter().enumerate() {
+    for (index, item) in items(answer).into_iter().enumerate() {
         if answer.items.contains(&item) {
-            let event = |kind: &str| json!({"type": kind, "output_index": place, "item": item});
+            let event = |kind: &str| json!({"type": kind, "output_index": index, "item": item});
             let kinds = ["response.output_item.added", "response.output_item.done"];
             events.extend(kinds.map(event));
             continue;
@@ -48,9 +48,9 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
             ("response.function_call_arguments.delta", delta)
         };
         events.extend([
-            json!({"type": "response.output_item.added", "output_index": place, "item": start}),
-            json!({"type": kind, "output_index": place, "item_id": item["id"], "content_index": 0, "delta": delta}),
-            json!({"type": "response.output_item.done", "output_index": place, "item": item}),
+            json!({"type": "response.output_item.added", "output_index": index, "item": start}),
+            json!({"type": kind, "output_index": index, "item_id": item["id"], "content_index": 0, "delta": delta}),
+            json!({"type": "response.output_item.done", "output_index": index, "item": item}),
         ]);
     }
     let whole = plain_body(answer);
@@ -72,14 +72,14 @@ fn items(answer: &LlmAnswer) -> Vec<Value> {
             "content": [text],
         }));
     }
-    items.extend(answer.calls.iter().enumerate().map(|(place, call)| {
+    items.extend(answer.calls.iter().enumerate().map(|(index, call)| {
         let LlmCall {
             id,
             name,
             arguments,
         } = call;
         json!({
-            "id": format!("fc_{place}"),
+            "id": format!("fc_{index}"),
             "type": "function_call",
             "status": "completed",
             "call_id": id,

@@ -35,12 +35,12 @@ struct Called {
 
 impl Call {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.positional.resolve(options)?;
-        let name = meant.next_word().ok_or(McpCommandError::Missing {
+        let mut resolved = self.positional.resolve(options)?;
+        let name = resolved.next_word().ok_or(McpCommandError::Missing {
             what: "the name of a tool",
         })?;
-        let arguments = Arguments::read(meant.words)?;
-        let server = Server::new(meant.server, options).await?;
+        let arguments = Arguments::read(resolved.words)?;
+        let server = Server::new(resolved.server, options).await?;
         let called = server
             .run_until_done(call(&server, &name, arguments))
             .await?;

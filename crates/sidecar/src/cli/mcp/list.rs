@@ -24,8 +24,8 @@ pub(super) struct List {
 impl List {
     pub(super) async fn apply(mut self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let first = self.positional.take_first(Kind::parse);
-        let mut meant = self.positional.resolve(options)?;
-        let kind = match (first, meant.next_word()) {
+        let mut resolved = self.positional.resolve(options)?;
+        let kind = match (first, resolved.next_word()) {
             (first, None) => first,
             (None, Some(word)) => match Kind::parse(&word) {
                 Some(kind) => Some(kind),
@@ -33,8 +33,8 @@ impl List {
             },
             (Some(_), Some(word)) => return Err(McpCommandError::TooMany { word }),
         };
-        meant.reject_extra_words()?;
-        let server = Server::new(meant.server, options).await?;
+        resolved.reject_extra_words()?;
+        let server = Server::new(resolved.server, options).await?;
         let lists = server.run_until_done(lists(&server, kind)).await?;
         if options.json {
             print(&as_json(&lists)).map_err(McpCommandError::output)?;

@@ -30,9 +30,9 @@ struct ProbeResult {
 
 impl Probe {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let meant = self.positional.resolve(options)?;
-        meant.reject_extra_words()?;
-        let server = Server::new(meant.server, options).await?;
+        let resolved = self.positional.resolve(options)?;
+        resolved.reject_extra_words()?;
+        let server = Server::new(resolved.server, options).await?;
         let outcome = server.run_until_done(probe(&server)).await;
         let found = match outcome {
             Ok(found) => found,

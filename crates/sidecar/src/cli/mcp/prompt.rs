@@ -25,12 +25,12 @@ pub(super) struct Prompt {
 
 impl Prompt {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.positional.resolve(options)?;
-        let name = meant.next_word().ok_or(McpCommandError::Missing {
+        let mut resolved = self.positional.resolve(options)?;
+        let name = resolved.next_word().ok_or(McpCommandError::Missing {
             what: "the name of a prompt",
         })?;
-        let arguments = Arguments::read(meant.words)?.of_strings()?;
-        let server = Server::new(meant.server, options).await?;
+        let arguments = Arguments::read(resolved.words)?.of_strings()?;
+        let server = Server::new(resolved.server, options).await?;
         let params = json!({"name": name, "arguments": arguments});
         let filling = async {
             server.connect().await?;

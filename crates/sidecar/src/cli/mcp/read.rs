@@ -23,12 +23,12 @@ pub(super) struct Read {
 
 impl Read {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.positional.resolve_before_uri(options)?;
-        let uri = meant.next_word().ok_or(McpCommandError::Missing {
+        let mut resolved = self.positional.resolve_before_uri(options)?;
+        let uri = resolved.next_word().ok_or(McpCommandError::Missing {
             what: "the URI of a resource",
         })?;
-        meant.reject_extra_words()?;
-        let server = Server::new(meant.server, options).await?;
+        resolved.reject_extra_words()?;
+        let server = Server::new(resolved.server, options).await?;
         let params = json!({ "uri": uri });
         let reading = async {
             server.connect().await?;

@@ -48,7 +48,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("rate limit", server.rate_limit.map_or_else(none, limit)),
         (
             "max concurrent",
-            policy(&server.max_concurrent.map(|most| most.to_string())),
+            policy(&server.max_concurrent.map(|limit| limit.to_string())),
         ),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use url::form_urlencoded;
 
 /// Maximum size of request line and headers, in bytes.
-const LARGEST: usize = 32 * 1024;
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Timeout for reading a request, and for sending the response.
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -79,9 +79,9 @@ fn evaluate_request(target: &str, expected: &Expected<'_>) -> ((&'static str, &'
     if path != expected.path {
         return (("404 Not Found", "Page not found."), false);
     }
-    let parameter = |wanted: &str| {
+    let parameter = |key: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
-        pairs.find_map(|(name, value)| (name == wanted).then_some(value))
+        pairs.find_map(|(name, value)| (name == key).then_some(value))
     };
     let (state, error) = (parameter("state"), parameter("error"));
     if error.is_none() && parameter("code").is_none() {
@@ -118,7 +118,7 @@ async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
         // The end marker may span two reads.
         let new = head.len().saturating_sub(END.len());
         head.extend_from_slice(&bytes[..count]);
-        if count == 0 || head.len() >= LARGEST || is_complete(&head[new..]) {
+        if count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[new..]) {
             return Ok(head);
         }
     }
@@ -132,7 +132,7 @@ fn is_complete(head: &[u8]) -> bool {
 fn target(head: &[u8]) -> Result<&str, &'static str> {
     const BAD: &str = "400 Bad Request";
     if !is_complete(head) {
-        return Err(if head.len() < LARGEST {
+        return Err(if head.len() < MAX_HEAD_BYTES {
             BAD
         } else {
             "431 Request Header Fields Too Large"
@@ -189,7 +189,7 @@ mod tests {
             (b"GET /\xff HTTP/1.1\r\n\r\n", "400"),
             (b"\x16\x03\x01\r\n\r\n", "400"),
             (b"", "400"),
-            (&[b'a'; LARGEST], "431"),
+            (&[b'a'; MAX_HEAD_BYTES], "431"),
         ] {
             assert!(target(head).unwrap_err().starts_with(status), "{head:?}");
         }
@@ -258,7 +258,7 @@ mod tests {
                     "{answer}"
                 );
             }
-            send_bytes(&mut connect().await, &[b'a'; 10 * LARGEST]).await;
+            send_bytes(&mut connect().await, &[b'a'; 10 * MAX_HEAD_BYTES]).await;
             early.write_all(b"GET /callback?code=c&st").await.unwrap();
             let answer = send_bytes(&mut early, b"ate=s+t HTTP/1.1\r\n\r\n").await;
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
