@@ -30,10 +30,10 @@ pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u
                 _ => json!(NOTE),
             };
             let before = match provider {
-                Provider::Google => size::plain(result),
+                Provider::Google => size::text_size(result),
                 _ => size::bytes(result),
             };
-            let after = size::plain(&note);
+            let after = size::text_size(&note);
             if before > after {
                 *result = note;
                 saved += before - after;

@@ -347,7 +347,7 @@ async fn h4_dropping_the_future_ends_the_request() {
 
 #[test]
 fn h1_an_endpoint_is_below_the_base_and_keeps_its_query() {
-    let below = |base: &str, path| super::below(&base.parse().unwrap(), path).to_string();
+    let below = |base: &str, path| super::join_url(&base.parse().unwrap(), path).to_string();
     assert_eq!(
         below("https://x.example/v1", "chat/completions"),
         "https://x.example/v1/chat/completions"
