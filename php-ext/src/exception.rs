@@ -133,7 +133,11 @@ pub fn invalid_input(message: impl Into<String>) -> Failure {
 
 /// Creates the exception for an error code.
 pub fn of_code(code: ErrorCode, message: impl Into<String>) -> Failure {
-    Failure::Thrown(Box::new(thrown(class_of(code).get(), code, message.into())))
+    Failure::Thrown(Box::new(new_exception(
+        class_of(code).get(),
+        code,
+        message.into(),
+    )))
 }
 
 fn class_of(code: ErrorCode) -> &'static ClassSlot {
@@ -162,7 +166,7 @@ pub struct FailedResult {
 /// Creates the exception for a failed result.
 pub fn of_result(result: &FailedResult) -> Failure {
     let code = error_code(&result.code).unwrap_or(ErrorCode::InternalError);
-    let mut thrown = thrown(class_of(code).get(), code, result.error.clone());
+    let mut thrown = new_exception(class_of(code).get(), code, result.error.clone());
     thrown.properties = vec![("errorCode", string_of(&result.code))];
     let fact = |name: &str| {
         let value = result.metadata.array()?.get(name)?.dereference();
@@ -202,7 +206,11 @@ fn seconds_of(whole: i64) -> f64 {
 /// invalid message.
 pub fn transport(message: impl Into<String>) -> Failure {
     let code = ErrorCode::Unavailable;
-    Failure::Thrown(Box::new(thrown(TRANSPORT.get(), code, message.into())))
+    Failure::Thrown(Box::new(new_exception(
+        TRANSPORT.get(),
+        code,
+        message.into(),
+    )))
 }
 
 /// Creates the exception for a failed request to an MCP server, with the engine's message.
@@ -218,7 +226,7 @@ pub fn of_mcp(error: &McpError) -> Failure {
             .data
             .as_deref()
             .and_then(|data| decode(data.get(), EmptyObject::Array).ok()?.ok());
-        let mut thrown = thrown(JSON_RPC.get(), code, message);
+        let mut thrown = new_exception(JSON_RPC.get(), code, message);
         thrown.code = rpc.code;
         thrown.properties.push(("rpcCode", number));
         thrown.properties.push(("data", data.unwrap_or_default()));
@@ -228,21 +236,21 @@ pub fn of_mcp(error: &McpError) -> Failure {
         return Failure::Thrown(Box::new(of_refusal(error, message)));
     }
     let mut thrown = match code {
-        ErrorCode::Timeout => thrown(TIMEOUT.get(), code, message),
+        ErrorCode::Timeout => new_exception(TIMEOUT.get(), code, message),
         ErrorCode::RateLimited => {
-            let mut limited = thrown(RATE_LIMITED.get(), code, message);
+            let mut limited = new_exception(RATE_LIMITED.get(), code, message);
             if let Some(wait) = error.retry_after() {
                 let seconds = float_of(wait.as_secs_f64());
                 limited.properties.push(("retryAfter", seconds));
             }
             limited
         }
-        ErrorCode::InvalidInput => thrown(INVALID_INPUT.get(), code, message),
-        ErrorCode::Cancelled => thrown(CANCELLED.get(), code, message),
+        ErrorCode::InvalidInput => new_exception(INVALID_INPUT.get(), code, message),
+        ErrorCode::Cancelled => new_exception(CANCELLED.get(), code, message),
         _ if matches!(error.kind(), McpErrorKind::SessionExpired) => {
-            thrown(SESSION_EXPIRED.get(), code, message)
+            new_exception(SESSION_EXPIRED.get(), code, message)
         }
-        _ => thrown(TRANSPORT.get(), code, message),
+        _ => new_exception(TRANSPORT.get(), code, message),
     };
     if let (Some(status), true) = (error.http_status(), thrown.class == TRANSPORT.get()) {
         let value = int_of(i64::from(status));
@@ -262,9 +270,13 @@ fn is_refusal(error: &McpError) -> bool {
 }
 
 /// Creates an exception for a denied authorization.
-pub fn refused(message: impl Into<String>) -> Failure {
+pub fn authorization_denied(message: impl Into<String>) -> Failure {
     let code = ErrorCode::Denied;
-    Failure::Thrown(Box::new(thrown(AUTHORIZATION.get(), code, message.into())))
+    Failure::Thrown(Box::new(new_exception(
+        AUTHORIZATION.get(),
+        code,
+        message.into(),
+    )))
 }
 
 /// Adds the authorization URL and the scopes to an authorization failure.
@@ -281,7 +293,7 @@ pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Fai
 }
 
 fn of_refusal(error: &McpError, message: String) -> Thrown {
-    let mut thrown = thrown(
+    let mut thrown = new_exception(
         AUTHORIZATION.get(),
         pillion_mcp_tools::error_code(error.class()),
         message,
@@ -311,7 +323,7 @@ pub fn of_client(error: &ClientError) -> Failure {
     }
 }
 
-fn thrown(class: &'static ClassEntry, code: ErrorCode, message: String) -> Thrown {
+fn new_exception(class: &'static ClassEntry, code: ErrorCode, message: String) -> Thrown {
     Thrown {
         class,
         message,

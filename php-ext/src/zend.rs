@@ -24,7 +24,7 @@ mod value;
 mod web_client;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, call_with_names, guarded, rethrow, take_exception};
+pub use callback::{call_callable, call_with_names, rethrow, run_guarded, take_exception};
 pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
@@ -38,6 +38,6 @@ pub use state::{Hidden, State, StateClass, construct, new_with_state, state_of};
 pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{
-    array_of, bool_of, empty_array, float_of, int_of, legible, list_of, string_of, table_of,
+    array_of, bool_of, empty_array, escape_bytes, float_of, int_of, list_of, string_of, table_of,
     type_name, undefined, with_entry, without_entry,
 };

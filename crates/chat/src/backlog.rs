@@ -9,30 +9,30 @@ use tokio::sync::Notify;
 /// chat, so that a model with an endless answer does not fill the memory.
 #[derive(Debug)]
 pub struct Backlog {
-    most: usize,
+    max_bytes: usize,
     /// The number of unread bytes.
     unread: AtomicUsize,
     was_read: Notify,
 }
 
 impl Backlog {
-    /// Creates an empty backlog that is full above `most` bytes.
+    /// Creates an empty backlog that is full above `max_bytes` bytes.
     #[must_use]
-    pub fn new(most: usize) -> Self {
+    pub fn new(max_bytes: usize) -> Self {
         Self {
-            most,
+            max_bytes,
             unread: AtomicUsize::new(0),
             was_read: Notify::new(),
         }
     }
 
     /// Adds unread bytes. Never waits, even if the backlog is full.
-    pub fn tell(&self, bytes: usize) {
+    pub fn add(&self, bytes: usize) {
         self.unread.fetch_add(bytes, Ordering::AcqRel);
     }
 
     /// Subtracts bytes that were read.
-    pub fn read(&self, bytes: usize) {
+    pub fn subtract(&self, bytes: usize) {
         self.unread.fetch_sub(bytes, Ordering::AcqRel);
         self.was_read.notify_one();
     }
@@ -56,7 +56,7 @@ impl Backlog {
     }
 
     fn is_full(&self) -> bool {
-        self.unread.load(Ordering::Acquire) > self.most
+        self.unread.load(Ordering::Acquire) > self.max_bytes
     }
 }
 
@@ -71,16 +71,16 @@ mod tests {
     #[tokio::test]
     async fn h6_the_sender_waits_while_much_is_unread() {
         let backlog = Arc::new(Backlog::new(10));
-        let told = Arc::new(AtomicUsize::new(0));
+        let added = Arc::new(AtomicUsize::new(0));
         let job = {
-            let (backlog, told) = (Arc::clone(&backlog), Arc::clone(&told));
+            let (backlog, added) = (Arc::clone(&backlog), Arc::clone(&added));
             async move {
                 for _ in 0..100 {
-                    backlog.tell(4);
-                    told.fetch_add(4, Ordering::AcqRel);
+                    backlog.add(4);
+                    added.fetch_add(4, Ordering::AcqRel);
                     yield_now().await;
                 }
-                "said"
+                "sent"
             }
         };
         let reader = async {
@@ -90,13 +90,13 @@ mod tests {
                 for _ in 0..50 {
                     yield_now().await;
                 }
-                let unread = told.load(Ordering::Acquire) - read;
+                let unread = added.load(Ordering::Acquire) - read;
                 assert!((1..=12).contains(&unread), "{unread}");
-                backlog.read(4);
+                backlog.subtract(4);
                 read += 4;
             }
         };
-        let (said, ()) = tokio::join!(backlog.pace(job), reader);
-        assert_eq!(said, "said");
+        let (output, ()) = tokio::join!(backlog.pace(job), reader);
+        assert_eq!(output, "sent");
     }
 }

@@ -1,12 +1,12 @@
-mod asking;
 mod native;
+mod provider_members;
+mod requests;
 mod rounds;
 mod single_turn;
 pub(crate) mod size;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trim;
-mod wanted_back;
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
+pub use provider_members::ProviderMembers;
 pub use single_turn::SingleTurn;
-pub use wanted_back::WantedBack;
 
-use crate::depth::{DEEPEST, is_too_deep};
+use crate::depth::{MAX_DEPTH, is_too_deep};
 use crate::{
     Answer, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Conversation, Finish,
     LanguageModel, LimitReached, ModelError, ModelErrorKind, ToolRunner, TurnOptions, WaitingCall,
@@ -185,13 +185,13 @@ impl ChatLoop {
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
-            return Err(refused(
+            return Err(refusal_error(
                 "tool calls of the model's last response have no results yet",
             ));
         }
         let Conversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
-            return Err(refused(
+            return Err(refusal_error(
                 "a system message is only allowed at the beginning of the chat",
             ));
         }
@@ -225,9 +225,9 @@ impl ChatLoop {
         self.check_provider(state)?;
         let deadline = Instant::now() + self.limits.timeout;
         if let Some(round) = &mut state.round {
-            rounds::cut_off(round, listener);
+            rounds::end_interrupted_calls(round, listener);
         }
-        native::take_back(state, listener);
+        native::revoke_sent_permits(state, listener);
         loop {
             if let Some(answer) = &state.answer {
                 return Ok(ChatEnd::Answered(answer.clone()));
@@ -239,7 +239,7 @@ impl ChatLoop {
                     return Ok(ChatEnd::AwaitingApproval(waiting));
                 }
                 if state.round.is_some() {
-                    return Err(out_of_time().into());
+                    return Err(timeout_error().into());
                 }
             }
             self.take_turn(state, deadline, listener).await?;
@@ -259,15 +259,15 @@ impl ChatLoop {
             Some(_) => &[],
         };
         if limit_reached.is_some() {
-            listener.hear(ChatEvent::Status(LIMIT_REACHED.to_owned()));
+            listener.on_event(ChatEvent::Status(LIMIT_REACHED.to_owned()));
         }
-        let mut told = ReportedCalls::default();
-        let answer = self.ask_once(state, tools, deadline, &mut told, listener);
+        let mut reported_calls = ReportedCalls::default();
+        let answer = self.send_with_permits(state, tools, deadline, &mut reported_calls, listener);
         let answer = answer.await?;
         let provider = state.provider();
         if is_too_deep(&answer.body) {
             let message = format!(
-                "The response of the provider '{provider}' is nested more than {DEEPEST} levels \
+                "The response of the provider '{provider}' is nested more than {MAX_DEPTH} levels \
                 deep"
             );
             return Err(ModelError::new(ModelErrorKind::Malformed, message).into());
@@ -278,24 +278,30 @@ impl ChatLoop {
             assistant_messages(provider, &answer.body).map_err(|error| malformed(&error))?;
         let mut native = self.native.read(provider, &answer.body);
         let native = native.as_mut().map_err(|error| malformed(error))?;
-        told.tell(native, listener);
+        reported_calls.report_new(native, listener);
         state.tool_calls += native.ended.len();
-        let asked = match self.native.is_empty() {
+        let permission_requests = match self.native.is_empty() {
             true => Vec::new(),
             false => std::mem::take(&mut native.asked),
         };
-        if calls.is_empty() && asked.is_empty() && text.is_empty() {
-            says_something(provider, &answer.finish)?;
+        if calls.is_empty() && permission_requests.is_empty() && text.is_empty() {
+            check_finish(provider, &answer.finish)?;
         }
         let round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
         state.permitted = None;
         let may_call = !calls.is_empty() && !tools.is_empty();
-        if may_call || (!asked.is_empty() && limit_reached.is_none()) {
+        if may_call || (!permission_requests.is_empty() && limit_reached.is_none()) {
             state.round_at = round_at;
             state.rounds += 1;
-            let most = self.limits.max_calls_per_answer;
-            let round = rounds::of(calls, asked, &answer.finish, most, listener);
+            let max_calls = self.limits.max_calls_per_answer;
+            let round = rounds::of(
+                calls,
+                permission_requests,
+                &answer.finish,
+                max_calls,
+                listener,
+            );
             // Native calls are counted when the provider has made them.
             state.tool_calls += round.0.iter().filter(|call| !call.is_native).count();
             state.round = Some(round);
@@ -305,17 +311,20 @@ impl ChatLoop {
         if is_paused && state.rounds < self.limits.max_tool_rounds {
             // A pause of the provider's own tools counts as a round, so that the loop ends.
             state.rounds += 1;
-            return listener.keep(state).await.map_err(ChatError::NotKept);
+            return listener
+                .save_state(state)
+                .await
+                .map_err(ChatError::NotSaved);
         }
         // Providers require a result for every call in a conversation.
-        let unwanted: Vec<_> = calls.iter().map(rounds::unwanted).collect();
-        let results = format_results(provider, &unwanted);
+        let rejections: Vec<_> = calls.iter().map(rounds::reject_call).collect();
+        let results = format_results(provider, &rejections);
         state.conversation.messages.extend(results);
-        let unwanted: Vec<_> = asked
+        let rejections: Vec<_> = permission_requests
             .iter()
-            .map(|asked| rounds::unwanted(&asked.call))
+            .map(|request| rounds::reject_call(&request.call))
             .collect();
-        let results = format_permits(provider, &unwanted);
+        let results = format_permits(provider, &rejections);
         state.conversation.messages.extend(results);
         let answer = ChatAnswer {
             text,
@@ -324,33 +333,41 @@ impl ChatLoop {
             ending: Ending::of(provider, &answer.body),
         };
         state.answer = Some(answer.clone());
-        listener.keep(state).await.map_err(ChatError::NotKept)?;
-        listener.hear(ChatEvent::Done(answer));
+        listener
+            .save_state(state)
+            .await
+            .map_err(ChatError::NotSaved)?;
+        listener.on_event(ChatEvent::Done(answer));
         Ok(())
     }
 
     /// Sends one request to the model. Permits for native calls go out with one request only,
     /// unless that request certainly had no effect.
-    async fn ask_once(
+    async fn send_with_permits(
         &self,
         state: &mut ChatState,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
-        told: &mut ReportedCalls,
+        reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
         let Some(permitted) = &mut state.permitted else {
-            return self.ask(state, tools, deadline, told, listener).await;
+            return self
+                .request_answer(state, tools, deadline, reported_calls, listener)
+                .await;
         };
         permitted.is_sent = true;
-        let asked = match listener.keep(state).await {
-            Ok(()) => self.ask(state, tools, deadline, told, listener).await,
-            Err(failure) => Err(ChatError::NotKept(failure)),
+        let result = match listener.save_state(state).await {
+            Ok(()) => {
+                self.request_answer(state, tools, deadline, reported_calls, listener)
+                    .await
+            }
+            Err(failure) => Err(ChatError::NotSaved(failure)),
         };
-        if let (Err(error), Some(permitted)) = (&asked, &mut state.permitted) {
+        if let (Err(error), Some(permitted)) = (&result, &mut state.permitted) {
             permitted.is_sent = error.may_have_acted();
         }
-        asked
+        result
     }
 
     /// Returns the limit that forbids further calls, if one is reached.
@@ -368,7 +385,7 @@ impl ChatLoop {
         if ours == theirs {
             return Ok(());
         }
-        Err(refused(format!(
+        Err(refusal_error(format!(
             "the chat is stored in the format of the provider '{theirs}', but the model uses \
             the format of '{ours}'"
         )))
@@ -377,7 +394,7 @@ impl ChatLoop {
 
 /// Accepts an answer without text if the model finished without text, reached its maximum length,
 /// was filtered or only paused. Any other finish is an error, so that the next run asks again.
-fn says_something(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
+fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {
         Finish::Other(word) if !finish.is_pause() => Err(ModelError::new(
             ModelErrorKind::Malformed,
@@ -392,18 +409,18 @@ fn check_depth<'a>(
     values: impl IntoIterator<Item = &'a Value>,
 ) -> Result<(), ModelError> {
     match values.into_iter().any(is_too_deep) {
-        true => Err(refused(format!(
-            "{what}: JSON must not be nested more than {DEEPEST} levels deep"
+        true => Err(refusal_error(format!(
+            "{what}: JSON must not be nested more than {MAX_DEPTH} levels deep"
         ))),
         false => Ok(()),
     }
 }
 
-fn refused(message: impl Into<String>) -> ModelError {
+fn refusal_error(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, message)
 }
 
-fn out_of_time() -> ModelError {
+fn timeout_error() -> ModelError {
     ModelError::new(ModelErrorKind::Timeout, "the chat timed out")
 }
 

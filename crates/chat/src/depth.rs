@@ -4,11 +4,11 @@ use serde_json::Value;
 
 /// The maximum number of nested arrays and objects. `serde_json` reads 128 levels, and a saved
 /// state has some levels of its own around each message and result.
-pub(crate) const DEEPEST: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
-/// Returns whether a value is nested more deeply than [`DEEPEST`].
+/// Returns whether a value is nested more deeply than [`MAX_DEPTH`].
 pub(crate) fn is_too_deep(value: &Value) -> bool {
-    is_deeper(value, DEEPEST)
+    is_deeper(value, MAX_DEPTH)
 }
 
 fn is_deeper(value: &Value, levels: usize) -> bool {

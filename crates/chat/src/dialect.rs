@@ -9,10 +9,10 @@ mod google;
 mod message;
 mod openai_chat;
 mod openai_responses;
+mod redaction;
 mod request;
 #[cfg(test)]
 mod stream_tests;
-mod words;
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(crate) trait Dialect: Send + Sync {
     fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError>;
 
     /// Returns additional headers for the request of this turn.
-    fn headers_of(&self, _turn: &Turn<'_>) -> HeaderMap {
+    fn turn_headers(&self, _turn: &Turn<'_>) -> HeaderMap {
         HeaderMap::new()
     }
 
@@ -77,7 +77,7 @@ pub(crate) trait Dialect: Send + Sync {
     fn stream(&self) -> Box<dyn AnswerStream>;
 
     /// Reads an error body.
-    fn reported<'a>(&self, body: &'a Value) -> Failure<'a>;
+    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a>;
 
     /// Returns the error for a response without a 2xx status, from the status and the body. The
     /// caller reads `Retry-After`.
@@ -85,7 +85,7 @@ pub(crate) trait Dialect: Send + Sync {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let failure = Failure {
             status: Some(status),
-            ..self.reported(&body)
+            ..self.parse_failure(&body)
         };
         failure.into_error(self.provider())
     }

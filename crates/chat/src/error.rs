@@ -100,7 +100,7 @@ pub enum ChatError {
     },
     /// The listener could not save the state.
     #[error("the chat could not be saved: {0}")]
-    NotKept(#[source] ToolFailure),
+    NotSaved(#[source] ToolFailure),
 }
 
 impl ChatError {
@@ -116,7 +116,7 @@ impl ChatError {
         match self {
             Self::Model(error) => error.code(),
             Self::Spent { .. } => ErrorCode::RateLimited,
-            Self::NotKept(failure) => failure.code,
+            Self::NotSaved(failure) => failure.code,
         }
     }
 }

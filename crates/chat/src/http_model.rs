@@ -165,15 +165,15 @@ impl HttpModel {
         listener: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, FailedAttempt> {
         let key = match &self.config.key {
-            Some(source) => source.key().await.map_err(FailedAttempt::unsent)?,
+            Some(source) => source.key().await.map_err(FailedAttempt::before_sending)?,
             None => None,
         };
         let request = self.request(turn, body, key.as_ref());
-        let request = request.map_err(FailedAttempt::unsent)?;
+        let request = request.map_err(FailedAttempt::before_sending)?;
         let answered = async {
             let left = deadline.saturating_duration_since(Instant::now());
             let answer = self.client.send(request, left).await;
-            let answer = answer.map_err(|error| self.failed(&error))?;
+            let answer = answer.map_err(|error| self.connection_failure(&error))?;
             let limits = reading::Limits {
                 answer_bytes: self.config.max_answer_bytes,
                 event_bytes: self.config.max_event_bytes,
@@ -188,8 +188,8 @@ impl HttpModel {
             let failed = key
                 .into_iter()
                 .chain(headers)
-                .fold(failed, FailedAttempt::without);
-            failed.at(&self.config)
+                .fold(failed, FailedAttempt::redact);
+            failed.name_provider(&self.config)
         })
     }
 
@@ -200,21 +200,21 @@ impl HttpModel {
         key: Option<&SecretString>,
     ) -> Result<HttpRequest, ModelError> {
         let path = self.dialect.path(&self.config.model, turn.stream);
-        let mut request = HttpRequest::post(below(&self.config.base_url, &path), body);
+        let mut request = HttpRequest::post(join_url(&self.config.base_url, &path), body);
         request.headers = self.dialect.headers(key.map(ExposeSecret::expose_secret))?;
-        request.headers.extend(self.dialect.headers_of(turn));
+        request.headers.extend(self.dialect.turn_headers(turn));
         request.headers.extend(self.config.headers.clone());
         Ok(request)
     }
 
     /// Creates the failure for a request without a response head.
-    fn failed(&self, error: &HttpError) -> FailedAttempt {
+    fn connection_failure(&self, error: &HttpError) -> FailedAttempt {
         use HttpError::{Client, Connect, Refused};
         let may_have_begun = !matches!(error, Connect(_) | Refused(_) | Client(_));
         FailedAttempt {
             error: ModelError {
                 may_have_cost: may_have_begun,
-                ..reading::broken(self.config.provider, error)
+                ..reading::connection_error(self.config.provider, error)
             },
             may_repeat: matches!(error, Connect(_)),
             may_have_begun,
@@ -239,15 +239,17 @@ impl LanguageModel for HttpModel {
     ) -> Result<Answer, ModelError> {
         let deadline = Instant::from_std(turn.deadline).min(Instant::now() + self.config.timeout);
         let body = Bytes::from(self.dialect.body(&self.config.model, turn).to_string());
-        let provider_acts = acts(turn);
+        let may_act = may_call_tools(turn);
         let mut retries = 0;
         loop {
-            let mut was_heard = false;
-            let mut hear = |delta| {
-                was_heard = true;
+            let mut has_deltas = false;
+            let mut on_delta = |delta| {
+                has_deltas = true;
                 listener(delta);
             };
-            let answered = self.attempt(turn, body.clone(), deadline, &mut hear).await;
+            let answered = self
+                .attempt(turn, body.clone(), deadline, &mut on_delta)
+                .await;
             let FailedAttempt {
                 mut error,
                 may_repeat,
@@ -256,8 +258,8 @@ impl LanguageModel for HttpModel {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            error.may_have_acted = provider_acts && may_have_begun;
-            if was_heard
+            error.may_have_acted = may_act && may_have_begun;
+            if has_deltas
                 || !may_repeat
                 || error.may_have_acted
                 || retries == self.config.max_retries
@@ -291,7 +293,7 @@ struct FailedAttempt {
 
 impl FailedAttempt {
     /// Creates the failure for a request that was not sent.
-    fn unsent(error: ModelError) -> Self {
+    fn before_sending(error: ModelError) -> Self {
         Self {
             may_have_begun: false,
             ..Self::from(error)
@@ -300,7 +302,7 @@ impl FailedAttempt {
 
     /// Removes a key from the message, in case the provider has repeated it. A value that is too
     /// short for a key may occur anywhere by chance, so it is kept.
-    fn without(mut self, key: &str) -> Self {
+    fn redact(mut self, key: &str) -> Self {
         if key.len() >= MIN_KEY_LEN && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
         }
@@ -311,7 +313,7 @@ impl FailedAttempt {
 impl FailedAttempt {
     /// Replaces the API's name in the message with the provider's name and host, which the code
     /// that reads answers does not know.
-    fn at(mut self, config: &HttpModelConfig) -> Self {
+    fn name_provider(mut self, config: &HttpModelConfig) -> Self {
         let format = config.provider.as_str();
         let name = config.provider_name.as_deref().unwrap_or(format);
         let url = &config.base_url;
@@ -336,7 +338,7 @@ impl From<ModelError> for FailedAttempt {
 }
 
 /// Returns whether the provider may natively call tools of MCP servers in this turn.
-fn acts(turn: &Turn<'_>) -> bool {
+fn may_call_tools(turn: &Turn<'_>) -> bool {
     let extra = &turn.options.extra;
     let tools = extra.get("tools").and_then(Value::as_array);
     let mut tools = tools.into_iter().flatten();
@@ -344,7 +346,7 @@ fn acts(turn: &Turn<'_>) -> bool {
 }
 
 /// Returns the URL of `path` below `base`. Both may have a query; the result has both queries.
-fn below(base: &Url, path: &str) -> Url {
+fn join_url(base: &Url, path: &str) -> Url {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));

@@ -11,16 +11,18 @@ mod chat_loop;
 mod depth;
 mod dialect;
 mod error;
+mod event_json;
 mod http_model;
 mod limits;
 mod listener;
 mod model;
 mod runner;
-mod shown;
 mod state;
 
 pub use backlog::Backlog;
-pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, Ending, NativeServer, SingleTurn, WantedBack};
+pub use chat_loop::{
+    ChatAnswer, ChatEnd, ChatLoop, Ending, NativeServer, ProviderMembers, SingleTurn,
+};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};

@@ -45,14 +45,14 @@ pub struct EndedCall {
 #[async_trait]
 pub trait ChatListener: Send {
     /// Receives an event. Must not block.
-    fn hear(&mut self, event: ChatEvent);
+    fn on_event(&mut self, event: ChatEvent);
 
     /// Saves the state of a chat that must survive this process. Called before calls start, and
     /// whenever the state has changed in a way that must not be lost. The chat continues after the
     /// state is saved; an error ends the run. A chat that continues from a saved state runs no tool
     /// twice: the model is told that a call that had started without a result was cut off. The
     /// default implementation does nothing.
-    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+    async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         let _ = state;
         Ok(())
     }
@@ -60,7 +60,7 @@ pub trait ChatListener: Send {
 
 #[async_trait]
 impl<F: FnMut(ChatEvent) + Send> ChatListener for F {
-    fn hear(&mut self, event: ChatEvent) {
+    fn on_event(&mut self, event: ChatEvent) {
         self(event);
     }
 }

@@ -14,7 +14,7 @@ pub trait ToolRunner: Send + Sync {
     fn canonical_name(&self, name: &str) -> Option<String>;
 
     /// Returns the maximum number of concurrent calls.
-    fn at_once(&self) -> NonZeroUsize;
+    fn max_concurrent_calls(&self) -> NonZeroUsize;
 
     /// Runs one call. Dropping the future cancels the call; the chat does so on timeout. A runner
     /// that cannot cancel its calls discards their results. A result with
@@ -40,7 +40,7 @@ impl ToolRunner for Executor {
         Some(self.find(name)?.name().to_string())
     }
 
-    fn at_once(&self) -> NonZeroUsize {
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
         self.calls_at_once()
     }
 

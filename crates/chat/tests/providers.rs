@@ -40,7 +40,7 @@ impl ToolRunner for Replay {
         Some(name.to_owned())
     }
 
-    fn at_once(&self) -> NonZeroUsize {
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
         NonZeroUsize::MIN
     }
 

@@ -121,7 +121,7 @@ impl TimeKeys {
         match tool.transpose() {
             Ok(_) => Ok(self.timezone),
             Err(unknown) => Err(Fault {
-                key: path_of(Self::TOOL).join_name("timezone"),
+                key: tool_path(Self::TOOL).join_name("timezone"),
                 message: unknown.to_string(),
             }),
         }
@@ -193,7 +193,7 @@ fn take_from<T: de::DeserializeOwned>(
             }
         }
     }
-    servers::read(own, &path_of(tool))
+    servers::read(own, &tool_path(tool))
 }
 
 /// Returns the keys that a tool has in addition to those of every tool.
@@ -207,7 +207,7 @@ pub(super) fn own_keys(tool: &str) -> &'static [&'static str] {
     }
 }
 
-fn path_of(tool: &str) -> KeyPath {
+fn tool_path(tool: &str) -> KeyPath {
     KeyPath::from_names(["tools", tool])
 }
 
@@ -220,7 +220,7 @@ impl BuiltinKeys {
         variables: &Variables,
         has_vault: bool,
     ) -> Result<BuiltinTools, Fault> {
-        let known = KeySources {
+        let sources = KeySources {
             variables,
             has_vault,
             keys: RefCell::default(),
@@ -230,9 +230,9 @@ impl BuiltinKeys {
         let weather_timeout = timeout(weather).unwrap_or(TIMEOUT);
         let search_timeout = timeout(search).unwrap_or(TIMEOUT);
         Ok(BuiltinTools {
-            get_weather: self.weather.resolve(weather_timeout, &known)?,
-            web_search: self.search.resolve(search_timeout, &known)?,
-            keys: known.keys.into_inner(),
+            get_weather: self.weather.resolve(weather_timeout, &sources)?,
+            web_search: self.search.resolve(search_timeout, &sources)?,
+            keys: sources.keys.into_inner(),
             time_zone: self.time.resolve()?,
         })
     }
@@ -242,13 +242,13 @@ impl WeatherKeys {
     fn resolve(
         self,
         timeout: Duration,
-        known: &KeySources<'_>,
+        sources: &KeySources<'_>,
     ) -> Result<Option<WeatherSettings>, Fault> {
         let secrets = Secrets {
             tool: NAMES[0],
-            path: path_of(NAMES[0]),
+            path: tool_path(NAMES[0]),
             named: self.api_key_env,
-            known,
+            sources,
         };
         let usual = "OPENWEATHER_API_KEY";
         let provider = match self.provider {
@@ -258,12 +258,12 @@ impl WeatherKeys {
                 api_key: secrets.named()?,
             },
             Some(WeatherName::OpenWeatherMap) => WeatherProvider::OpenWeatherMap {
-                api_key: secrets.wanted("openweathermap", usual)?,
+                api_key: secrets.require_key("openweathermap", usual)?,
             },
-            None if secrets.is_named() => return Err(secrets.whose()),
+            None if secrets.is_named() => return Err(secrets.missing_provider_fault()),
             None => match secrets.variable(usual) {
                 Some(api_key) => {
-                    secrets.note("openweathermap", false);
+                    secrets.record_key("openweathermap", false);
                     WeatherProvider::OpenWeatherMap { api_key }
                 }
                 None => WeatherProvider::Unset,
@@ -287,46 +287,47 @@ impl SearchKeys {
     fn resolve(
         self,
         timeout: Duration,
-        known: &KeySources<'_>,
+        sources: &KeySources<'_>,
     ) -> Result<Option<SearchSettings>, Fault> {
         let secrets = Secrets {
             tool: NAMES[1],
-            path: path_of(NAMES[1]),
+            path: tool_path(NAMES[1]),
             named: self.api_key_env,
-            known,
+            sources,
         };
         let (usual, usual_cx) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let base_url = self.base_url.map(|url| url.0);
-        let cx = self.cx.or_else(|| text_of(known.variables, usual_cx));
+        let cx = self
+            .cx
+            .or_else(|| variable_text(sources.variables, usual_cx));
         let provider = match self.provider {
             Some(SearchName::None) => return Ok(None),
             Some(SearchName::Mock) => Some(SearchProvider::Mock),
             Some(SearchName::Google) => {
                 let Some(engine) = cx else {
-                    return Err(secrets.lacks(
+                    return Err(secrets.fault_at(
                         "cx",
                         &format!("set cx, or the environment variable {usual_cx}"),
                     ));
                 };
-                let api_key = secrets.wanted("google", usual)?;
+                let api_key = secrets.require_key("google", usual)?;
                 Some(SearchProvider::Google { api_key, engine })
             }
             Some(SearchName::Brave) => Some(SearchProvider::Brave {
-                api_key: secrets.wanted("brave", "BRAVE_SEARCH_API_KEY")?,
+                api_key: secrets.require_key("brave", "BRAVE_SEARCH_API_KEY")?,
             }),
             Some(SearchName::SearXng) => {
                 let Some(base_url) = base_url.clone() else {
-                    return Err(
-                        secrets.lacks("base_url", "set base_url to the URL of the SearXNG server")
-                    );
+                    return Err(secrets
+                        .fault_at("base_url", "set base_url to the URL of the SearXNG server"));
                 };
                 Some(SearchProvider::SearXng { base_url })
             }
-            None if secrets.is_named() => return Err(secrets.whose()),
+            None if secrets.is_named() => return Err(secrets.missing_provider_fault()),
             None => {
                 let both = secrets.variable(usual).zip(cx);
                 both.map(|(api_key, engine)| {
-                    secrets.note("google", false);
+                    secrets.record_key("google", false);
                     SearchProvider::Google { api_key, engine }
                 })
             }
@@ -354,7 +355,7 @@ struct Secrets<'a> {
     path: KeyPath,
     /// The value of `api_key_env`.
     named: Option<Value>,
-    known: &'a KeySources<'a>,
+    sources: &'a KeySources<'a>,
 }
 
 impl Secrets<'_> {
@@ -368,34 +369,34 @@ impl Secrets<'_> {
             return Ok(None);
         };
         let path = self.path.join_name("api_key_env");
-        let key = servers::value_of(Some(name.clone()), &path, self.known.variables)?;
+        let key = servers::variable_value(Some(name.clone()), &path, self.sources.variables)?;
         Ok(Some(key.into()))
     }
 
     /// Returns the API key from `api_key_env`, else from the variable `usual`, else an empty key if
     /// there is a vault that may have it.
-    fn wanted(&self, service: &'static str, usual: &str) -> Result<SecretString, Fault> {
+    fn require_key(&self, service: &'static str, usual: &str) -> Result<SecretString, Fault> {
         let key = match self.named()? {
             Some(key) => Some(key),
             None => self.variable(usual),
         };
-        self.note(service, key.is_none());
+        self.record_key(service, key.is_none());
         match key {
             Some(key) => Ok(key),
-            None if self.known.has_vault => Ok(SecretString::default()),
+            None if self.sources.has_vault => Ok(SecretString::default()),
             None => {
                 let message = format!(
                     "the provider needs an API key: set the environment variable {usual} or \
                     api_key_env, or configure a vault that has the key"
                 );
-                Err(self.lacks("provider", &message))
+                Err(self.fault_at("provider", &message))
             }
         }
     }
 
     /// Records that the tool's service needs an API key.
-    fn note(&self, service: &'static str, is_in_vault: bool) {
-        self.known.keys.borrow_mut().push(ServiceKey {
+    fn record_key(&self, service: &'static str, is_in_vault: bool) {
+        self.sources.keys.borrow_mut().push(ServiceKey {
             tool: self.tool,
             service,
             is_in_vault,
@@ -403,17 +404,17 @@ impl Secrets<'_> {
     }
 
     fn variable(&self, name: &str) -> Option<SecretString> {
-        text_of(self.known.variables, name).map(SecretString::from)
+        variable_text(self.sources.variables, name).map(SecretString::from)
     }
 
-    fn whose(&self) -> Fault {
-        self.lacks(
+    fn missing_provider_fault(&self) -> Fault {
+        self.fault_at(
             "api_key_env",
             "set provider to the service that the key belongs to",
         )
     }
 
-    fn lacks(&self, key: &str, message: &str) -> Fault {
+    fn fault_at(&self, key: &str, message: &str) -> Fault {
         Fault {
             key: self.path.join_name(key),
             message: message.to_owned(),
@@ -422,7 +423,7 @@ impl Secrets<'_> {
 }
 
 /// Returns the value of a variable; `None` if it is empty.
-fn text_of(variables: &Variables, name: &str) -> Option<String> {
+fn variable_text(variables: &Variables, name: &str) -> Option<String> {
     let text = variables.get(name)?.to_str()?;
     (!text.is_empty()).then(|| text.to_owned())
 }

@@ -52,13 +52,13 @@ impl DeclaredTools {
             .map(|tool| tool.definition().name().clone())
             .collect();
         for (path, entry) in entries(config, http)? {
-            let tool = HttpTool::new(filled::<HttpToolEntry>(entry, &path, variables)?)
+            let tool = HttpTool::new(read_filled::<HttpToolEntry>(entry, &path, variables)?)
                 .map_err(|error| http_fault(&path, error))?;
             claim(&mut names, tool.definition().name(), &path)?;
             taken.http.push(Arc::new(tool));
         }
         for (path, entry) in entries(config, openapi)? {
-            let entry: OpenApiEntry = filled(entry, &path, variables)?;
+            let entry: OpenApiEntry = read_filled(entry, &path, variables)?;
             taken.documents.push(entry.document.clone());
             let tools = entry.tools().map_err(|error| http_fault(&path, error))?;
             for tool in tools {
@@ -93,8 +93,8 @@ fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, Fault
             ));
         }
     };
-    let entries = entries.into_iter().enumerate().map(|(place, entry)| {
-        let path = path.join(Key::Index(place));
+    let entries = entries.into_iter().enumerate().map(|(index, entry)| {
+        let path = path.join(Key::Index(index));
         match entry {
             Value::Table(entry) => Ok((path, entry)),
             _ => Err(fault(path, "expected a table")),
@@ -104,7 +104,7 @@ fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, Fault
 }
 
 /// Reads an entry after filling in the values from the environment.
-fn filled<T: DeserializeOwned>(
+fn read_filled<T: DeserializeOwned>(
     mut entry: Table,
     path: &KeyPath,
     variables: &Variables,

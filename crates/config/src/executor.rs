@@ -147,8 +147,8 @@ impl ExecutorSection {
             if let Some(timeout) = tool.timeout {
                 config.tool_timeouts.insert(name.clone(), timeout);
             }
-            if let Some(places) = tool.max_concurrent {
-                config.tool_concurrency.insert(name.clone(), places);
+            if let Some(slots) = tool.max_concurrent {
+                config.tool_concurrency.insert(name.clone(), slots);
             }
             if let Some(limit) = tool.rate_limit {
                 config.rate_limits.tools.insert(name.clone(), limit.into());

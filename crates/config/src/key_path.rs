@@ -70,9 +70,9 @@ impl From<&serde_path_to_error::Path> for KeyPath {
 
 impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, key) in self.0.iter().enumerate() {
+        for (depth, key) in self.0.iter().enumerate() {
             match key {
-                Key::Name(name) if place == 0 => f.write_str(name)?,
+                Key::Name(name) if depth == 0 => f.write_str(name)?,
                 Key::Name(name) => write!(f, ".{name}")?,
                 Key::Index(index) => write!(f, "[{index}]")?,
             }

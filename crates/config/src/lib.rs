@@ -28,6 +28,7 @@ mod credential;
 mod declared_tools;
 mod environment;
 mod error;
+pub mod error_messages;
 mod executor;
 mod features;
 mod group;
@@ -60,7 +61,6 @@ mod user;
 mod vault;
 mod warnings;
 mod wasm_tools;
-pub mod wording;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,11 +91,11 @@ use mcp_server::OwnKeys;
 pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use native::NativeSection;
-pub use native::url_of as native_url_of;
+pub use native::url_for_provider as native_url;
 pub use offered_tools::OfferedTools;
 pub use providers::ProviderSection;
 pub use results::ResultsSection;
-pub use server_name::problem_of_server_name;
+pub use server_name::server_name_error;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::state_directory;
@@ -184,7 +184,7 @@ impl Config {
     /// Returns the first inconsistency between models, providers, MCP servers and the chat
     /// settings, and the key that causes it.
     fn fault_of_models(&self, servers: &[McpServerSection]) -> Option<(KeyPath, String)> {
-        let place = |list: &str, index: usize, key: &str| {
+        let key_of = |list: &str, index: usize, key: &str| {
             let list = KeyPath::from_names([list]);
             list.join(Key::Index(index)).join_name(key)
         };
@@ -192,7 +192,7 @@ impl Config {
         for (index, provider) in self.providers.iter().enumerate() {
             if !names.insert(&provider.name) {
                 let message = format!("the name '{}' is used by two providers", provider.name);
-                return Some((place("providers", index, "name"), message));
+                return Some((key_of("providers", index, "name"), message));
             }
             if provider.is_nowhere() {
                 let mut known = Provider::ALL.map(|known| known.to_string());
@@ -202,24 +202,24 @@ impl Config {
                     provider.name,
                     known.join(", ")
                 );
-                return Some((place("providers", index, "name"), message));
+                return Some((key_of("providers", index, "name"), message));
             }
         }
         let mut ids = BTreeSet::new();
         for (index, model) in self.models.iter().enumerate() {
             if !ids.insert(&model.config.id) {
                 let message = format!("the name '{}' is used by two models", model.config.id);
-                return Some((place("models", index, "id"), message));
+                return Some((key_of("models", index, "id"), message));
             }
         }
         for (index, model) in self.models.iter().enumerate() {
             let mut providers = self.providers.iter();
             let name = model.config.provider.as_ref();
             let provider = name.and_then(|name| providers.find(|provider| provider.name == *name));
-            for (place_of_label, label) in model.native_mcp.iter().enumerate() {
-                if let Some(message) = native::obstacle(model, provider, label, servers) {
-                    let key = place("models", index, "tools").join_name("native_mcp");
-                    return Some((key.join(Key::Index(place_of_label)), message));
+            for (label_index, label) in model.native_mcp.iter().enumerate() {
+                if let Some(message) = native::native_call_error(model, provider, label, servers) {
+                    let key = key_of("models", index, "tools").join_name("native_mcp");
+                    return Some((key.join(Key::Index(label_index)), message));
                 }
             }
         }
@@ -234,15 +234,15 @@ impl Config {
     /// approvals, tools and MCP servers.
     pub fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
-        self.cache.bound(&mut executor.cache);
+        self.cache.apply_to(&mut executor.cache);
         for server in &self.mcp_servers {
             if let Some(limit) = server.rate_limit {
                 let servers = &mut executor.rate_limits.servers;
                 servers.insert(server.label().to_owned(), limit.into());
             }
-            if let Some(places) = server.max_concurrent {
+            if let Some(slots) = server.max_concurrent {
                 let servers = &mut executor.server_concurrency;
-                servers.insert(server.label().to_owned(), places);
+                servers.insert(server.label().to_owned(), slots);
             }
         }
         executor.approvals = self.approvals.rules(&self.tools, &self.mcp_servers);

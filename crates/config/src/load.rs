@@ -8,7 +8,8 @@ use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
 use super::servers::{self, EntryFilter, Fault, Taken};
 use super::{
-    Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate, read_text, wording,
+    Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, error_messages, locate,
+    read_text,
 };
 
 /// A file's name and text, which errors refer to.
@@ -87,10 +88,10 @@ impl Config {
 fn read_file(
     file: Option<&Path>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-    wanted: EntryFilter<'_>,
+    filter: EntryFilter<'_>,
 ) -> Result<(Config, Taken), ConfigError> {
     let Some(path) = file else {
-        return read(&Source { name: "", text: "" }, variables, wanted);
+        return read(&Source { name: "", text: "" }, variables, filter);
     };
     let text = read_text(path).map_err(|source| ConfigError::Read {
         path: path.to_owned(),
@@ -101,14 +102,14 @@ fn read_file(
         name: &name,
         text: &text,
     };
-    read(&source, variables, wanted)
+    read(&source, variables, filter)
 }
 
 /// Reads the configuration without its MCP servers, and the MCP servers.
 fn read(
     source: &Source<'_>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-    wanted: EntryFilter<'_>,
+    filter: EntryFilter<'_>,
 ) -> Result<(Config, Taken), ConfigError> {
     let mut table = parse(source)?;
     let variables: Vec<_> = variables.into_iter().collect();
@@ -118,7 +119,7 @@ fn read(
         origins,
         models: None,
     };
-    blame.models = match wanted {
+    blame.models = match filter {
         EntryFilter::All => ModelsFile::take(&mut table, &blame)?,
         EntryFilter::Labelled(_) => ModelsFile::leave_out(&mut table),
     };
@@ -127,8 +128,8 @@ fn read(
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let named = named.collect();
     let blamed = |fault: Fault| blame.on(fault.key, &fault.message);
-    let taken = servers::take(&mut table, &named, wanted).map_err(blamed)?;
-    let declared = match wanted {
+    let taken = servers::take(&mut table, &named, filter).map_err(blamed)?;
+    let declared = match filter {
         EntryFilter::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
         EntryFilter::Labelled(_) => {
             DeclaredTools::leave_out(&mut table);
@@ -140,11 +141,11 @@ fn read(
         let key = KeyPath::from(error.path());
         blame.on(key, error.into_inner().message())
     })?;
-    if matches!(wanted, EntryFilter::All) {
+    if matches!(filter, EntryFilter::All) {
         let resolved = builtins.resolve(&config.tools, &named, config.vault.is_there());
         config.builtins = resolved.map_err(blamed)?;
     }
-    if matches!(wanted, EntryFilter::All)
+    if matches!(filter, EntryFilter::All)
         && let Some((key, message)) = config.fault_of_models(&taken.servers)
     {
         return Err(blame.on(key, &message));
@@ -170,7 +171,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
         ConfigError::Syntax {
             file: source.name.to_owned(),
             line: locate::line_at(source.text, offset),
-            message: wording::plain(&KeyPath::default(), error.message()),
+            message: error_messages::to_config_terms(&KeyPath::default(), error.message()),
         }
     })
 }
@@ -186,13 +187,13 @@ impl Blame<'_> {
     /// Returns the error for an invalid value, with its source: the models file, the variable that
     /// set the key or a parent of it, or else the configuration file.
     pub(super) fn on(&self, key: KeyPath, message: &str) -> ConfigError {
-        let message = wording::plain(&key, message);
+        let message = error_messages::to_config_terms(&key, message);
         if let Some(models) = &self.models
             && let Some(key) = models.own_key(&key)
         {
             return models.error(key, message);
         }
-        let line = locate::line_of(self.source.text, &key);
+        let line = locate::find_line(self.source.text, &key);
         let by_variable = self.origins.iter().find(|(set, _)| {
             // A table that is not in the file comes from the variable that set a key in it.
             key.starts_with(set) || (line.is_none() && set.starts_with(&key))

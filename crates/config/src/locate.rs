@@ -4,7 +4,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Key, KeyPath};
 
 /// Returns the line number, from 1, of `key` in the text; `None` if the text does not have the key.
-pub(super) fn line_of(text: &str, key: &KeyPath) -> Option<usize> {
+pub(super) fn find_line(text: &str, key: &KeyPath) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut offset = 0;
     let mut table = Some(document.get_ref());

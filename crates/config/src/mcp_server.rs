@@ -126,13 +126,13 @@ impl OwnKeys {
 }
 
 impl McpServerSection {
-    /// Builds a server of the store. `said` is the text that the digest is computed from:
+    /// Builds a server of the store. `text` is the text that the digest is computed from:
     /// everything that defines the server, including its credentials.
     pub fn of_store(
         server: ServerConfig,
         tool_prefix: Option<String>,
         retry_attempts: u8,
-        said: &str,
+        text: &str,
     ) -> Self {
         Self {
             enabled: true,
@@ -146,12 +146,12 @@ impl McpServerSection {
             id: None,
             retry_attempts,
             server,
-            digest: EntryDigest(Sha256::digest(said.as_bytes()).into()),
+            digest: EntryDigest(Sha256::digest(text.as_bytes()).into()),
         }
     }
 
     /// Mixes `number` into the digest, so that the entry counts as changed.
-    pub fn begin_anew(&mut self, number: u64) {
+    pub fn mix_into_digest(&mut self, number: u64) {
         let mut hash = Sha256::new_with_prefix(self.digest.0);
         hash.update(number.to_be_bytes());
         self.digest = EntryDigest(hash.finalize().into());

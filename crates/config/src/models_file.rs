@@ -31,19 +31,19 @@ impl ModelsFile {
     /// Returns the path that the configuration names; the configuration may be invalid.
     pub(super) fn named(config: &Table, file: &Path) -> Option<PathBuf> {
         let path = config.get(KEY)?.as_str().filter(|path| !path.is_empty())?;
-        Some(beside(file, path))
+        Some(resolve_path(file, path))
     }
 
     /// Removes the key from the configuration and adds the entries of the file.
     pub(super) fn take(config: &mut Table, blame: &Blame<'_>) -> Result<Option<Self>, ConfigError> {
-        let wrong = |key: &str, message: &str| blame.on(KeyPath::from_names([key]), message);
+        let key_error = |key: &str, message: &str| blame.on(KeyPath::from_names([key]), message);
         let path = match config.remove(KEY) {
             None => return Ok(None),
-            Some(Value::String(path)) if !path.is_empty() => beside(blame.source.name, &path),
-            Some(_) => return Err(wrong(KEY, "expected the path of a file")),
+            Some(Value::String(path)) if !path.is_empty() => resolve_path(blame.source.name, &path),
+            Some(_) => return Err(key_error(KEY, "expected the path of a file")),
         };
         let text = read_text(&path)
-            .map_err(|error| wrong(KEY, &format!("{}: {error}", path.display())))?;
+            .map_err(|error| key_error(KEY, &format!("{}: {error}", path.display())))?;
         let mut file = Self {
             path,
             text,
@@ -53,27 +53,27 @@ impl ModelsFile {
             name: &file.path.display().to_string(),
             text: &file.text,
         })?;
-        for (place, list) in LISTS.into_iter().enumerate() {
+        for (list_index, list) in LISTS.into_iter().enumerate() {
             let there = config
                 .entry(list)
                 .or_insert_with(|| Value::Array(Vec::new()));
             let Value::Array(there) = there else {
-                return Err(wrong(list, "expected an array of tables"));
+                return Err(key_error(list, "expected an array of tables"));
             };
-            file.before[place] = there.len();
+            file.before[list_index] = there.len();
             match table.remove(list) {
                 None => {}
                 Some(Value::Array(more)) => there.extend(more),
                 Some(_) => {
                     return Err(
-                        file.wrong(list, &format!("expected an array of tables: [[{list}]]"))
+                        file.key_error(list, &format!("expected an array of tables: [[{list}]]"))
                     );
                 }
             }
         }
         match table.keys().next() {
             None => Ok(Some(file)),
-            Some(key) => Err(file.wrong(
+            Some(key) => Err(file.key_error(
                 key,
                 "only [[providers]] and [[models]] are allowed in this file",
             )),
@@ -85,8 +85,8 @@ impl ModelsFile {
         let [Key::Name(list), Key::Index(index), below @ ..] = key.keys() else {
             return None;
         };
-        let place = LISTS.iter().position(|name| name == list)?;
-        let index = index.checked_sub(self.before[place])?;
+        let list_index = LISTS.iter().position(|name| name == list)?;
+        let index = index.checked_sub(self.before[list_index])?;
         let own = KeyPath::from_names([list.as_str()]).join(Key::Index(index));
         Some(below.iter().cloned().fold(own, |own, key| own.join(key)))
     }
@@ -95,19 +95,19 @@ impl ModelsFile {
     pub(super) fn error(&self, key: KeyPath, message: String) -> ConfigError {
         ConfigError::FileValue {
             file: self.path.display().to_string(),
-            line: locate::line_of(&self.text, &key).unwrap_or(1),
+            line: locate::find_line(&self.text, &key).unwrap_or(1),
             key,
             message,
         }
     }
 
-    fn wrong(&self, key: &str, message: &str) -> ConfigError {
+    fn key_error(&self, key: &str, message: &str) -> ConfigError {
         self.error(KeyPath::from_names([key]), message.to_owned())
     }
 }
 
 /// Resolves a relative path against the directory of the configuration file.
-fn beside(configuration: impl AsRef<Path>, path: impl AsRef<Path>) -> PathBuf {
+fn resolve_path(configuration: impl AsRef<Path>, path: impl AsRef<Path>) -> PathBuf {
     let folder = configuration.as_ref().parent();
     folder.unwrap_or_else(|| Path::new("")).join(path)
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Value;
 use url::{Host, Url};
 
-use super::servers::{Fault, Variables, fault, value_of};
+use super::servers::{Fault, Variables, fault, variable_value};
 use super::{KeyPath, McpServerSection, ModelSection, ProviderSection};
 
 /// `native` of an entry of `[[mcp_servers]]`: how language model providers reach the server when
@@ -43,7 +43,7 @@ impl NativeKeys {
         }
         let token = self.token_env.map(|name| {
             let path = path.join_name("token_env");
-            value_of(Some(name), &path, variables).map(SecretString::from)
+            variable_value(Some(name), &path, variables).map(SecretString::from)
         });
         Ok(NativeSection {
             url: self.url,
@@ -53,7 +53,7 @@ impl NativeKeys {
 }
 
 /// Returns the URL at which a provider reaches the server.
-pub fn url_of(server: &McpServerSection) -> Option<&Url> {
+pub fn url_for_provider(server: &McpServerSection) -> Option<&Url> {
     let native = server
         .native
         .as_ref()
@@ -63,7 +63,7 @@ pub fn url_of(server: &McpServerSection) -> Option<&Url> {
 
 /// Returns why the model's provider cannot call the server with this label directly; `None` if it
 /// can.
-pub(super) fn obstacle(
+pub(super) fn native_call_error(
     model: &ModelSection,
     provider: Option<&ProviderSection>,
     label: &str,
@@ -97,7 +97,7 @@ pub(super) fn obstacle(
         "the server's URL has a query, which may contain a key; set native.url to the URL for \
         the provider"
             .to_owned()
-    } else if !url_of(server).is_some_and(is_public) {
+    } else if !url_for_provider(server).is_some_and(is_public) {
         "the server has no public https:// URL; set native.url to one".to_owned()
     } else {
         return None;
@@ -146,7 +146,10 @@ mod tests {
         let config = config("url = 'https://dice.example/mcp'", SEES).unwrap();
         assert_eq!(config.models[0].native_mcp, ["dice"]);
         let server = &config.mcp_servers[0];
-        assert_eq!(url_of(server).unwrap().as_str(), "https://dice.example/mcp");
+        assert_eq!(
+            url_for_provider(server).unwrap().as_str(),
+            "https://dice.example/mcp"
+        );
         assert!(server.native.is_none());
     }
 
@@ -155,7 +158,7 @@ mod tests {
         let server =
             "url = 'http://127.0.0.1:9/mcp'\nnative = { url = 'https://dice.example/mcp' }";
         let config = config(server, SEES).unwrap();
-        let url = url_of(&config.mcp_servers[0]).unwrap();
+        let url = url_for_provider(&config.mcp_servers[0]).unwrap();
         assert_eq!(url.as_str(), "https://dice.example/mcp");
     }
 

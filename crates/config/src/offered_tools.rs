@@ -16,7 +16,7 @@ pub struct OfferedTools(Option<Arc<[Entry]>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    leaves_out: bool,
+    is_excluded: bool,
     tools: Tools,
 }
 
@@ -46,8 +46,9 @@ impl OfferedTools {
         let Some(entries) = &self.0 else {
             return true;
         };
-        let (out, offered): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.leaves_out);
-        let is_one_of = |list: &[&Entry]| list.iter().any(|entry| entry.tools.have(name, origin));
+        let (out, offered): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_excluded);
+        let is_one_of =
+            |list: &[&Entry]| list.iter().any(|entry| entry.tools.contain(name, origin));
         let is_offered = match offered.is_empty() {
             true => !out.is_empty(),
             false => is_one_of(&offered),
@@ -81,7 +82,7 @@ impl Tools {
         })
     }
 
-    fn have(&self, name: &str, origin: &ToolOrigin) -> bool {
+    fn contain(&self, name: &str, origin: &ToolOrigin) -> bool {
         match self {
             Self::Builtin => !origin.is_mcp() && BUILT_IN.iter().any(|own| own == name),
             Self::OfServers => origin.is_mcp(),
@@ -104,7 +105,7 @@ impl<'de> Deserialize<'de> for OfferedTools {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         let entries = texts.iter().map(|text| {
-            let (leaves_out, rest) = match text.strip_prefix('!') {
+            let (is_excluded, rest) = match text.strip_prefix('!') {
                 Some(rest) => (true, rest),
                 None => (false, text.as_str()),
             };
@@ -114,7 +115,7 @@ impl<'de> Deserialize<'de> for OfferedTools {
                     with '!' before it";
                 Error::invalid_value(Unexpected::Str(text), &expected)
             })?;
-            Ok(Entry { leaves_out, tools })
+            Ok(Entry { is_excluded, tools })
         });
         let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
         Ok(Self(Some(entries.into())))

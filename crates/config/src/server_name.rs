@@ -5,7 +5,7 @@ const RESERVED: [&str; 2] = ["test", "refresh"];
 
 /// Returns why a name is invalid for a server of the configuration file or of the store, or `None`
 /// if the name is valid.
-pub fn problem_of_server_name(name: &str) -> Option<&'static str> {
+pub fn server_name_error(name: &str) -> Option<&'static str> {
     if RESERVED.contains(&name) {
         return Some("`test` and `refresh` are paths of the API: choose another name");
     }
@@ -32,7 +32,7 @@ mod tests {
             "\u{202e}a",
             "a\u{200f}",
         ] {
-            assert!(problem_of_server_name(name).is_some(), "{name:?}");
+            assert!(server_name_error(name).is_some(), "{name:?}");
             let entry = toml::Table::from_iter([("label".to_owned(), name.into())]);
             let text = format!("[[mcp_servers]]\n{entry}url = 'https://mcp.example/'");
             let error = Config::parse(&text, "pillion.toml")
@@ -41,7 +41,7 @@ mod tests {
             assert!(error.contains("mcp_servers[0].label: "), "{error}");
         }
         for name in ["Test", "tests", "re fresh", "wetter-ä", "天気"] {
-            assert_eq!(problem_of_server_name(name), None, "{name}");
+            assert_eq!(server_name_error(name), None, "{name}");
         }
     }
 }

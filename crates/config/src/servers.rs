@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::mcp_server::{EntryDigest, OwnKeys};
-use super::server_name::problem_of_server_name;
+use super::server_name::server_name_error;
 use super::{Key, KeyPath, McpServerSection};
 
 /// An error in an entry, without the file or variable that the entry came from.
@@ -40,7 +40,7 @@ pub(super) struct Taken {
 pub(super) fn take(
     config: &mut Table,
     variables: &Variables,
-    wanted: EntryFilter<'_>,
+    filter: EntryFilter<'_>,
 ) -> Result<Taken, Fault> {
     let path = KeyPath::from_names(["mcp_servers"]);
     let entries = match config.remove("mcp_servers") {
@@ -50,18 +50,18 @@ pub(super) fn take(
     };
     let mut labels = BTreeSet::new();
     let mut taken = Taken::default();
-    for (place, entry) in entries.into_iter().enumerate() {
-        let path = path.join(Key::Index(place));
+    for (index, entry) in entries.into_iter().enumerate() {
+        let path = path.join(Key::Index(index));
         let Value::Table(entry) = entry else {
             return Err(fault(path, "expected a table"));
         };
-        if let (EntryFilter::Labelled(wanted), Some(label)) = (wanted, entry.get("label"))
-            && label.as_str() != Some(wanted)
+        if let (EntryFilter::Labelled(filter), Some(label)) = (filter, entry.get("label"))
+            && label.as_str() != Some(filter)
         {
             taken.others.extend(label.as_str().map(str::to_owned));
             continue;
         }
-        let server = one(entry, &path, variables)?;
+        let server = read_server(entry, &path, variables)?;
         if !labels.insert(server.label().to_owned()) {
             let message = format!("the label '{}' is used by two servers", server.label());
             return Err(fault(path.join_name("label"), message));
@@ -71,8 +71,12 @@ pub(super) fn take(
     Ok(taken)
 }
 
-fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpServerSection, Fault> {
-    let mut said = entry.clone();
+fn read_server(
+    mut entry: Table,
+    path: &KeyPath,
+    variables: &Variables,
+) -> Result<McpServerSection, Fault> {
+    let mut source = entry.clone();
     let mut own = Table::new();
     for name in OwnKeys::NAMES {
         if let Some(value) = entry.remove(name) {
@@ -85,8 +89,8 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
     let native = native.transpose()?;
     fill_from_variables(&mut entry, path, variables)?;
     // Includes the values of variables: they can change while the entry stays the same.
-    said.insert("filled".to_owned(), Value::Table(entry.clone()));
-    let digest = EntryDigest::of(&said);
+    source.insert("filled".to_owned(), Value::Table(entry.clone()));
+    let digest = EntryDigest::of(&source);
     let server: ServerConfig = read(entry, path)?;
     server
         .validate()
@@ -94,7 +98,7 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
     if server.label.trim().is_empty() {
         return Err(fault(path.join_name("label"), "the label is empty"));
     }
-    if let Some(problem) = problem_of_server_name(&server.label) {
+    if let Some(problem) = server_name_error(&server.label) {
         return Err(fault(path.join_name("label"), problem));
     }
     if !own.has_legal_prefix() {
@@ -136,7 +140,7 @@ pub(super) fn fill_from_variables(
         for key in asking {
             if let Some(target) = key.strip_suffix("_env") {
                 let path = path.join_name(&key);
-                let value = value_of(authentication.remove(&key), &path, variables)?;
+                let value = variable_value(authentication.remove(&key), &path, variables)?;
                 insert_once(authentication, target, value, path)?;
             }
         }
@@ -174,14 +178,14 @@ fn fill_table(
     };
     for (key, name) in names {
         let path = path.join_name(&key);
-        let value = value_of(Some(name), &path, variables)?;
+        let value = variable_value(Some(name), &path, variables)?;
         insert_once(values, &key, value, path)?;
     }
     Ok(())
 }
 
 /// Returns the value of the variable that `name` names.
-pub(super) fn value_of(
+pub(super) fn variable_value(
     name: Option<Value>,
     path: &KeyPath,
     variables: &Variables,
@@ -219,10 +223,10 @@ pub(super) fn fault(key: KeyPath, message: impl Into<String>) -> Fault {
 /// Removes the rejected value from an error message: it may be a misplaced secret.
 fn without_value(message: &str) -> String {
     for kind in ["invalid type", "invalid value"] {
-        let says_value = message
+        let has_value = message
             .strip_prefix(kind)
             .is_some_and(|rest| rest.starts_with(": "));
-        if let (true, Some((_, expected))) = (says_value, message.rsplit_once(", expected ")) {
+        if let (true, Some((_, expected))) = (has_value, message.rsplit_once(", expected ")) {
             return format!("{kind}, expected {expected}");
         }
     }

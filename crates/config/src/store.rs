@@ -103,7 +103,7 @@ impl Config {
         if let Some(directory) = &self.results.directory {
             return Some(directory.clone());
         }
-        Some(self.beside_the_store()?.join("results"))
+        Some(self.store_directory()?.join("results"))
     }
 
     /// Returns the directory of the lock files by which processes without a socket show that they
@@ -111,11 +111,11 @@ impl Config {
     pub fn process_locks_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(LocationText(StoreLocation::Memory)) => None,
-            _ => Some(self.beside_the_store()?.join("lives")),
+            _ => Some(self.store_directory()?.join("lives")),
         }
     }
 
-    fn beside_the_store(&self) -> Option<PathBuf> {
+    fn store_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(LocationText(StoreLocation::File(path))) => Some(path.parent()?.to_owned()),
             _ => state_directory(),

@@ -44,14 +44,14 @@ fn characters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, 
 impl Default for TabletopSection {
     fn default() -> Self {
         let options = TabletopOptions::default();
-        let most = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MAX);
+        let non_zero = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MAX);
         Self {
             enabled: false,
             model: None,
             model_timeout: options.model_timeout,
-            max_messages: most(options.max_messages),
-            max_scenes: most(options.max_scenes),
-            max_characters: most(options.max_characters),
+            max_messages: non_zero(options.max_messages),
+            max_scenes: non_zero(options.max_scenes),
+            max_characters: non_zero(options.max_characters),
         }
     }
 }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{
-    ChatEnd, ChatLoop, ChatState, Conversation, Ending, LanguageModel, ModelError, TurnOptions,
-    WantedBack,
+    ChatEnd, ChatLoop, ChatState, Conversation, Ending, LanguageModel, ModelError, ProviderMembers,
+    TurnOptions,
 };
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatClaim, ChatRecord, Store, Timestamp};
@@ -99,7 +99,7 @@ pub(crate) struct Ended {
     /// Calls of the client's own tools, which the client runs.
     pub(crate) calls: Vec<ToolCall>,
     /// Data of the provider that the client must send back with the results of the calls.
-    pub(crate) wanted_back: WantedBack,
+    pub(crate) provider_members: ProviderMembers,
     /// Whether the chat is stored and can continue.
     pub(crate) is_kept: bool,
     /// The provider's information about the end of the answer.

@@ -196,7 +196,7 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            complain(&error.to_string());
+            print_diagnostic(&error.to_string());
             error.exit_code()
         }
     }
@@ -237,6 +237,6 @@ fn print_json(json: &str) -> Result<(), CliError> {
 }
 
 /// Prints an error or a warning. A failure to write to standard error is ignored.
-fn complain(what: &str) {
+fn print_diagnostic(what: &str) {
     drop(writeln!(std::io::stderr(), "pillion: {}", visible(what)));
 }

@@ -158,7 +158,7 @@ impl Servers {
         let beginnings = self.beginnings.lock();
         for section in &mut config.mcp_servers {
             if let Some(beginning) = beginnings.get(section.label()) {
-                section.begin_anew(*beginning);
+                section.mix_into_digest(*beginning);
             }
         }
         config

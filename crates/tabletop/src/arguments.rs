@@ -12,21 +12,24 @@ pub(crate) fn given<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Val
     arguments.get(name).filter(|value| !value.is_null())
 }
 
-/// Returns a required string argument, trimmed, of at most `longest` characters.
+/// Returns a required string argument, trimmed, of at most `max_chars` characters.
 pub(crate) fn text(
     arguments: &JsonObject,
     name: &str,
-    longest: usize,
+    max_chars: usize,
 ) -> Result<String, ToolFailure> {
-    let value = given(arguments, name)
+    let value = find_argument(arguments, name)
         .ok_or_else(|| ToolFailure::invalid_input(format!("Missing required parameter: {name}")))?;
     let text = value.as_str().map(str::trim);
-    let text = text.ok_or_else(|| wrong(name, "must be a string"))?;
+    let text = text.ok_or_else(|| invalid_argument(name, "must be a string"))?;
     if text.is_empty() {
-        return Err(wrong(name, "must not be empty"));
+        return Err(invalid_argument(name, "must not be empty"));
     }
-    if text.chars().count() > longest {
-        return Err(wrong(name, &format!("has more than {longest} characters")));
+    if text.chars().count() > max_chars {
+        return Err(invalid_argument(
+            name,
+            &format!("has more than {max_chars} characters"),
+        ));
     }
     Ok(text.to_owned())
 }
@@ -35,59 +38,65 @@ pub(crate) fn text(
 pub(crate) fn name(
     arguments: &JsonObject,
     name: &str,
-    longest: usize,
+    max_chars: usize,
 ) -> Result<String, ToolFailure> {
-    let text = text(arguments, name, longest)?;
+    let text = text(arguments, name, max_chars)?;
     match text.chars().any(char::is_control) {
-        true => Err(wrong(name, "must not contain control characters")),
+        true => Err(invalid_argument(
+            name,
+            "must not contain control characters",
+        )),
         false => Ok(text),
     }
 }
 
 /// Returns a boolean argument; default `false`.
 pub(crate) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, ToolFailure> {
-    match given(arguments, name) {
+    match find_argument(arguments, name) {
         None => Ok(false),
         Some(value) => value
             .as_bool()
-            .ok_or_else(|| wrong(name, "must be true or false")),
+            .ok_or_else(|| invalid_argument(name, "must be true or false")),
     }
 }
 
-/// Returns an integer argument from `-most` to `most`. As in JSON Schema, `5.0` is an integer.
+/// Returns an integer argument from `-max` to `max`. As in JSON Schema, `5.0` is an integer.
 pub(crate) fn integer(
     arguments: &JsonObject,
     name: &str,
-    most: i64,
+    max: i64,
 ) -> Result<Option<i64>, ToolFailure> {
-    let Some(value) = given(arguments, name) else {
+    let Some(value) = find_argument(arguments, name) else {
         return Ok(None);
     };
-    let number = whole(value).ok_or_else(|| wrong(name, "must be an integer"))?;
-    match (-most..=most).contains(&number) {
+    let number = as_integer(value).ok_or_else(|| invalid_argument(name, "must be an integer"))?;
+    match (-max..=max).contains(&number) {
         true => Ok(Some(number)),
-        false => Err(wrong(name, &format!("must be from -{most} to {most}"))),
+        false => Err(invalid_argument(
+            name,
+            &format!("must be from -{max} to {max}"),
+        )),
     }
 }
 
 /// Returns a seed: any signed or unsigned 64-bit integer.
 pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, ToolFailure> {
-    let Some(value) = given(arguments, name) else {
+    let Some(value) = find_argument(arguments, name) else {
         return Ok(None);
     };
     let seed = value.as_u64();
-    seed.or_else(|| whole(value).map(i64::cast_unsigned))
+    seed.or_else(|| as_integer(value).map(i64::cast_unsigned))
         .map(Some)
-        .ok_or_else(|| wrong(name, "must be a 64-bit integer"))
+        .ok_or_else(|| invalid_argument(name, "must be a 64-bit integer"))
 }
 
 /// Returns the number if it is an integer.
-pub(crate) fn whole(value: &Value) -> Option<i64> {
+pub(crate) fn as_integer(value: &Value) -> Option<i64> {
     let float = || value.as_f64().filter(|float| float.trunc() == *float);
     let from_float = || i64::try_from(float()? as i128).ok();
     value.as_i64().or_else(from_float)
 }
 
-pub(crate) fn wrong(name: &str, how: &str) -> ToolFailure {
+pub(crate) fn invalid_argument(name: &str, how: &str) -> ToolFailure {
     ToolFailure::invalid_input(format!("'{name}' {how}"))
 }

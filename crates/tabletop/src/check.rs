@@ -5,7 +5,7 @@ use pillion_core::tool::{JsonObject, ToolFailure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::arguments::{flag, given, integer, text, whole, wrong};
+use crate::arguments::{as_integer, find_argument, flag, integer, invalid_argument, text};
 use crate::dice::D20;
 
 /// Maximum absolute value of scores, bonuses and difficulty classes.
@@ -138,15 +138,15 @@ impl Check {
     pub fn throw(&self, d20: &mut D20) -> CheckResult {
         let first = d20.throw();
         if self.advantage || self.disadvantage {
-            self.judge(first, &[d20.throw()])
+            self.evaluate(first, &[d20.throw()])
         } else {
-            self.judge(first, &[])
+            self.evaluate(first, &[])
         }
     }
 
     /// Returns the result of given rolls.
     #[must_use]
-    pub fn judge(&self, first: i64, others: &[i64]) -> CheckResult {
+    pub fn evaluate(&self, first: i64, others: &[i64]) -> CheckResult {
         let all = others.iter().copied();
         let pick = if self.advantage {
             all.fold(first, i64::max)
@@ -187,18 +187,18 @@ impl Check {
 
 /// Returns the rolls that the caller gives, if any.
 pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
-    let Some(given) = given(arguments, "d20_rolls") else {
+    let Some(value) = find_argument(arguments, "d20_rolls") else {
         return Ok(Vec::new());
     };
     let bad = || {
         let how = format!("must have 1 to {MAX_ROLLS} integers from 1 to 20");
-        wrong("d20_rolls", &how)
+        invalid_argument("d20_rolls", &how)
     };
-    let rolls = given.as_array().ok_or_else(bad)?;
+    let rolls = value.as_array().ok_or_else(bad)?;
     if rolls.is_empty() || rolls.len() > MAX_ROLLS {
         return Err(bad());
     }
-    let face = |value: &Value| whole(value).filter(|face| (1..=20).contains(face));
+    let face = |value: &Value| as_integer(value).filter(|face| (1..=20).contains(face));
     let faces = rolls.iter().map(face).collect::<Option<Vec<_>>>();
     faces.ok_or_else(bad)
 }
@@ -238,8 +238,8 @@ mod tests {
         Check::read(value.as_object().unwrap())
     }
 
-    fn judged(value: &Value, rolls: &[i64]) -> Value {
-        let result = check(value).unwrap().judge(rolls[0], &rolls[1..]);
+    fn evaluate_json(value: &Value, rolls: &[i64]) -> Value {
+        let result = check(value).unwrap().evaluate(rolls[0], &rolls[1..]);
         serde_json::to_value(result).unwrap()
     }
 
@@ -247,14 +247,14 @@ mod tests {
     fn d8_the_documented_examples_hold() {
         let dex = json!({"ability": "DEX", "score": 16, "proficient": true, "dc": 15});
         let result = json!({"total": 17, "d20": [12], "pick": 12, "mod": 5, "success": true});
-        assert_eq!(judged(&dex, &[12]), result);
+        assert_eq!(evaluate_json(&dex, &[12]), result);
         let strength = json!({"ability": "STR", "score": 9});
         let result = json!({"total": 9, "d20": [10], "pick": 10, "mod": -1, "success": null});
-        assert_eq!(judged(&strength, &[10]), result);
+        assert_eq!(evaluate_json(&strength, &[10]), result);
         let wisdom = json!({"ability": "WIS", "score": 14, "expertise": true,
             "proficiency_bonus": 3, "advantage": true, "dc": 20});
         let result = json!({"total": 23, "d20": [7, 15], "pick": 15, "mod": 8, "success": true});
-        assert_eq!(judged(&wisdom, &[7, 15]), result);
+        assert_eq!(evaluate_json(&wisdom, &[7, 15]), result);
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         let picked = |advantage, disadvantage| {
             let check = json!({"ability": "int", "score": 10, "dc": 20, "advantage": advantage,
                 "disadvantage": disadvantage});
-            judged(&check, &[7, 20, 1])["pick"].clone()
+            evaluate_json(&check, &[7, 20, 1])["pick"].clone()
         };
         assert_eq!(picked(true, false), 20);
         assert_eq!(picked(false, true), 1);
@@ -273,9 +273,9 @@ mod tests {
     #[test]
     fn d8_a_natural_20_or_1_has_no_special_effect() {
         let hard = json!({"ability": "cha", "score": 10, "dc": 25});
-        assert_eq!(judged(&hard, &[20])["success"], false);
+        assert_eq!(evaluate_json(&hard, &[20])["success"], false);
         let easy = json!({"ability": "Con", "score": 20, "dc": 6});
-        assert_eq!(judged(&easy, &[1])["success"], true);
+        assert_eq!(evaluate_json(&easy, &[1])["success"], true);
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
     fn d9_mechanics_are_formatted_for_players() {
         let check = Check::untrained(Ability::Dexterity, 12);
         let text = |check: &Check, rolls: &[i64]| {
-            let result = check.judge(rolls[0], &rolls[1..]);
+            let result = check.evaluate(rolls[0], &rolls[1..]);
             Mechanics(check, &result).to_string()
         };
         assert_eq!(

@@ -167,7 +167,7 @@ impl Orchestrator {
             self.telemetry.count(count::PARSE_FAILED);
             return Ok(self.rejected("llm_invalid_or_empty", usage, elapsed, log_context));
         };
-        let ability = match gates::hold(&proposal, &action.allowed_actors) {
+        let ability = match gates::check_proposal(&proposal, &action.allowed_actors) {
             Ok(ability) => ability,
             Err(reason) => {
                 self.telemetry.count(count::DEFENSE_REJECTED);
@@ -309,7 +309,7 @@ impl Accepted {
                 "narration": narration,
                 "gates": {"accepted": true},
                 "metrics": metrics(usage, elapsed),
-                "artifacts": {"proposal": proposal.shown(), "rule_eval": rule_eval},
+                "artifacts": {"proposal": proposal.to_json(), "rule_eval": rule_eval},
             }),
             is_accepted: true,
             is_public: Arc::default(),

@@ -113,7 +113,7 @@ impl ResourceProvider for TableResources {
         for (scene, latest) in self.scenes.latest(MAX_SCENES).await? {
             let transcript =
                 Resource::new(transcript_uri(&scene), format!("transcript of {scene}"));
-            list.push(transcript.describe(shown(&latest)).of_json());
+            list.push(transcript.describe(summarize(&latest)).of_json());
             let state = Resource::new(scene_uri(&scene), scene);
             list.push(state.describe("What is known of the scene").of_json());
         }
@@ -146,7 +146,7 @@ impl ResourceProvider for TableResources {
 }
 
 /// Formats the latest message of a scene for a list.
-fn shown(message: &Message) -> String {
+fn summarize(message: &Message) -> String {
     let text = &message.line.message;
     let mut excerpt: String = text.chars().take(EXCERPT).collect();
     if excerpt.len() < text.len() {

@@ -31,7 +31,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
 pub(crate) struct Scenes {
     store: Arc<dyn PackStore>,
     telemetry: Arc<TabletopTelemetry>,
-    room: RwLock<SceneLimits>,
+    limits: RwLock<SceneLimits>,
 }
 
 /// The retention limits.
@@ -76,53 +76,55 @@ impl Scenes {
     pub(crate) fn new(
         store: Arc<dyn PackStore>,
         telemetry: Arc<TabletopTelemetry>,
-        room: SceneLimits,
+        limits: SceneLimits,
     ) -> Self {
-        let room = RwLock::new(room);
+        let limits = RwLock::new(limits);
         Self {
             store,
             telemetry,
-            room,
+            limits,
         }
     }
 
     /// Replaces the limits. Existing data stays until its scene gets a new message.
-    pub(crate) fn reconfigure(&self, room: SceneLimits) {
-        *self.room.write() = room;
+    pub(crate) fn reconfigure(&self, limits: SceneLimits) {
+        *self.limits.write() = limits;
     }
 
     /// Returns the current limits.
-    pub(crate) fn room(&self) -> SceneLimits {
-        *self.room.read()
+    pub(crate) fn limits(&self) -> SceneLimits {
+        *self.limits.read()
     }
 
     /// Adds a message to a scene's transcript. The first message creates the scene.
     pub(crate) async fn append(&self, scene: &str, line: Line) -> Result<Message, StoreError> {
-        let (log, json) = (log_of(scene), written(&line)?);
-        let room = self.room();
+        let (log, json) = (log_name(scene), encode_line(&line)?);
+        let limits = self.limits();
         let bounds = LogBounds {
-            most_entries: Some(room.max_messages),
-            most_logs: Some(room.max_scenes),
+            most_entries: Some(limits.max_messages),
+            most_logs: Some(limits.max_scenes),
         };
         let now = Timestamp::now();
         let entry = self
             .store
             .append_entry(Tabletop::NAME, &log, &json, now, bounds);
         let entry = entry.await;
-        let entry = entry.map_err(|error| full(error, "scenes", room.max_scenes))?;
+        let entry = entry.map_err(|error| name_limit(error, "scenes", limits.max_scenes))?;
         let message = read(&entry)?;
-        self.tell_of(scene, message.number == 1);
+        self.notify_changed(scene, message.number == 1);
         Ok(message)
     }
 
     /// Removes a scene with its transcript, and returns whether it existed. Does not notify
     /// listeners.
     pub(crate) async fn remove(&self, scene: &str) -> Result<bool, StoreError> {
-        self.store.remove_log(Tabletop::NAME, &log_of(scene)).await
+        self.store
+            .remove_log(Tabletop::NAME, &log_name(scene))
+            .await
     }
 
     /// Notifies listeners that a scene has changed, or was created or removed.
-    pub(crate) fn tell_of(&self, scene: &str, comes_or_goes: bool) {
+    pub(crate) fn notify_changed(&self, scene: &str, comes_or_goes: bool) {
         let changes = &self.telemetry.changes;
         changes.updated(transcript_uri(scene));
         changes.updated(scene_uri(scene));
@@ -133,7 +135,7 @@ impl Scenes {
 
     /// Returns the last messages of a scene, oldest first; empty if there is no such scene.
     pub(crate) async fn last(&self, scene: &str, limit: u32) -> Result<Vec<Message>, StoreError> {
-        let log = log_of(scene);
+        let log = log_name(scene);
         let entries = self.store.last_entries(Tabletop::NAME, &log, None, limit);
         entries.await?.iter().map(read).collect()
     }
@@ -153,7 +155,7 @@ impl Scenes {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(String, LogEntry)>, StoreError> {
-        let after = after.map(log_of);
+        let after = after.map(log_name);
         let logs = self
             .store
             .logs_by_name(Tabletop::NAME, LOGS, after.as_deref(), limit);
@@ -178,7 +180,7 @@ impl Scenes {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(String, String)>, StoreError> {
-        let after = after.map(document_of);
+        let after = after.map(document_name);
         let documents = self
             .store
             .documents(Tabletop::NAME, CHARACTERS, after.as_deref(), limit);
@@ -199,36 +201,36 @@ impl Scenes {
         name: &str,
         description: &str,
     ) -> Result<bool, StoreError> {
-        let document = document_of(name);
+        let document = document_name(name);
         let json = json!({"name": name, "description": description}).to_string();
-        let most = self.room().max_characters;
+        let max = self.limits().max_characters;
         let saved = self
             .store
-            .put_document(Tabletop::NAME, &document, &json, Some(most));
+            .put_document(Tabletop::NAME, &document, &json, Some(max));
         let saved = saved.await;
-        let is_new = saved.map_err(|error| full(error, "characters", most))?;
+        let is_new = saved.map_err(|error| name_limit(error, "characters", max))?;
         if is_new {
-            self.tell_of_characters().await;
+            self.notify_characters_changed().await;
         }
         Ok(is_new)
     }
 
     /// Removes a character, and returns whether it existed.
     pub(crate) async fn remove_character(&self, name: &str) -> Result<bool, StoreError> {
-        let document = document_of(name);
+        let document = document_name(name);
         let removed = self
             .store
             .remove_document(Tabletop::NAME, &document)
             .await?;
         if removed {
-            self.tell_of_characters().await;
+            self.notify_characters_changed().await;
         }
         Ok(removed)
     }
 
     /// Notifies listeners that the characters have changed, which are part of the state of every
     /// scene.
-    async fn tell_of_characters(&self) {
+    async fn notify_characters_changed(&self) {
         let changes = &self.telemetry.changes;
         if !changes.is_heard() {
             return;
@@ -255,20 +257,20 @@ impl Scenes {
 }
 
 /// Adds the exceeded limit to the error, if a limit is the cause.
-fn full(error: StoreError, what: &str, most: u32) -> StoreError {
+fn name_limit(error: StoreError, what: &str, max: u32) -> StoreError {
     match error.is_full() {
         true => StoreError::full(format!(
-            "The limit of {most} {what} (tabletop.max_{what}) is reached"
+            "The limit of {max} {what} (tabletop.max_{what}) is reached"
         )),
         false => error,
     }
 }
 
-fn log_of(scene: &str) -> String {
+fn log_name(scene: &str) -> String {
     format!("{LOGS}{scene}")
 }
 
-fn document_of(character: &str) -> String {
+fn document_name(character: &str) -> String {
     format!("{CHARACTERS}{character}")
 }
 
@@ -277,7 +279,7 @@ fn scene_of(log: &LogSummary) -> String {
     log.log.strip_prefix(LOGS).unwrap_or_default().to_owned()
 }
 
-fn written(line: &Line) -> Result<String, StoreError> {
+fn encode_line(line: &Line) -> Result<String, StoreError> {
     serde_json::to_string(line).map_err(|error| {
         StoreError::invalid("a line of a transcript cannot be encoded as JSON").with_source(error)
     })

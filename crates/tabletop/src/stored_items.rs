@@ -40,7 +40,7 @@ impl StoredItems for StoredScenes {
     }
 
     fn max_items(&self) -> Option<u32> {
-        Some(self.scenes.room().max_scenes)
+        Some(self.scenes.limits().max_scenes)
     }
 
     async fn count(&self) -> Result<u64, StoreError> {
@@ -49,19 +49,19 @@ impl StoredItems for StoredScenes {
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let scenes = self.scenes.by_name(after, limit).await?.into_iter();
-        let kept = scenes.map(|(scene, latest)| {
+        let items = scenes.map(|(scene, latest)| {
             StoredItem::new(scene)
                 .with("messages", latest.number)
                 .with("last_message_at", format_timestamp(latest.at))
         });
-        Ok(kept.collect())
+        Ok(items.collect())
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {
         let was_there = self.scenes.remove(name).await?;
         if was_there {
             self.orchestrator.forget(name);
-            self.scenes.tell_of(name, true);
+            self.scenes.notify_changed(name, true);
         }
         Ok(was_there)
     }
@@ -74,7 +74,7 @@ impl StoredItems for StoredCharacters {
     }
 
     fn max_items(&self) -> Option<u32> {
-        Some(self.0.room().max_characters)
+        Some(self.0.limits().max_characters)
     }
 
     async fn count(&self) -> Result<u64, StoreError> {
@@ -83,13 +83,13 @@ impl StoredItems for StoredCharacters {
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let characters = self.0.characters_by_name(after, limit).await?.into_iter();
-        let kept = characters.map(|(name, json)| {
+        let items = characters.map(|(name, json)| {
             // An unreadable character can still be removed.
             let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
             let description = character.get_mut("description").map(Value::take);
             StoredItem::new(name).with("description", description.unwrap_or_default())
         });
-        Ok(kept.collect())
+        Ok(items.collect())
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {

@@ -67,7 +67,7 @@ impl FakeLlm {
     /// # Panics
     /// If there is no free port, or no answer.
     pub async fn start(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
-        Self::in_turn(LlmDialect::OpenAiChat, answers).await
+        Self::with_answers(LlmDialect::OpenAiChat, answers).await
     }
 
     /// Starts a model that gives these answers in order, with another API, and repeats the last
@@ -75,7 +75,7 @@ impl FakeLlm {
     ///
     /// # Panics
     /// If there is no free port, or no answer.
-    pub async fn in_turn(
+    pub async fn with_answers(
         dialect: LlmDialect,
         answers: impl IntoIterator<Item = LlmAnswer>,
     ) -> Self {
@@ -83,7 +83,7 @@ impl FakeLlm {
         assert!(!answers.is_empty(), "a model has something to say");
         answers.reverse();
         let answers = Mutex::new(answers);
-        Self::answering(dialect, move |_| {
+        Self::with_script(dialect, move |_| {
             let mut answers = answers.lock().unwrap();
             match answers.len() {
                 1 => answers[0].clone(),
@@ -97,7 +97,7 @@ impl FakeLlm {
     ///
     /// # Panics
     /// If there is no free port.
-    pub async fn answering(
+    pub async fn with_script(
         dialect: LlmDialect,
         script: impl Fn(&Recorded) -> LlmAnswer + Send + Sync + 'static,
     ) -> Self {
@@ -105,7 +105,7 @@ impl FakeLlm {
         let server = FaultServer::start(move |request| {
             let refusal = history::refusal(dialect, &request.json());
             let answer = refusal.unwrap_or_else(|| script(request));
-            play(dialect, request, &answer)
+            response_steps(dialect, request, &answer)
         })
         .await;
         Self::of(server)
@@ -118,7 +118,7 @@ impl FakeLlm {
     /// # Panics
     /// If there is no free port.
     pub async fn obedient(dialect: LlmDialect) -> Self {
-        Self::answering(dialect, move |request| {
+        Self::with_script(dialect, move |request| {
             obedient::answer(&ChatRequest::of(dialect, &request.json()))
         })
         .await
@@ -147,7 +147,7 @@ impl FakeLlm {
 }
 
 /// Returns the steps that send an answer.
-fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Fault> {
+fn response_steps(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Fault> {
     let mut steps = Vec::new();
     if !answer.delay.is_zero() {
         steps.push(Fault::Wait(answer.delay));
@@ -165,15 +165,15 @@ fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Faul
     let is_streamed = wants_stream && answer.fault != Some(LlmFault::NotStreamed);
     let (whole, events) = match dialect {
         LlmDialect::OpenAiChat => (
-            openai_chat::whole(answer),
+            openai_chat::plain_body(answer),
             openai_chat::events(answer, &body),
         ),
         LlmDialect::OpenAiResponses => (
-            openai_responses::whole(answer),
+            openai_responses::plain_body(answer),
             openai_responses::events(answer),
         ),
-        LlmDialect::Anthropic => (anthropic::whole(answer), anthropic::events(answer)),
-        LlmDialect::Google => (google::whole(answer), google::events(answer)),
+        LlmDialect::Anthropic => (anthropic::plain_body(answer), anthropic::events(answer)),
+        LlmDialect::Google => (google::plain_body(answer), google::events(answer)),
     };
     let whole = whole.to_string();
     match (is_streamed, &answer.fault) {

@@ -172,8 +172,8 @@ impl State {
     /// Redirects the browser back at once, with a code that contains the requested scope.
     fn authorize(&self, origin: &str, request: &Recorded) -> Vec<Fault> {
         let (_, query) = request.path.split_once('?').unwrap_or_default();
-        let asked = form(query.as_bytes());
-        let field = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
+        let parameters = form(query.as_bytes());
+        let field = |name: &str| parameters.get(name).map(String::as_str).unwrap_or_default();
         let mut answer = form_urlencoded::Serializer::new(String::new());
         if self.rules.refuses {
             answer.append_pair("error", "access_denied");

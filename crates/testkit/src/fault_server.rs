@@ -155,7 +155,7 @@ async fn serve(
         let _in_progress = InProgress::of(&counter);
         recorder.add(request.clone());
         for fault in script(&request) {
-            if !play(&mut stream, fault).await {
+            if !run_step(&mut stream, fault).await {
                 return;
             }
         }
@@ -163,7 +163,7 @@ async fn serve(
 }
 
 /// Runs one step; returns `false` if the connection is closed.
-async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
+async fn run_step(stream: &mut TcpStream, fault: Fault) -> bool {
     match fault {
         Fault::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
         Fault::Times(times, bytes) => {
@@ -180,7 +180,7 @@ async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
         }
         Fault::Wait(time) => tokio::select! {
             () = tokio::time::sleep(time) => true,
-            () = gone(stream) => false,
+            () = wait_for_disconnect(stream) => false,
         },
         Fault::WaitFor(notify) => {
             notify.notified().await;
@@ -196,7 +196,7 @@ async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
 }
 
 /// Waits until the client disconnects; never returns if the client sends more data.
-async fn gone(stream: &TcpStream) {
+async fn wait_for_disconnect(stream: &TcpStream) {
     if stream.peek(&mut [0]).await.is_ok_and(|read| read > 0) {
         std::future::pending::<()>().await;
     }

@@ -45,8 +45,8 @@ pub fn wasm_component(directory: &str) -> Option<PathBuf> {
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{directory}: {said}");
+    let output = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{directory}: {output}");
     let name = Path::new(directory).file_name().unwrap();
     let file = target_directory.join(TARGET).join("release").join(name);
     Some(file.with_extension("wasm"))

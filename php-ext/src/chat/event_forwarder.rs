@@ -22,18 +22,18 @@ pub(super) struct EventForwarder {
 
 #[async_trait]
 impl ChatListener for EventForwarder {
-    fn hear(&mut self, event: ChatEvent) {
+    fn on_event(&mut self, event: ChatEvent) {
         if let ChatEvent::ToolFinished(ended) = &event {
             self.calls.push(call_of(ended));
         }
-        if let Some((kind, data)) = event.shown() {
+        if let Some((kind, data)) = event.into_json() {
             let event = QueuedEvent { kind, data };
-            self.backlog.tell(event.size());
+            self.backlog.add(event.size());
             (self.jobs)(ChatJob::Event(event));
         }
     }
 
-    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+    async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         let mut latest_state = self
             .latest_state
             .lock()
@@ -48,7 +48,7 @@ fn call_of(ended: &EndedCall) -> ChatToolCall {
     ChatToolCall {
         id: result.tool_call_id.clone(),
         name: result.tool_name.clone(),
-        arguments: ended.given(),
+        arguments: ended.arguments(),
         success: result.success,
         content: result.content(),
         error_code: result.error_code.map(|code| code.to_string()),
@@ -95,7 +95,7 @@ impl ChatOutcome {
                     id: waiting.approval_id.clone(),
                     call: waiting.call.id.clone(),
                     tool: waiting.call.name.clone(),
-                    arguments: waiting.asked(),
+                    arguments: waiting.arguments(),
                 })
                 .collect(),
             usage: ChatUsage {

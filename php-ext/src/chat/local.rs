@@ -68,7 +68,7 @@ impl LocalChat {
             self.is_serving.set(true);
             match event {
                 Event::Job(ChatJob::Event(event)) => {
-                    self.backlog.read(event.size());
+                    self.backlog.subtract(event.size());
                     return Ok(Step::Event(event.kind.to_owned(), event.data));
                 }
                 Event::Job(ChatJob::Key(job)) => {

@@ -149,19 +149,19 @@ impl LocalChatRequest<'_> {
 
     /// Returns the initial state of the run: the resumed or new state plus the new messages.
     fn initial_state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
-        let refused =
+        let chat_failure =
             |error: pillion_chat::ModelError| exception::of_code(error.code(), error.message);
         let Some(state) = self.state else {
             let system = self.settings.system.as_ref();
             let system = system.map(|system| json!({"role": "system", "content": system}));
             let messages: Vec<_> = system.into_iter().chain(self.messages.clone()).collect();
-            return chat.begin(&messages).map_err(refused);
+            return chat.begin(&messages).map_err(chat_failure);
         };
         let mut state: ChatState = serde_json::from_str(state).map_err(|error| {
             exception::invalid_input(format!("The state of the chat cannot be read: {error}"))
         })?;
         if !self.messages.is_empty() {
-            chat.add(&mut state, &self.messages).map_err(refused)?;
+            chat.add(&mut state, &self.messages).map_err(chat_failure)?;
         }
         Ok(state)
     }

@@ -33,7 +33,7 @@ impl ToolRunner for PhpRunner {
         Some(self.executor.find(name)?.name().to_string())
     }
 
-    fn at_once(&self) -> NonZeroUsize {
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
         self.executor.calls_at_once()
     }
 
@@ -178,7 +178,7 @@ impl ToolRunner for ExtendedRunner {
         Some(self.executor.find(name)?.name().to_string())
     }
 
-    fn at_once(&self) -> NonZeroUsize {
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
         self.executor.calls_at_once()
     }
 

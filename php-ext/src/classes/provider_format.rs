@@ -69,14 +69,14 @@ fn tools(call: &mut Call<'_>) -> Outcome {
     let provider = call.string(0)?;
     let definitions = entries(call.array(1)?)
         .map(|(_, value)| {
-            definition_of(value.dereference())?.ok_or_else(|| not_a(tool_definition::NAME))
+            definition_of(value.dereference())?.ok_or_else(|| wrong_class(tool_definition::NAME))
         })
         .collect::<Result<Vec<ToolDefinition>, Failure>>()?;
     let tools = format_tools_by_name(provider, &definitions);
     decode_value(&Value::Array(tools), EmptyObject::StdClass)
 }
 
-fn not_a(class: &str) -> Failure {
+fn wrong_class(class: &str) -> Failure {
     exception::invalid_input(format!("Each element must be a {class}"))
 }
 
@@ -114,7 +114,9 @@ fn assistant(call: &mut Call<'_>) -> Outcome {
 fn results(call: &mut Call<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let results = entries(call.array(1)?)
-        .map(|(_, value)| result_of(value.dereference())?.ok_or_else(|| not_a(tool_result::NAME)))
+        .map(|(_, value)| {
+            result_of(value.dereference())?.ok_or_else(|| wrong_class(tool_result::NAME))
+        })
         .collect::<Result<Vec<ToolResult>, Failure>>()?;
     let messages = format_results(provider, &results);
     decode_value(&Value::Array(messages), EmptyObject::StdClass)

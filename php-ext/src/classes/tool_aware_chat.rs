@@ -96,7 +96,7 @@ fn construct_chat(call: &mut Call<'_>) -> Outcome {
     let options = call.value(2).map(|_| call.array(2)).transpose()?;
     let options = options.and_then(|_| call.value(2));
     let settings = read_options(options, !is_executor(tools))?;
-    let model = call.some(1);
+    let model = call.non_null(1);
     let model = model.map(|model| {
         if model.is_array() {
             Ok(None)
@@ -217,7 +217,7 @@ fn tools_of(this: Object<'_>) -> Outcome {
     this.get(CLASS.get(), TOOLS)
 }
 
-fn hidden(this: Object<'_>, name: &str) -> Outcome {
+fn hidden_value(this: Object<'_>, name: &str) -> Outcome {
     let hidden = Hidden::of::<Chat>(this)?.get();
     let value = hidden.array().and_then(|hidden| hidden.get(name));
     Ok(value.map_or_else(Zval::new, Zval::shallow_clone))
@@ -225,12 +225,12 @@ fn hidden(this: Object<'_>, name: &str) -> Outcome {
 
 /// Returns the new messages and the state of the chat.
 fn read_messages<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
-    if let Some(message) = call.some(0)
+    if let Some(message) = call.non_null(0)
         && !message.is_array()
     {
         call.string(0)?;
     }
-    let messages = parse_messages(call.some(0))?;
+    let messages = parse_messages(call.non_null(0))?;
     let state = call.optional_string(1)?;
     if state == Some("") {
         return Err(exception::invalid_input(
@@ -276,7 +276,7 @@ fn chat_values(call: &Call<'_>) -> Result<ChatValues, Failure> {
     Ok(ChatValues {
         clients: registry.clients(object)?,
         context: call.value(2).map_or_else(Zval::new, Zval::shallow_clone),
-        key: hidden(this, KEY)?,
+        key: hidden_value(this, KEY)?,
     })
 }
 
@@ -315,7 +315,7 @@ fn definitions_for_model(
 ) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
     let registry = tool_executor::registry_value(executor)?;
     let registry = Object::of(&registry).ok_or(Failure::Pending)?;
-    let definitions = registry.call("getDefinitionsForModel", [hidden(this, MODEL)?])?;
+    let definitions = registry.call("getDefinitionsForModel", [hidden_value(this, MODEL)?])?;
     let mut tools = Vec::new();
     for (_, definition) in definitions.array().into_iter().flat_map(entries) {
         tools.extend(definition_of(definition.dereference())?.map(Arc::new));

@@ -284,7 +284,7 @@ fn construct_empty(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn refused(error: &RegistryError) -> Failure {
+fn registry_failure(error: &RegistryError) -> Failure {
     exception::invalid_input(error.to_string())
 }
 

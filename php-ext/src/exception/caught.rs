@@ -3,7 +3,7 @@ use std::time::Duration;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
 use super::{PILLION, RATE_LIMITED, error_code, of_code};
-use crate::zend::{Failure, Object, Thrown, legible, rethrow, take_exception};
+use crate::zend::{Failure, Object, Thrown, escape_bytes, rethrow, take_exception};
 
 /// Converts a failure inside a tool to a failed call, unless the failure must end the request.
 ///
@@ -14,7 +14,7 @@ pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
         Failure::Bailout => Err(Failure::Bailout),
         Failure::Thrown(thrown) => Ok(ToolFailure::new(code_of(&thrown), thrown.message)),
         Failure::Pending => match take_exception() {
-            Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), caught),
+            Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), read_exception),
             None => Err(Failure::Pending),
         },
     }
@@ -29,11 +29,11 @@ pub fn as_internal(failure: Failure) -> Failure {
     }
 }
 
-fn caught(exception: Object<'_>) -> Result<ToolFailure, Failure> {
+fn read_exception(exception: Object<'_>) -> Result<ToolFailure, Failure> {
     let message = exception.call("getMessage", [])?;
     let message = message
         .zend_str()
-        .map(|text| legible(text.as_bytes()))
+        .map(|text| escape_bytes(text.as_bytes()))
         .unwrap_or_default();
     let failure = ToolFailure::new(code_of_exception(exception)?, message);
     if !exception.instance_of(RATE_LIMITED.get()) {

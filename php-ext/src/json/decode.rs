@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::Value;
 
 use crate::zend::{
-    Failure, bool_of, empty_array, float_of, guarded, int_of, must_stop, string_of, table_of,
+    Failure, bool_of, empty_array, float_of, int_of, must_stop, run_guarded, string_of, table_of,
 };
 
 /// The PHP value of `{}`, which a PHP array cannot distinguish from `[]`.
@@ -26,7 +26,7 @@ pub enum EmptyObject {
 /// A failure of the engine. The inner result holds the syntax error of the JSON, because only the
 /// caller knows which exception applies.
 pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
-    guarded(|| {
+    run_guarded(|| {
         let mut reader = serde_json::Deserializer::from_str(json);
         let value = Seed::new(empty).deserialize(&mut reader)?;
         reader.end()?;
@@ -56,7 +56,7 @@ pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
 }
 
 fn decode_tree(value: &Value, seed: Seed) -> Result<Zval, Failure> {
-    guarded(|| seed.deserialize(value))?
+    run_guarded(|| seed.deserialize(value))?
         .map_err(|error: serde_json::Error| Failure::error(error.to_string()))
 }
 
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Seed {
         while let Some(key) = next {
             let value = map.next_value_seed(self)?;
             table.insert(&*key, value).map_err(A::Error::custom)?;
-            stop_if_asked::<A::Error>()?;
+            check_must_stop::<A::Error>()?;
             next = map.next_key_seed(KeySeed)?;
         }
         Ok(table_of(table))
@@ -155,10 +155,10 @@ impl<'de> Visitor<'de> for Seed {
 
 fn push<E: Error>(table: &mut ZendHashTable, element: Zval) -> Result<(), E> {
     table.push(element).map_err(E::custom)?;
-    stop_if_asked()
+    check_must_stop()
 }
 
-fn stop_if_asked<E: Error>() -> Result<(), E> {
+fn check_must_stop<E: Error>() -> Result<(), E> {
     if must_stop() {
         return Err(E::custom("the engine stops"));
     }

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 
 use super::DEPTH_LIMIT;
 use crate::exception;
-use crate::zend::{Failure, Key, Object, Properties, entries, guarded, is_list, json_serializable};
+use crate::zend::{
+    Failure, Key, Object, Properties, entries, is_list, json_serializable, run_guarded,
+};
 
 /// A PHP value that serde can serialize by the rules of `json_encode`: lists become arrays, other
 /// arrays become objects, objects become the result of `jsonSerialize()` or their public
@@ -194,7 +196,7 @@ impl Php<'_> {
                 .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
             return self.pass.child(&backing).serialize(serializer);
         }
-        let properties = guarded(|| Properties::for_json(value))
+        let properties = run_guarded(|| Properties::for_json(value))
             .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
         match properties {
             Some(properties) => self.properties(&properties, serializer),

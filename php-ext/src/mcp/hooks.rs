@@ -57,7 +57,7 @@ impl<'a> Hooks<'a> {
         parameter: &str,
         methods: &[&str],
     ) -> Result<(), Failure> {
-        let Some(value) = call.some(index) else {
+        let Some(value) = call.non_null(index) else {
             self.set(name, None);
             return Ok(());
         };
@@ -77,7 +77,7 @@ impl<'a> Hooks<'a> {
     /// # Errors
     /// A `TypeError`.
     pub fn set_callable(self, call: &Call<'_>, index: usize, name: &str) -> Result<bool, Failure> {
-        let callable = call.some(index);
+        let callable = call.non_null(index);
         if callable.is_some_and(|callable| !callable.is_callable()) {
             return Err(call.type_error(index, "?callable"));
         }

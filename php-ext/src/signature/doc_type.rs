@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn word(&mut self) -> &'a str {
+    fn parse_word(&mut self) -> &'a str {
         self.skip_space();
         let of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '\\');
         let end = self.rest.find(|letter| !of_word(letter));
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         if let Some(quote @ ('\'' | '"')) = self.rest.chars().next() {
             return self.text_literal(quote);
         }
-        let word = self.word();
+        let word = self.parse_word();
         let plain = |kind: &str| Some(json!({ "type": kind }));
         match word.to_ascii_lowercase().as_str() {
             "int" | "integer" if self.take("<") => self.range(),
@@ -128,13 +128,13 @@ impl<'a> Parser<'a> {
             }
             "bool" | "boolean" | "true" | "false" => plain("boolean"),
             "scalar" => Some(json!({"type": ["string", "number", "boolean"]})),
-            "mixed" => Some(anything()),
+            "mixed" => Some(any_schema()),
             "null" => plain("null"),
             "list" => self.list(false),
             "non-empty-list" => self.list(true),
             "array" | "iterable" => self.array(false),
             "non-empty-array" => self.array(true),
-            "object" if self.take("{") => self.shape(),
+            "object" if self.take("{") => self.parse_shape(),
             _ => number_literal(word, self),
         }
     }
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
     fn range(&mut self) -> Option<Value> {
         let mut schema = json!({"type": "integer"});
         for (keyword, open, end) in [("minimum", "min", ","), ("maximum", "max", ">")] {
-            let bound = self.word();
+            let bound = self.parse_word();
             if bound != open {
                 schema[keyword] = bound.parse::<i64>().ok()?.into();
             }
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
 
     fn array(&mut self, not_empty: bool) -> Option<Value> {
         if self.take("{") {
-            return self.shape();
+            return self.parse_shape();
         }
         let (list, map) = if not_empty {
             ("minItems", "minProperties")
@@ -209,7 +209,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the rest of `array{a: int, b?: string, ...}`.
-    fn shape(&mut self) -> Option<Value> {
+    fn parse_shape(&mut self) -> Option<Value> {
         let mut properties = Map::new();
         let mut required = Vec::new();
         while !self.take("}") {
@@ -223,7 +223,7 @@ impl<'a> Parser<'a> {
             });
             let key = match quote {
                 Some(quote) => self.text_literal(quote)?["enum"][0].as_str()?.to_owned(),
-                None => self.word().to_owned(),
+                None => self.parse_word().to_owned(),
             };
             if key.is_empty() {
                 return None;
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
 
 /// Returns a schema for any JSON value. An empty schema would not survive the conversion to a PHP
 /// array.
-pub(super) fn anything() -> Value {
+pub(super) fn any_schema() -> Value {
     json!({"type": ["string", "number", "boolean", "object", "array", "null"]})
 }
 

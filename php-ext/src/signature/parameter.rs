@@ -28,10 +28,10 @@ pub(super) fn read(
     let name = reflected.name()?;
     let refuse =
         |why: &str| exception::invalid_input(format!("Parameter ${name} of {function} {why}"));
-    if reflected.yes("isVariadic")? {
+    if reflected.call_bool("isVariadic")? {
         return Err(refuse("is variadic: take an array instead"));
     }
-    if reflected.yes("isPassedByReference")? {
+    if reflected.call_bool("isPassedByReference")? {
         return Err(refuse("is passed by reference"));
     }
     let declared = reflected.object("getType")?;
@@ -69,8 +69,8 @@ pub(super) fn read(
             }
         }
     }
-    let required = !reflected.yes("isOptional")?;
-    if !required && reflected.yes("isDefaultValueAvailable")? {
+    let required = !reflected.call_bool("isOptional")?;
+    if !required && reflected.call_bool("isDefaultValueAvailable")? {
         let default = reflected.call("getDefaultValue", [])?;
         let default = to_value_as(&format!("default of ${name} of {function}"), &default)?;
         if !default.is_null() {

@@ -3,7 +3,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::{Value, json};
 
-use super::doc_type::{anything, one_of};
+use super::doc_type::{any_schema, one_of};
 use super::reflection::{Reflected, find_class};
 use crate::exception;
 use crate::json::to_value;
@@ -57,7 +57,7 @@ impl PhpType {
             }
         } else if declared.is("ReflectionNamedType") {
             read.add(declared)?;
-            read.nullable |= declared.yes("allowsNull")? && !read.anything;
+            read.nullable |= declared.call_bool("allowsNull")? && !read.anything;
         } else {
             return Err(Unfit::Type(describe_type(declared)?));
         }
@@ -66,7 +66,7 @@ impl PhpType {
 
     fn add(&mut self, named: &Reflected) -> Result<(), Unfit> {
         let name = named.name()?;
-        if !named.yes("isBuiltin")? {
+        if !named.call_bool("isBuiltin")? {
             let (schema, class) = enumeration(&name)?.ok_or(Unfit::Type(name))?;
             // With two enums, the enum of a value would be ambiguous.
             if self.enumeration.replace(class).is_some() {
@@ -106,10 +106,10 @@ impl PhpType {
     /// Returns the schema. The doc comment may provide a more precise one.
     pub(super) fn schema(self, documented: Option<Value>) -> Value {
         if self.anything {
-            return documented.unwrap_or_else(anything);
+            return documented.unwrap_or_else(any_schema);
         }
         let fits = |documented: &Value| {
-            self.enumeration.is_none() && types_of(documented).iter().all(|kind| self.takes(kind))
+            self.enumeration.is_none() && types_of(documented).iter().all(|kind| self.accepts(kind))
         };
         let mut schemas = match documented.filter(fits) {
             Some(documented) => vec![documented],
@@ -137,7 +137,7 @@ impl PhpType {
     }
 
     /// Returns whether PHP accepts a value of this JSON type.
-    fn takes(&self, kind: &str) -> bool {
+    fn accepts(&self, kind: &str) -> bool {
         let declared = |wanted: &str| {
             self.schemas
                 .iter()

@@ -5,7 +5,8 @@ use crate::classes::attributes;
 use crate::exception;
 use crate::signature::Target;
 use crate::zend::{
-    Failure, Object, Outcome, create, entries, guarded, int_of, legible, list_of, string_of,
+    Failure, Object, Outcome, create, entries, escape_bytes, int_of, list_of, run_guarded,
+    string_of,
 };
 
 /// `ReflectionAttribute::IS_INSTANCEOF`: also matches subclasses of an attribute.
@@ -46,7 +47,7 @@ impl Reflected {
         let text = self.call(method, [])?;
         match text.zend_str() {
             Some(bytes) if bytes.as_str().is_err() => {
-                let beginning: String = legible(bytes.as_bytes())
+                let beginning: String = escape_bytes(bytes.as_bytes())
                     .chars()
                     .take(MAX_TEXT_CHARS)
                     .collect();
@@ -65,11 +66,11 @@ impl Reflected {
     /// Returns the name for error messages, for code whose name has no other use.
     pub(super) fn shown_name(&self, method: &str) -> Result<String, Failure> {
         let name = self.call(method, [])?;
-        let name = name.zend_str().map(|name| legible(name.as_bytes()));
+        let name = name.zend_str().map(|name| escape_bytes(name.as_bytes()));
         Ok(name.unwrap_or_default())
     }
 
-    pub(super) fn yes(&self, method: &str) -> Result<bool, Failure> {
+    pub(super) fn call_bool(&self, method: &str) -> Result<bool, Failure> {
         Ok(self.call(method, [])?.bool() == Some(true))
     }
 
@@ -92,7 +93,7 @@ impl Reflected {
 
 /// Finds a class, and calls the autoloader if necessary.
 pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Failure> {
-    guarded(|| ClassEntry::try_find(name))
+    run_guarded(|| ClassEntry::try_find(name))
 }
 
 /// Returns the attribute of this class as an object.
@@ -138,7 +139,7 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
             continue;
         }
         let name = method.name()?;
-        if !method.yes("isPublic")? {
+        if !method.call_bool("isPublic")? {
             return Err(exception::invalid_input(format!(
                 "{class_name}::{name}() has #[Pillion\\AsTool] but is not public"
             )));
@@ -156,7 +157,7 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
     for (name, of_class) in methods {
         let arguments = [string_of(&class_name), string_of(&name)];
         let method = Reflected::new("ReflectionMethod", arguments)?;
-        let on = if method.yes("isStatic")? {
+        let on = if method.call_bool("isStatic")? {
             string_of(&class_name)
         } else {
             match &object {
@@ -188,7 +189,7 @@ fn make(class: &Reflected, name: &str) -> Outcome {
             .long(),
         None => None,
     };
-    if needs.unwrap_or_default() > 0 || !class.yes("isInstantiable")? {
+    if needs.unwrap_or_default() > 0 || !class.call_bool("isInstantiable")? {
         return Err(exception::invalid_input(format!(
             "{name} cannot be made without arguments: pass an object of it"
         )));

@@ -80,7 +80,7 @@ impl Target {
         let class_name = class.as_ref().map(|class| class.shown_name("getName"));
         let class_name = class_name.transpose()?.unwrap_or_default();
         let label = format!("{class_name}::{name}()");
-        if !function.yes("isPublic")? {
+        if !function.call_bool("isPublic")? {
             return Err(exception::invalid_input(format!("{label} is not public")));
         }
         let (class, name) = if of_class {

@@ -121,7 +121,7 @@ impl<'a> Call<'a> {
     }
 
     /// Same as [`value`](Self::value), but null counts as omitted.
-    pub fn some(&self, index: usize) -> Option<&'a Zval> {
+    pub fn non_null(&self, index: usize) -> Option<&'a Zval> {
         self.value(index).filter(|value| !value.is_null())
     }
 
@@ -157,7 +157,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// Same as [`string`](Self::string).
     pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
-        self.some(index).map(|_| self.string(index)).transpose()
+        self.non_null(index).map(|_| self.string(index)).transpose()
     }
 
     /// Returns a boolean argument that may be omitted.
@@ -186,7 +186,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A `TypeError`.
     pub fn optional_int(&self, index: usize) -> Result<Option<i64>, Failure> {
-        let Some(slot) = self.some(index).and_then(|_| self.slot(index)) else {
+        let Some(slot) = self.non_null(index).and_then(|_| self.slot(index)) else {
             return Ok(None);
         };
         // SAFETY: the argument is alive.
@@ -233,7 +233,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A `TypeError`.
     pub fn optional_number(&self, index: usize) -> Result<Option<f64>, Failure> {
-        self.some(index)
+        self.non_null(index)
             .map(|_| self.number_or(index, 0.0))
             .transpose()
     }

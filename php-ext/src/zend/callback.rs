@@ -18,7 +18,7 @@ use super::{Failure, Object, Outcome, ffi, nesting, string_of};
 /// # Errors
 /// [`Failure::Pending`] if an exception is pending afterwards, [`Failure::Bailout`], or an `Error`
 /// if `body` panics.
-pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
+pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
     let run = || {
         let value = body();
         settle_memory_limit();
@@ -35,7 +35,7 @@ pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
 /// Calls a callable value.
 ///
 /// # Errors
-/// Same as [`guarded`], and a `PillionException` if calls nest too deep.
+/// Same as [`run_guarded`], and a `PillionException` if calls nest too deep.
 pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> Outcome {
     call_function(None, callable.shallow_clone(), arguments, None)
 }
@@ -43,7 +43,7 @@ pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> O
 /// Calls a callable value with named arguments: an array with the names as keys.
 ///
 /// # Errors
-/// Same as [`guarded`].
+/// Same as [`run_guarded`].
 pub fn call_with_names(callable: &Zval, arguments: &Zval) -> Outcome {
     call_function(None, callable.shallow_clone(), [], arguments.array())
 }
@@ -72,7 +72,7 @@ fn call_function<const N: usize>(
     let mut result = Zval::new();
     let (target, function, arguments) =
         (&raw mut result, &raw mut function, arguments.as_mut_ptr());
-    let status = guarded(|| {
+    let status = run_guarded(|| {
         // SAFETY: all zvals outlive the call; the engine copies the arguments into a frame,
         // and only reads the table of named ones.
         unsafe { _call_user_function_impl(object, function, target, count, arguments, named) }

@@ -4,7 +4,7 @@ use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
 };
 
-use super::{Failure, ffi, guarded, web_client};
+use super::{Failure, ffi, run_guarded, web_client};
 
 /// Does what the engine does between two opcodes: ends the request when `max_execution_time` has
 /// elapsed, and runs pending signal handlers. Also does what the engine does when it writes output:
@@ -18,7 +18,7 @@ pub fn check_interrupt() -> Result<(), Failure> {
     run_interrupts()?;
     if web_client::is_disconnected() {
         // SAFETY: notes what has happened and bails out, which the guard takes.
-        return guarded(|| unsafe { ffi::php_handle_aborted_connection() });
+        return run_guarded(|| unsafe { ffi::php_handle_aborted_connection() });
     }
     Ok(())
 }
@@ -33,11 +33,11 @@ fn run_interrupts() -> Result<(), Failure> {
         }
         zend_atomic_bool_store(&raw mut (*globals).vm_interrupt, false);
         if ffi::zend_atomic_bool_load(&raw const (*globals).timed_out) {
-            return guarded(|| ffi::zend_timeout());
+            return run_guarded(|| ffi::zend_timeout());
         }
         let frame = (*globals).current_execute_data;
         match zend_interrupt_function {
-            Some(interrupt) => guarded(|| interrupt(frame)),
+            Some(interrupt) => run_guarded(|| interrupt(frame)),
             None => Ok(()),
         }
     }

@@ -89,8 +89,8 @@ impl<'a> Object<'a> {
     /// # Errors
     /// [`Failure::Pending`] if the property has no value yet.
     pub fn get(self, scope: &ClassEntry, name: &str) -> Outcome {
-        let mut room = Zval::new();
-        // SAFETY: the returned pointer is either `room` or the property's slot, and is only
+        let mut buffer = Zval::new();
+        // SAFETY: the returned pointer is either `buffer` or the property's slot, and is only
         // read, before anything else runs.
         let value = unsafe {
             ext_php_rs::ffi::zend_read_property(
@@ -99,7 +99,7 @@ impl<'a> Object<'a> {
                 name.as_ptr().cast(),
                 name.len(),
                 false,
-                &raw mut room,
+                &raw mut buffer,
             )
             .as_ref()
         };
@@ -122,7 +122,7 @@ impl<'a> Object<'a> {
     /// Calls a method.
     ///
     /// # Errors
-    /// Same as [`guarded`](super::guarded).
+    /// Same as [`run_guarded`](super::run_guarded).
     pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Outcome {
         callback::call(Some(&mut self.to_value()), name, arguments)
     }

@@ -17,7 +17,7 @@ pub struct Properties(NonNull<ZendHashTable>);
 impl Properties {
     /// Returns the properties as `json_encode` sees them. Returns `None` if the object has none.
     ///
-    /// This can run PHP code: call it inside [`guarded`](super::guarded).
+    /// This can run PHP code: call it inside [`run_guarded`](super::run_guarded).
     pub fn for_json(object: &Zval) -> Option<Self> {
         Self::of(object, JSON)
     }
@@ -25,7 +25,7 @@ impl Properties {
     /// Returns all properties, as `(array) $object` does: the names of non-public properties begin
     /// with a NUL byte. Returns `None` if the object has no properties.
     ///
-    /// This can run PHP code: call it inside [`guarded`](super::guarded).
+    /// This can run PHP code: call it inside [`run_guarded`](super::run_guarded).
     pub fn for_array(object: &Zval) -> Option<Self> {
         Self::of(object, ARRAY_CAST)
     }

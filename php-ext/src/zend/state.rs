@@ -157,7 +157,7 @@ impl<'a> Hidden<'a> {
     /// # Errors
     /// An `Error` if the object has another class.
     pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
-        let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
+        let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
         // SAFETY: the layout is that of a live object.
         let value = unsafe { NonNull::new_unchecked(&raw mut (*layout).hidden) };
         let object = PhantomData;
@@ -182,16 +182,16 @@ impl<'a> Hidden<'a> {
 /// # Errors
 /// An `Error` if the object already has a state.
 pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> {
-    let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
+    let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
     // SAFETY: the object is alive and no reference to the state exists while it is None.
-    let place = unsafe { &mut (*layout).state };
-    if place.is_some() {
+    let slot = unsafe { &mut (*layout).state };
+    if slot.is_some() {
         return Err(Failure::error(format!(
             "{} is already constructed",
             name_of::<T>()
         )));
     }
-    *place = Some(state);
+    *slot = Some(state);
     Ok(())
 }
 
@@ -200,9 +200,9 @@ pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> 
 /// # Errors
 /// An `Error` if the object has no state, because a subclass did not call `parent::__construct()`.
 pub fn state_of<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
-    let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
+    let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
     // SAFETY: the state is written once and shared from then on.
-    unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_ready::<T>())
+    unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_constructed::<T>())
 }
 
 /// Creates an object with its state, for classes that PHP code does not construct.
@@ -221,7 +221,7 @@ fn name_of<T: State>() -> &'static str {
     T::class().get().name().unwrap_or_default()
 }
 
-fn not_ready<T: State>() -> Failure {
+fn not_constructed<T: State>() -> Failure {
     Failure::error(format!(
         "{} is not constructed: call parent::__construct()",
         name_of::<T>()

@@ -16,7 +16,7 @@ pub fn type_name(value: &Zval) -> String {
 
 /// Converts a PHP string to text. Bytes that are not UTF-8 become escapes such as `\xE9`, so that
 /// nothing is lost.
-pub fn legible(bytes: &[u8]) -> String {
+pub fn escape_bytes(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());

@@ -43,7 +43,7 @@ pub(super) fn is_disconnected() -> bool {
         }
         (*ext_php_rs_sapi_globals()).server_context
     };
-    connection_of(context).is_some_and(hung_up)
+    connection_of(context).is_some_and(has_disconnected)
 }
 
 fn connection_of(context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFamily)> {
@@ -77,7 +77,7 @@ fn family(socket: c_int) -> Option<AddressFamily> {
     getsockname::<SockaddrStorage>(socket).ok()?.family()
 }
 
-fn hung_up((connection, family): (BorrowedFd<'_>, AddressFamily)) -> bool {
+fn has_disconnected((connection, family): (BorrowedFd<'_>, AddressFamily)) -> bool {
     // With a Unix socket, a full close can be distinguished from a half-closed connection. With TCP
     // both look the same and count as a disconnect: a web server closes a connection to abort its
     // request (FastCGI 1.0, 5.4), and has no other reason to close it.

@@ -17,7 +17,7 @@ const TOKEN: &str = "everything-everything-1";
 /// Starts a model that follows instructions, refuses certain prompts once, and answers slowly.
 async fn model() -> FakeLlm {
     let refused = Mutex::new(HashSet::new());
-    FakeLlm::answering(LlmDialect::OpenAiChat, move |request| {
+    FakeLlm::with_script(LlmDialect::OpenAiChat, move |request| {
         let request = request.json();
         let messages = request["messages"].as_array().unwrap();
         let said = messages.last().unwrap()["content"].to_string();

@@ -472,7 +472,7 @@ async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
     let cut_off = || {
         LlmAnswer::default()
             .and_call("order_pizza", "")
-            .ended_by("length")
+            .with_finish_reason("length")
     };
     let llm = FakeLlm::start([cut_off(), cut_off()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -543,7 +543,7 @@ async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
     let chunk = json!({"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]});
     let events = format!("data: {chunk}\n\ndata: [DONE]\n\n");
     let answers = [whole.to_string(), events];
-    let answers = answers.map(|body| LlmAnswer::failing("200 OK", &body));
+    let answers = answers.map(|body| LlmAnswer::error_response("200 OK", &body));
     let llm = FakeLlm::start(answers).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
 
@@ -607,7 +607,7 @@ async fn h4_tool_choice_is_translated_for_the_provider() {
         ),
     ] {
         let answer = LlmAnswer::call("order_pizza", &json!({"size": 3}));
-        let llm = FakeLlm::in_turn(dialect, [answer]).await;
+        let llm = FakeLlm::with_answers(dialect, [answer]).await;
         let toml =
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);
@@ -623,7 +623,7 @@ async fn h4_tool_choice_is_translated_for_the_provider() {
 /// name of the model decides whether reasoning is requested.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
-    let llm = FakeLlm::in_turn(LlmDialect::OpenAiResponses, [LlmAnswer::text("Hello.")]).await;
+    let llm = FakeLlm::with_answers(LlmDialect::OpenAiResponses, [LlmAnswer::text("Hello.")]).await;
     let toml = config(&llm, "")
         .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
         .replace("id = \"demo\"", "id = \"demo\"\nreasoning = true");
@@ -659,7 +659,7 @@ async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
         ("google", LlmDialect::Google, "toolConfig", Value::Null),
     ] {
         let two = LlmAnswer::call("order_pizza", &json!({"size": 3}));
-        let llm = FakeLlm::in_turn(dialect, [two.and_call("order_pizza", "{}")]).await;
+        let llm = FakeLlm::with_answers(dialect, [two.and_call("order_pizza", "{}")]).await;
         let toml =
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);

@@ -21,7 +21,7 @@ fn ask(daemon: &Daemon, path: &str, more: Value) -> Reply {
 
 /// Returns a provider response with this body.
 fn body(json: &Value) -> LlmAnswer {
-    LlmAnswer::failing("200 OK", &json.to_string())
+    LlmAnswer::error_response("200 OK", &json.to_string())
 }
 
 fn own_tools(path: &str) -> Value {
@@ -90,7 +90,7 @@ async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
     let ended = body(&json!({"id": "m", "type": "message", "role": "assistant",
         "content": [{"type": "text", "text": "One"}], "stop_reason": "stop_sequence",
         "stop_sequence": "Two", "usage": {"input_tokens": 1, "output_tokens": 1}}));
-    let llm = FakeLlm::in_turn(LlmDialect::Anthropic, [ended]).await;
+    let llm = FakeLlm::with_answers(LlmDialect::Anthropic, [ended]).await;
     let toml = config(&llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries");
     let daemon = Daemon::with_config(&toml, &[]);
     for more in [json!({}), own_tools(MESSAGES)] {
@@ -145,7 +145,7 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
             json!({"top_k": 5, "functions": [], "plugins": [], "mcp_servers": null, "enable_search": false}),
         ),
     ] {
-        let llm = FakeLlm::in_turn(dialect, [LlmAnswer::text("Hello.")]).await;
+        let llm = FakeLlm::with_answers(dialect, [LlmAnswer::text("Hello.")]).await;
         let toml =
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);

@@ -11,7 +11,7 @@ const PATHS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"
 
 /// Starts a model that makes this many calls in each answer while it has tools.
 async fn caller(calls: usize) -> FakeLlm {
-    FakeLlm::answering(LlmDialect::OpenAiChat, move |request| {
+    FakeLlm::with_script(LlmDialect::OpenAiChat, move |request| {
         if request.json().get("tools").is_none() {
             return LlmAnswer::text("Done.");
         }

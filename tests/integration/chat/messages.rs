@@ -38,7 +38,7 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
             calculator().costing(10, 5),
             LlmAnswer::text("It is 42.").costing(20, 3),
         ];
-        let llm = FakeLlm::in_turn(dialect, answers).await;
+        let llm = FakeLlm::with_answers(dialect, answers).await;
         let is_anthropic = dialect == LlmDialect::Anthropic;
         let toml = match is_anthropic {
             true => anthropic(&llm),
@@ -153,7 +153,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_messages_reach_anthropics_models_unchanged() {
     let call = LlmAnswer::call("order_pizza", &json!({"size": 3}));
-    let llm = FakeLlm::in_turn(LlmDialect::Anthropic, [call]).await;
+    let llm = FakeLlm::with_answers(LlmDialect::Anthropic, [call]).await;
     let daemon = Daemon::with_config(&anthropic(&llm), &[]);
     let choice = json!({"type": "any", "disable_parallel_tool_use": true});
     let messages = json!([
@@ -184,7 +184,8 @@ async fn h5_messages_reach_anthropics_models_unchanged() {
 async fn h4_a_message_may_disable_parallel_tool_use() {
     let choice = json!({"type": "auto", "disable_parallel_tool_use": true});
     for dialect in [LlmDialect::OpenAiChat, LlmDialect::Anthropic] {
-        let llm = FakeLlm::in_turn(dialect, [calculator(), LlmAnswer::text("It is 42.")]).await;
+        let llm =
+            FakeLlm::with_answers(dialect, [calculator(), LlmAnswer::text("It is 42.")]).await;
         let (toml, key, expected) = match dialect {
             LlmDialect::Anthropic => (anthropic(&llm), "tool_choice", choice.clone()),
             _ => (config(&llm, ""), "parallel_tool_calls", json!(false)),
@@ -204,8 +205,8 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_thinking_blocks_stay_with_their_calls() {
     let thought = json!({"type": "thinking", "thinking": "The tool knows.", "signature": "EqQB=="});
-    let call = || calculator().after_item(thought.clone());
-    let llm = FakeLlm::in_turn(
+    let call = || calculator().with_item(thought.clone());
+    let llm = FakeLlm::with_answers(
         LlmDialect::Anthropic,
         [call(), LlmAnswer::text("It is 42.")],
     )

@@ -51,10 +51,10 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
         "arguments": "{\"notation\": \"2d6\"}", "output": "15", "error": null,
         "approval_request_id": "mcpr_1"});
     let answers = [
-        LlmAnswer::default().after_item(asked),
-        LlmAnswer::text("You rolled 15.").after_item(called),
+        LlmAnswer::default().with_item(asked),
+        LlmAnswer::text("You rolled 15.").with_item(called),
     ];
-    let llm = FakeLlm::in_turn(LlmDialect::OpenAiResponses, answers).await;
+    let llm = FakeLlm::with_answers(LlmDialect::OpenAiResponses, answers).await;
     let server = FakeMcp::start(Dialect::StreamableJson);
     let daemon = daemon(&llm, "openai-responses", &server, "always");
     let socket = &daemon.socket;
@@ -100,7 +100,7 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
 async fn g3_a_provider_without_approvals_gets_no_server_whose_tools_need_approval() {
     for (policy, is_native) in [("never", true), ("always", false)] {
         let answers = [LlmAnswer::text("Hello.")];
-        let llm = FakeLlm::in_turn(LlmDialect::Anthropic, answers).await;
+        let llm = FakeLlm::with_answers(LlmDialect::Anthropic, answers).await;
         let server = FakeMcp::start(Dialect::StreamableJson);
         let daemon = daemon(&llm, "anthropic", &server, policy);
         chat(&daemon.socket, "", &json!({"message": "Hi"}));

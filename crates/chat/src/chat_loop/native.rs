@@ -37,7 +37,7 @@ impl NativeServers {
         &self,
         options: Cow<'a, TurnOptions>,
         provider: Provider,
-        in_words: bool,
+        forbids_calls: bool,
     ) -> Cow<'a, TurnOptions> {
         let members = self
             .0
@@ -56,7 +56,7 @@ impl NativeServers {
                 }
             }
         }
-        if in_words {
+        if forbids_calls {
             let none = match provider {
                 Provider::Anthropic => json!({"type": "none"}),
                 _ => json!("none"),
@@ -130,17 +130,17 @@ pub(super) struct ReportedCalls {
 
 impl ReportedCalls {
     /// Reports the calls that the provider has made and the servers that it could not reach.
-    pub(super) fn tell(&mut self, calls: &NativeCalls, listener: &mut dyn ChatListener) {
+    pub(super) fn report_new(&mut self, calls: &NativeCalls, listener: &mut dyn ChatListener) {
         for label in &calls.unlisted {
             if self.unlisted.insert(label.clone()) {
                 let line = format!("The provider cannot list the tools of MCP server {label}");
-                listener.hear(ChatEvent::Status(line));
+                listener.on_event(ChatEvent::Status(line));
             }
         }
         for (call, result) in &calls.ended {
             if self.calls.insert(call.call.id.clone()) {
-                listener.hear(ChatEvent::ToolStarted(call.call.clone()));
-                listener.hear(ChatEvent::ToolFinished(EndedCall {
+                listener.on_event(ChatEvent::ToolStarted(call.call.clone()));
+                listener.on_event(ChatEvent::ToolFinished(EndedCall {
                     call: call.call.clone(),
                     result: result.clone(),
                 }));
@@ -151,7 +151,7 @@ impl ReportedCalls {
 
 /// Revokes permits that a request may have carried without getting an answer: it is unknown whether
 /// the provider has made the calls, and it must not make them twice.
-pub(super) fn take_back(state: &mut ChatState, listener: &mut dyn ChatListener) {
+pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn ChatListener) {
     let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
         return;
     };
@@ -163,7 +163,7 @@ pub(super) fn take_back(state: &mut ChatState, listener: &mut dyn ChatListener) 
             ErrorCode::InternalError,
             "The call was interrupted; whether it took effect is unknown",
         );
-        listener.hear(ChatEvent::ToolFinished(EndedCall {
+        listener.on_event(ChatEvent::ToolFinished(EndedCall {
             call: call.clone(),
             result: permit.clone(),
         }));

@@ -4,7 +4,7 @@ use pillion_core::provider::{NativeCall, format_permits, format_results};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use tokio::time::{Instant, timeout_at};
 
-use super::{ChatLoop, out_of_time};
+use super::{ChatLoop, timeout_error};
 use crate::state::{Permitted, Progress, Results, Round, RoundCall};
 use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 
@@ -26,18 +26,18 @@ impl ChatLoop {
             return Ok(());
         };
         if Instant::now() >= deadline {
-            return Err(out_of_time().into());
+            return Err(timeout_error().into());
         }
         self.refuse_hidden(round, listener);
         let before = round.clone();
         let due = begin(round, context);
         if !due.is_empty() {
-            if let Some(line) = executing(&due) {
-                listener.hear(ChatEvent::Status(line));
+            if let Some(line) = executing_status(&due) {
+                listener.on_event(ChatEvent::Status(line));
             }
-            if let Err(failure) = listener.keep(state).await {
+            if let Err(failure) = listener.save_state(state).await {
                 state.round = Some(before);
-                return Err(ChatError::NotKept(failure));
+                return Err(ChatError::NotSaved(failure));
             }
             self.run_calls(state, due, deadline, listener).await;
         }
@@ -46,13 +46,16 @@ impl ChatLoop {
             let Results { calls, permits } = results;
             let messages = &mut state.conversation.messages;
             messages.extend(format_results(state.provider, &calls));
-            let asked = state.round.as_ref().map(Round::native_calls);
-            let asked = asked.unwrap_or_default();
-            state.permitted = Permitted::of(messages.len(), asked, &permits);
+            let permission_requests = state.round.as_ref().map(Round::native_calls);
+            let permission_requests = permission_requests.unwrap_or_default();
+            state.permitted = Permitted::of(messages.len(), permission_requests, &permits);
             messages.extend(format_permits(state.provider, &permits));
             state.round = None;
         }
-        listener.keep(state).await.map_err(ChatError::NotKept)
+        listener
+            .save_state(state)
+            .await
+            .map_err(ChatError::NotSaved)
     }
 
     /// Ends calls of tools that the model was not shown.
@@ -64,7 +67,7 @@ impl ChatLoop {
                 false => self.is_shown(&call.call.name),
             };
             if may_run && !is_known {
-                let message = format!("Unknown tool: {}", shortened(&call.call.name));
+                let message = format!("Unknown tool: {}", truncate_name(&call.call.name));
                 call.end(failure(&call.call, ErrorCode::NotFound, message), listener);
             }
         }
@@ -91,40 +94,42 @@ impl ChatLoop {
         let Some(round) = &mut state.round else {
             return;
         };
-        let mut unfinished: Vec<usize> = due.iter().map(|due| due.place).collect();
+        let mut unfinished: Vec<usize> = due.iter().map(|due| due.index).collect();
         let begun = Mutex::new(Vec::with_capacity(due.len()));
         let listener = Mutex::new(listener);
-        let (noted, heard) = (&begun, &listener);
+        let (begun_calls, shared_listener) = (&begun, &listener);
         let runs = due.into_iter().map(|due| async move {
             let DueCall {
-                place,
+                index,
                 call,
                 is_native,
                 context,
             } = due;
-            noted.lock().push(place);
+            begun_calls.lock().push(index);
             if is_native {
-                return (place, self.runner.permit(call, &context).await);
+                return (index, self.runner.permit(call, &context).await);
             }
-            heard.lock().hear(ChatEvent::ToolStarted(call.clone()));
-            (place, self.runner.run(call, &context).await)
+            shared_listener
+                .lock()
+                .on_event(ChatEvent::ToolStarted(call.clone()));
+            (index, self.runner.run(call, &context).await)
         });
-        let at_once = match self.options.one_call_at_a_time {
+        let max_concurrent = match self.options.one_call_at_a_time {
             true => 1,
-            false => self.runner.at_once().get(),
+            false => self.runner.max_concurrent_calls().get(),
         };
-        let mut ends = stream::iter(runs).buffer_unordered(at_once);
-        while let Ok(Some((place, result))) = timeout_at(deadline, ends.next()).await {
-            unfinished.retain(|other| *other != place);
-            round.0[place].end(result, *listener.lock());
+        let mut ends = stream::iter(runs).buffer_unordered(max_concurrent);
+        while let Ok(Some((index, result))) = timeout_at(deadline, ends.next()).await {
+            unfinished.retain(|other| *other != index);
+            round.0[index].end(result, *listener.lock());
         }
         drop(ends);
         // After the timeout, calls that had started are cut off; the others may start in a later
         // run.
         let begun = begun.into_inner();
-        for place in unfinished {
-            let call = &mut round.0[place];
-            if begun.contains(&place) {
+        for index in unfinished {
+            let call = &mut round.0[index];
+            if begun.contains(&index) {
                 let message = "The chat timed out before the call finished";
                 let result = failure(&call.call, ErrorCode::Timeout, message);
                 call.end(result, *listener.lock());
@@ -137,39 +142,43 @@ impl ChatLoop {
 
 /// A call that is ready to run.
 struct DueCall {
-    place: usize,
+    index: usize,
     call: ToolCall,
     is_native: bool,
     context: CallContext,
 }
 
-/// Creates the round of an answer's calls and permission requests. Calls beyond `most`, and calls
-/// that the end of the answer cut off and that may have lost arguments, end at once.
+/// Creates the round of an answer's calls and permission requests. Calls beyond `max_calls`, and
+/// calls that the end of the answer cut off and that may have lost arguments, end at once.
 pub(super) fn of(
     calls: Vec<ToolCall>,
-    asked: Vec<NativeCall>,
+    permission_requests: Vec<NativeCall>,
     finish: &Finish,
-    most: usize,
+    max_calls: usize,
     listener: &mut dyn ChatListener,
 ) -> Round {
-    let (whole_calls, whole_asked) = (whole(finish, calls.len()), whole(finish, asked.len()));
+    let (complete_calls, complete_requests) = (
+        count_complete(finish, calls.len()),
+        count_complete(finish, permission_requests.len()),
+    );
     let calls = calls.into_iter().enumerate();
-    let calls = calls.map(|(place, call)| (call, false, place < whole_calls));
-    let asked = asked.into_iter().enumerate();
-    let asked = asked.map(|(place, asked)| (asked.call, true, place < whole_asked));
-    let calls = calls.chain(asked).enumerate();
-    let calls = calls.map(|(place, (call, is_native, is_whole))| {
+    let calls = calls.map(|(index, call)| (call, false, index < complete_calls));
+    let permission_requests = permission_requests.into_iter().enumerate();
+    let permission_requests =
+        permission_requests.map(|(index, request)| (request.call, true, index < complete_requests));
+    let calls = calls.chain(permission_requests).enumerate();
+    let calls = calls.map(|(index, (call, is_native, is_complete))| {
         let mut call = RoundCall {
             call,
             is_native,
             progress: Progress::Due,
         };
         let why = match () {
-            () if !is_whole => {
+            () if !is_complete => {
                 Some("Not run: the response was cut off before the call was complete".into())
             }
-            () if place >= most => Some(format!(
-                "Not run: a response may have at most {most} tool calls"
+            () if index >= max_calls => Some(format!(
+                "Not run: a response may have at most {max_calls} tool calls"
             )),
             () => None,
         };
@@ -184,7 +193,7 @@ pub(super) fn of(
 
 /// Returns how many of an answer's calls are complete: an answer that reached its length is cut off
 /// in the last call, and a filtered answer may lack any part.
-pub(super) fn whole(finish: &Finish, calls: usize) -> usize {
+pub(super) fn count_complete(finish: &Finish, calls: usize) -> usize {
     match finish {
         Finish::Length => calls.saturating_sub(1),
         Finish::Filtered => 0,
@@ -193,7 +202,7 @@ pub(super) fn whole(finish: &Finish, calls: usize) -> usize {
 }
 
 /// Returns the result of a call that was made although no tools were offered.
-pub(super) fn unwanted(call: &ToolCall) -> ToolResult {
+pub(super) fn reject_call(call: &ToolCall) -> ToolResult {
     failure(
         call,
         ErrorCode::InvalidInput,
@@ -203,7 +212,7 @@ pub(super) fn unwanted(call: &ToolCall) -> ToolResult {
 
 /// Ends calls that an earlier run had started: their effect is unknown, and they must not run
 /// twice.
-pub(super) fn cut_off(round: &mut Round, listener: &mut dyn ChatListener) {
+pub(super) fn end_interrupted_calls(round: &mut Round, listener: &mut dyn ChatListener) {
     for call in &mut round.0 {
         if matches!(call.progress, Progress::Begun) && call.is_native {
             // A permission request has no effect, so asking again does no harm.
@@ -223,7 +232,7 @@ pub(super) fn cut_off(round: &mut Round, listener: &mut dyn ChatListener) {
 fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
     let mut due = Vec::new();
     let mut unused = context.approved.clone();
-    for (place, call) in round.0.iter_mut().enumerate() {
+    for (index, call) in round.0.iter_mut().enumerate() {
         let waited_for = match &call.progress {
             Progress::Due => None,
             Progress::Waiting(_) => call.waiting().and_then(|waiting| waiting.approval_id),
@@ -237,7 +246,7 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
         }
         call.progress = Progress::Begun;
         due.push(DueCall {
-            place,
+            index,
             call: call.call.clone(),
             is_native: call.is_native,
             context,
@@ -247,13 +256,13 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
 }
 
 /// Returns the status line `Executing a, b...`; `None` if only permission requests are due.
-fn executing(due: &[DueCall]) -> Option<String> {
+fn executing_status(due: &[DueCall]) -> Option<String> {
     let due = due.iter().filter(|due| !due.is_native);
-    let names: Vec<_> = due.map(|due| shortened(&due.call.name)).collect();
+    let names: Vec<_> = due.map(|due| truncate_name(&due.call.name)).collect();
     (!names.is_empty()).then(|| format!("Executing {}...", names.join(", ")))
 }
 
-fn shortened(name: &str) -> String {
+fn truncate_name(name: &str) -> String {
     name.chars().take(MAX_NAME_LEN).collect()
 }
 
@@ -265,11 +274,11 @@ impl RoundCall {
     /// Records the result and reports it. A permitted native call is reported when the provider has
     /// made it.
     fn end(&mut self, result: ToolResult, listener: &mut dyn ChatListener) {
-        self.answered(result.clone());
+        self.record_result(result.clone());
         if self.is_native && result.success {
             return;
         }
-        listener.hear(match self.waiting() {
+        listener.on_event(match self.waiting() {
             Some(waiting) => ChatEvent::ToolWaiting(waiting),
             None => ChatEvent::ToolFinished(EndedCall {
                 call: self.call.clone(),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::native::ReportedCalls;
-use super::{ChatLoop, Ending, WantedBack, malformed, rounds, says_something};
+use super::{ChatLoop, Ending, ProviderMembers, check_finish, malformed, rounds};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
 /// A model's answer to one turn, with calls that the caller runs elsewhere.
@@ -20,7 +20,7 @@ pub struct SingleTurn {
     /// Details about the end of the answer.
     pub ending: Ending,
     /// The members that the provider wants to receive back with the answer.
-    pub wanted_back: WantedBack,
+    pub provider_members: ProviderMembers,
 }
 
 impl ChatLoop {
@@ -37,27 +37,27 @@ impl ChatLoop {
     ) -> Result<SingleTurn, ChatError> {
         self.check_provider(state)?;
         let deadline = Instant::now() + self.limits.timeout;
-        let told = &mut ReportedCalls::default();
-        let answer = self.ask(state, &self.tools, deadline, told, listener);
+        let reported_calls = &mut ReportedCalls::default();
+        let answer = self.request_answer(state, &self.tools, deadline, reported_calls, listener);
         let answer = answer.await?;
         let provider = state.provider();
         let mut calls =
             parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
-        let whole = rounds::whole(&answer.finish, calls.len());
+        let complete = rounds::count_complete(&answer.finish, calls.len());
         if self.options.one_call_at_a_time {
             calls.truncate(1);
         }
         let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
         if calls.is_empty() && text.is_empty() {
-            says_something(provider, &answer.finish)?;
+            check_finish(provider, &answer.finish)?;
         }
         let calls = calls.into_iter().enumerate();
-        let calls = calls.filter(|(place, call)| *place < whole || !has_no_arguments(call));
-        let (places, calls): (Vec<_>, _) = calls.unzip();
+        let calls = calls.filter(|(index, call)| *index < complete || !has_no_arguments(call));
+        let (indexes, calls): (Vec<_>, _) = calls.unzip();
         Ok(SingleTurn {
             text,
             calls,
-            wanted_back: WantedBack::of(provider, &answer.body, &places),
+            provider_members: ProviderMembers::of(provider, &answer.body, &indexes),
             ending: Ending::of(provider, &answer.body),
             finish: answer.finish,
         })

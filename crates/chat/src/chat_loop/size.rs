@@ -29,7 +29,7 @@ pub(crate) fn bytes(message: &Value) -> u64 {
 }
 
 /// Returns the length of a value without encoded data: a tool result, a schema, the system prompt.
-pub(crate) fn plain(value: &Value) -> u64 {
+pub(crate) fn text_size(value: &Value) -> u64 {
     length(value, "", false)
 }
 

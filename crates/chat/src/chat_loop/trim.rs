@@ -30,10 +30,10 @@ pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u
                 _ => json!(NOTE),
             };
             let before = match provider {
-                Provider::Google => size::plain(result),
+                Provider::Google => size::text_size(result),
                 _ => size::bytes(result),
             };
-            let after = size::plain(&note);
+            let after = size::text_size(&note);
             if before > after {
                 *result = note;
                 saved += before - after;
@@ -70,6 +70,6 @@ fn in_parts(
 ) -> Vec<String> {
     let parts = message[list].as_array().into_iter().flatten().enumerate();
     let pointers =
-        parts.filter_map(|(place, part)| Some(format!("/{list}/{place}/{}", result(part)?)));
+        parts.filter_map(|(index, part)| Some(format!("/{list}/{index}/{}", result(part)?)));
     pointers.collect()
 }

@@ -10,7 +10,7 @@ use http::header::{HeaderName, HeaderValue};
 use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, of_status, unread};
+use super::failure::{Failure, of_status, parse_error};
 use super::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
@@ -55,7 +55,7 @@ impl Dialect for Anthropic {
     }
 
     /// The betas in `extra`, and the beta of the MCP connector if the request uses it.
-    fn headers_of(&self, turn: &Turn<'_>) -> HeaderMap {
+    fn turn_headers(&self, turn: &Turn<'_>) -> HeaderMap {
         let extra = &turn.options.extra;
         let named = extra.get(BETAS).and_then(Value::as_array);
         let mut betas: Vec<_> = named
@@ -93,7 +93,7 @@ impl Dialect for Anthropic {
             forbid_tools_of_history(&mut body, &turn.conversation.messages);
         }
         if options.one_call_at_a_time {
-            want_one_call(&mut body);
+            disable_parallel_calls(&mut body);
         }
         without_idle_members(&mut body, &["tool_choice"]);
         body.insert("stream".to_owned(), json!(turn.stream));
@@ -108,8 +108,8 @@ impl Dialect for Anthropic {
         Box::<stream::MessageStream>::default()
     }
 
-    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
-        reported(body)
+    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+        parse_failure(body)
     }
 }
 
@@ -124,7 +124,7 @@ fn tool_choice(choice: &ToolChoice) -> Value {
 
 /// Limits the answer to one call in the tool choice. A choice that forbids calls does not accept
 /// this member.
-fn want_one_call(body: &mut Map<String, Value>) {
+fn disable_parallel_calls(body: &mut Map<String, Value>) {
     let choice = body
         .entry("tool_choice")
         .or_insert_with(|| tool_choice(&ToolChoice::Auto));
@@ -139,8 +139,8 @@ fn want_one_call(body: &mut Map<String, Value>) {
 /// limit.
 fn max_tokens(turn: &Turn<'_>) -> u64 {
     let options = turn.options;
-    let unasked = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);
-    options.max_output_tokens.unwrap_or(unasked)
+    let default_tokens = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);
+    options.max_output_tokens.unwrap_or(default_tokens)
 }
 
 /// Names the tools that were called and forbids them, for a request without tools: the API rejects
@@ -172,9 +172,10 @@ fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
 /// Reads a complete message.
 fn read_answer(body: Value) -> Result<Answer, ModelError> {
     if is_error(&body) {
-        return Err(reported(&body).into_error(Provider::Anthropic));
+        return Err(parse_failure(&body).into_error(Provider::Anthropic));
     }
-    let calls = parse_tool_calls(Provider::Anthropic, &body).map_err(|error| unread(&error))?;
+    let calls =
+        parse_tool_calls(Provider::Anthropic, &body).map_err(|error| parse_error(&error))?;
     Ok(Answer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),
@@ -214,7 +215,7 @@ fn is_error(body: &Value) -> bool {
 }
 
 /// Reads `{"type": "error", "error": {"type", "message"}}`.
-fn reported(body: &Value) -> Failure<'_> {
+fn parse_failure(body: &Value) -> Failure<'_> {
     let error = body.get("error").unwrap_or(&Value::Null);
     let message = error.get("message").and_then(Value::as_str);
     let kind = match error.get("type").and_then(Value::as_str) {

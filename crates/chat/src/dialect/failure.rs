@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillion_core::provider::{Provider, ProviderError};
 
-use super::words::harmless;
+use super::redaction::redact;
 use crate::{ModelError, ModelErrorKind};
 
 /// The phrases by which providers report a conversation that is too long, regardless of status and
@@ -54,10 +54,10 @@ impl Failure<'_> {
             message.push_str(&format!(" (HTTP {status})"));
         }
         if kind != ModelErrorKind::Unauthorized
-            && let Some(said) = self.message.and_then(harmless)
+            && let Some(reason) = self.message.and_then(redact)
         {
             message.push_str(": ");
-            message.push_str(&said);
+            message.push_str(&reason);
         }
         ModelError {
             status: self.status,
@@ -69,14 +69,14 @@ impl Failure<'_> {
     fn kind(&self) -> ModelErrorKind {
         let kind = self.kind.or_else(|| self.status.map(of_status));
         let may_be_length = matches!(kind, None | Some(ModelErrorKind::Refused));
-        if may_be_length && self.message.is_some_and(says_too_long) {
+        if may_be_length && self.message.is_some_and(reports_too_long) {
             return ModelErrorKind::ContextTooLong;
         }
         kind.unwrap_or(ModelErrorKind::Malformed)
     }
 }
 
-fn says_too_long(message: &str) -> bool {
+fn reports_too_long(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     TOO_LONG.iter().any(|words| message.contains(words))
 }
@@ -103,6 +103,6 @@ pub(super) fn malformed(provider: Provider, what: &str) -> ModelError {
 }
 
 /// Creates the error for an answer that lacks a required member of the provider's format.
-pub(super) fn unread(error: &ProviderError) -> ModelError {
+pub(super) fn parse_error(error: &ProviderError) -> ModelError {
     ModelError::new(ModelErrorKind::Malformed, error.to_string())
 }

@@ -130,7 +130,7 @@ impl Case {
             deadline: Instant::now(),
         };
         let mut headers = dialect.headers(Some("KEY")).unwrap();
-        headers.extend(dialect.headers_of(&turn));
+        headers.extend(dialect.turn_headers(&turn));
         let headers: Map<_, _> = headers
             .iter()
             .map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap())))

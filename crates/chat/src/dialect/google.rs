@@ -12,7 +12,7 @@ use http::header::HeaderName;
 use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, unread};
+use super::failure::{Failure, parse_error};
 use super::request::{
     add_extra, json_headers, put, put_secret, segment, tools_of, without_idle_members,
 };
@@ -90,8 +90,8 @@ impl Dialect for Google {
         Box::<stream::ContentStream>::default()
     }
 
-    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
-        failure::reported(body)
+    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+        failure::parse_failure(body)
     }
 }
 
@@ -144,9 +144,9 @@ fn sign(content: &mut Value) {
 /// Reads a complete response.
 fn read_answer(body: Value) -> Result<Answer, ModelError> {
     if failure::is_error(&body) {
-        return Err(failure::reported(&body).into_error(Provider::Google));
+        return Err(failure::parse_failure(&body).into_error(Provider::Google));
     }
-    let calls = parse_tool_calls(Provider::Google, &body).map_err(|error| unread(&error))?;
+    let calls = parse_tool_calls(Provider::Google, &body).map_err(|error| parse_error(&error))?;
     Ok(Answer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),

@@ -57,7 +57,7 @@ pub(super) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
 /// [`Refused`](crate::ModelErrorKind::Refused) with the position, such as `messages[3].content[0]`.
 pub(super) fn read(messages: &[Value]) -> Result<Vec<Message<'_>>, ModelError> {
     if messages.is_empty() {
-        return Err(node::refused("messages is empty"));
+        return Err(node::refusal("messages is empty"));
     }
     // The tool names of the calls so far, by call id.
     let mut called = HashMap::new();
@@ -96,14 +96,14 @@ fn read_message<'a>(
             let call_id = id.text()?;
             let tool_name = called
                 .get(call_id)
-                .ok_or_else(|| id.refused("names no tool call of an earlier message"))?;
+                .ok_or_else(|| id.error("names no tool call of an earlier message"))?;
             Ok(Message::Tool {
                 call_id,
                 tool_name: tool_name.clone(),
                 parts: part::of_content(message)?,
             })
         }
-        _ => Err(role.refused("must be one of system, developer, user, assistant and tool")),
+        _ => Err(role.error("must be one of system, developer, user, assistant and tool")),
     }
 }
 
@@ -114,7 +114,7 @@ fn system_text(message: &Node<'_>) -> Result<String, ModelError> {
         match part {
             Part::Text(more) => text.push_str(&more),
             Part::Refusal(_) | Part::Image(_) => {
-                return Err(message.refused("must have text only, because its role is system"));
+                return Err(message.error("must have text only, because its role is system"));
             }
         }
     }
@@ -127,10 +127,10 @@ fn assistant<'a>(message: &Node<'a>) -> Result<Message<'a>, ModelError> {
         parts.push(Part::Refusal(refusal.text()?));
     }
     if parts.iter().any(|part| matches!(part, Part::Image(_))) {
-        return Err(message.refused("must have text only, because its role is assistant"));
+        return Err(message.error("must have text only, because its role is assistant"));
     }
     if message.optional("function_call")?.is_some() {
-        return Err(message.refused("has a function_call, which is not supported: use tool_calls"));
+        return Err(message.error("has a function_call, which is not supported: use tool_calls"));
     }
     let mut calls = Vec::new();
     if let Some(list) = message.optional("tool_calls")? {
@@ -146,7 +146,7 @@ fn read_call(call: &Node<'_>) -> Result<ToolCall, ModelError> {
     if let Some(kind) = call.optional("type")?
         && kind.text()? != "function"
     {
-        return Err(kind.refused("must be 'function'"));
+        return Err(kind.error("must be 'function'"));
     }
     let function = call.required("function")?;
     let arguments = match function.optional("arguments")? {

@@ -58,11 +58,11 @@ impl Dialect for OpenAiChat {
 
     /// The messages stay unchanged.
     fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
-        for (place, message) in messages.iter().enumerate() {
+        for (index, message) in messages.iter().enumerate() {
             if !message["role"].is_string() {
                 return Err(ModelError::new(
                     ModelErrorKind::Refused,
-                    format!("messages[{place}] must be an object with a role"),
+                    format!("messages[{index}] must be an object with a role"),
                 ));
             }
         }
@@ -135,8 +135,8 @@ impl Dialect for OpenAiChat {
         Box::<stream::ChunkStream>::default()
     }
 
-    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
-        reported(body)
+    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+        parse_failure(body)
     }
 }
 
@@ -150,7 +150,7 @@ fn tool_choice(choice: &ToolChoice) -> Value {
 /// Reads a complete answer. Calls without an id get a generated one.
 fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
     if is_error(&body) {
-        return Err(reported(&body).into_error(Provider::OpenAiChat));
+        return Err(parse_failure(&body).into_error(Provider::OpenAiChat));
     }
     let usage = usage(&body);
     let turn = body["id"].as_str().map(str::to_owned);
@@ -158,16 +158,16 @@ fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
         .pointer_mut("/choices/0")
         .and_then(Value::as_object_mut);
     let Some(choice) = choice else {
-        return Err(broken("choices[0] is missing"));
+        return Err(malformed_error("choices[0] is missing"));
     };
     let message = choice.get_mut("message").and_then(Value::as_object_mut);
     let Some(message) = message else {
-        return Err(broken("choices[0].message is missing"));
+        return Err(malformed_error("choices[0].message is missing"));
     };
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     let calls = calls.map(Vec::as_mut_slice).unwrap_or_default();
-    for (place, call) in calls.iter_mut().enumerate() {
-        name_call(call, turn.as_deref(), place);
+    for (index, call) in calls.iter_mut().enumerate() {
+        name_call(call, turn.as_deref(), index);
     }
     let mut finish = finish(choice.get("finish_reason"), !calls_of(choice).is_empty());
     if finish == Finish::Stop
@@ -183,23 +183,23 @@ fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
 }
 
 /// Generates an id for a call without one.
-fn name_call(call: &mut Value, turn: Option<&str>, place: usize) {
+fn name_call(call: &mut Value, turn: Option<&str>, index: usize) {
     let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
     if let (false, Some(call)) = (has_id, call.as_object_mut()) {
-        let id = json!(made_up_id(turn, place));
+        let id = json!(generate_call_id(turn, index));
         call.insert("id".to_owned(), id);
     }
 }
 
 /// Generates a call id. The answer's id is part of it, so that the ids of two answers differ.
-fn made_up_id(turn: Option<&str>, place: usize) -> String {
+fn generate_call_id(turn: Option<&str>, index: usize) -> String {
     let turn = turn.unwrap_or_default().bytes();
     let turn: String = turn
         .filter(u8::is_ascii_alphanumeric)
         .take(32)
         .map(char::from)
         .collect();
-    format!("call_{turn}_{place}")
+    format!("call_{turn}_{index}")
 }
 
 fn calls_of(choice: &Map<String, Value>) -> &[Value] {
@@ -244,7 +244,7 @@ fn is_error(body: &Value) -> bool {
 
 /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some leave out the
 /// outer object, or send only a text.
-fn reported(body: &Value) -> Failure<'_> {
+fn parse_failure(body: &Value) -> Failure<'_> {
     let error = body.get("error").unwrap_or(body);
     let texts = [&error["code"], &error["type"]];
     let kinds = texts.into_iter().filter_map(Value::as_str);
@@ -291,6 +291,6 @@ fn kind(word: &str) -> Option<ModelErrorKind> {
     })
 }
 
-fn broken(what: &str) -> ModelError {
+fn malformed_error(what: &str) -> ModelError {
     malformed(Provider::OpenAiChat, what)
 }

@@ -12,7 +12,7 @@ use http::HeaderMap;
 use pillion_core::provider::{Provider, assistant_text, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, of_status, unread};
+use super::failure::{Failure, of_status, parse_error};
 use super::request::{
     add_extra, json_headers, openai_word, put, put_bearer, tools_of, without_idle_members,
 };
@@ -58,8 +58,8 @@ impl Dialect for OpenAiResponses {
         put(&mut body, "tools", tools_of(turn, self.provider()));
         let choice = options.tool_choice.as_ref().map(tool_choice);
         put(&mut body, "tool_choice", choice);
-        let at_once = options.one_call_at_a_time.then_some(false);
-        put(&mut body, "parallel_tool_calls", at_once);
+        let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
+        put(&mut body, "parallel_tool_calls", parallel_tool_calls);
         put(&mut body, "temperature", options.temperature);
         put(&mut body, "top_p", options.top_p);
         put(&mut body, "max_output_tokens", options.max_output_tokens);
@@ -82,8 +82,8 @@ impl Dialect for OpenAiResponses {
         Box::<stream::ResponseStream>::default()
     }
 
-    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
-        reported(body)
+    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+        parse_failure(body)
     }
 }
 
@@ -114,11 +114,11 @@ fn is_reasoning_model(model: &str) -> bool {
 /// Reads a complete response.
 fn read_answer(body: Value) -> Result<Answer, ModelError> {
     if is_error(&body) {
-        return Err(reported(&body).into_error(Provider::OpenAiResponses));
+        return Err(parse_failure(&body).into_error(Provider::OpenAiResponses));
     }
     let calls =
-        parse_tool_calls(Provider::OpenAiResponses, &body).map_err(|error| unread(&error))?;
-    assistant_text(Provider::OpenAiResponses, &body).map_err(|error| unread(&error))?;
+        parse_tool_calls(Provider::OpenAiResponses, &body).map_err(|error| parse_error(&error))?;
+    assistant_text(Provider::OpenAiResponses, &body).map_err(|error| parse_error(&error))?;
     Ok(Answer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),
@@ -178,7 +178,7 @@ fn is_error(body: &Value) -> bool {
 }
 
 /// Reads `{"error": {"message", "type", "param", "code"}}`.
-fn reported(body: &Value) -> Failure<'_> {
+fn parse_failure(body: &Value) -> Failure<'_> {
     failure_of(body.get("error").unwrap_or(&Value::Null))
 }
 

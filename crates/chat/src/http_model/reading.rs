@@ -33,28 +33,28 @@ pub(super) async fn read(
     }
     let provider = dialect.provider();
     let mut body = Body {
-        says_events: says_events(&answer),
+        is_event_stream: is_event_stream(&answer),
         answer,
         provider,
         left: limits.answer_bytes,
         limit: limits.answer_bytes,
     };
     let start = body.start().await?;
-    if body.says_events || !start.starts_with(b"{") && !start.starts_with(b"[") {
+    if body.is_event_stream || !start.starts_with(b"{") && !start.starts_with(b"[") {
         let mut passed = |delta| {
             if is_streamed {
                 listener(delta);
             }
         };
-        events(dialect, body, start, limits.event_bytes, &mut passed).await
+        read_events(dialect, body, start, limits.event_bytes, &mut passed).await
     } else {
-        whole(dialect, body, start, is_streamed, listener).await
+        read_json(dialect, body, start, is_streamed, listener).await
     }
 }
 
 /// Creates the error for a failed connection. The message contains no part of the URL except the
 /// host.
-pub(super) fn broken(provider: Provider, error: &HttpError) -> ModelError {
+pub(super) fn connection_error(provider: Provider, error: &HttpError) -> ModelError {
     let kind = match error {
         HttpError::Refused(_) => ModelErrorKind::Refused,
         HttpError::Timeout => ModelErrorKind::Timeout,
@@ -66,7 +66,7 @@ pub(super) fn broken(provider: Provider, error: &HttpError) -> ModelError {
 
 /// Classifies an error that the provider itself reported. Broken connections are classified
 /// elsewhere, because they may have a cost.
-fn said(error: ModelError) -> FailedAttempt {
+fn classify_error(error: ModelError) -> FailedAttempt {
     let may_repeat = match error.kind {
         ModelErrorKind::Unavailable | ModelErrorKind::RateLimited => true,
         ModelErrorKind::Unauthorized
@@ -79,7 +79,7 @@ fn said(error: ModelError) -> FailedAttempt {
     };
     FailedAttempt {
         may_repeat,
-        may_have_begun: !error.status.is_some_and(comes_first),
+        may_have_begun: !error.status.is_some_and(precedes_answer),
         error,
     }
 }
@@ -87,19 +87,19 @@ fn said(error: ModelError) -> FailedAttempt {
 /// Returns whether a provider sends this status only before it begins an answer. A provider may
 /// detect other failures in the middle of an answer, such as a server error or a context that has
 /// become too long.
-fn comes_first(status: u16) -> bool {
+fn precedes_answer(status: u16) -> bool {
     matches!(status, 401..=404 | 429)
 }
 
 /// Creates the failure for a response without a 2xx status.
 async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt {
     let status = answer.status().as_u16();
-    let retry_after = retry::after(answer.headers());
+    let retry_after = retry::parse_retry_after(answer.headers());
     let mut body = BytesMut::new();
     // Errors while reading the body are ignored: the status is the most important information.
     while let Ok(Some(chunk)) = answer.chunk().await {
-        let room = FAILURE_BYTES - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        let left_bytes = FAILURE_BYTES - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(left_bytes)]);
         if body.len() == FAILURE_BYTES {
             break;
         }
@@ -111,10 +111,10 @@ async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt
         retry_after: retry_after.or(failure.retry_after),
         ..failure
     };
-    said(error)
+    classify_error(error)
 }
 
-async fn whole(
+async fn read_json(
     dialect: &dyn Dialect,
     mut body: Body,
     start: Bytes,
@@ -127,7 +127,7 @@ async fn whole(
     }
     let json = serde_json::from_slice(&read)
         .map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
-    let answer = dialect.answer(json).map_err(said)?;
+    let answer = dialect.answer(json).map_err(classify_error)?;
     if is_streamed {
         let text = assistant_text(body.provider, &answer.body).unwrap_or_default();
         if !text.is_empty() {
@@ -137,14 +137,14 @@ async fn whole(
     Ok(answer)
 }
 
-async fn events(
+async fn read_events(
     dialect: &dyn Dialect,
     mut body: Body,
     start: Bytes,
-    longest_event: usize,
+    max_event_bytes: usize,
     listener: &mut (dyn FnMut(Delta) + Send),
 ) -> Result<Answer, FailedAttempt> {
-    let mut decoder = SseDecoder::new(longest_event);
+    let mut decoder = SseDecoder::new(max_event_bytes);
     let mut stream = dialect.stream();
     let mut deltas = Vec::new();
     let mut next = Some(start);
@@ -157,13 +157,13 @@ async fn events(
         while let Some(event) = decoder.next_event() {
             let pushed = stream.push(&event, &mut deltas);
             deltas.drain(..).for_each(&mut *listener);
-            pushed.map_err(said)?;
+            pushed.map_err(classify_error)?;
             if stream.is_complete() {
-                return stream.finish().map_err(said);
+                return stream.finish().map_err(classify_error);
             }
         }
         if next.is_none() {
-            return stream.finish().map_err(said);
+            return stream.finish().map_err(classify_error);
         }
         next = match body.chunk().await {
             Ok(next) => next,
@@ -173,7 +173,7 @@ async fn events(
     }
 }
 
-fn says_events(answer: &HttpAnswer) -> bool {
+fn is_event_stream(answer: &HttpAnswer) -> bool {
     let kind = answer.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.trim_start()
@@ -184,7 +184,7 @@ fn says_events(answer: &HttpAnswer) -> bool {
 /// A body that is read up to a limit.
 struct Body {
     answer: HttpAnswer,
-    says_events: bool,
+    is_event_stream: bool,
     provider: Provider,
     left: usize,
     limit: usize,
@@ -206,14 +206,17 @@ impl Body {
         let chunk = self.answer.chunk().await;
         let chunk = chunk.map_err(|error| ModelError {
             may_have_cost: true,
-            ..broken(self.provider, &error)
+            ..connection_error(self.provider, &error)
         })?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
         match self.left.checked_sub(length) {
             Some(left) => self.left = left,
             None => {
                 let limit = self.limit;
-                return Err(broken(self.provider, &HttpError::TooLong { limit }));
+                return Err(connection_error(
+                    self.provider,
+                    &HttpError::TooLong { limit },
+                ));
             }
         }
         Ok(chunk)

@@ -10,16 +10,18 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Returns the pause before the next retry after `retries` retries: the time that the provider
 /// requested, or else a random time between half and all of a doubling pause, so that clients that
 /// failed together do not retry together.
-pub(super) fn pause(first: Duration, retries: u32, asked: Option<Duration>) -> Duration {
-    let most = first.saturating_mul(1 << retries.min(16)).min(MAX_PAUSE);
+pub(super) fn pause(first: Duration, retries: u32, requested: Option<Duration>) -> Duration {
+    let max_pause = first.saturating_mul(1 << retries.min(16)).min(MAX_PAUSE);
     let share = rand::rng().random_range(0.5..=1.0);
-    let ours = most.mul_f64(share);
+    let own_pause = max_pause.mul_f64(share);
     // All clients that were given the same time would retry at the same time, so a little is added.
-    asked.map_or(ours, |asked| asked + first.min(asked).mul_f64(share / 10.0))
+    requested.map_or(own_pause, |requested| {
+        requested + first.min(requested).mul_f64(share / 10.0)
+    })
 }
 
 /// Parses `Retry-After`, in seconds or as a date, or OpenAI's more precise `retry-after-ms`.
-pub(super) fn after(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let milliseconds = text("retry-after-ms").and_then(|text| text.parse().ok());
     if let Some(milliseconds) = milliseconds {
@@ -43,40 +45,50 @@ mod tests {
 
     use super::*;
 
-    fn asked(name: &'static str, value: &str) -> Option<Duration> {
+    fn parse_header(name: &'static str, value: &str) -> Option<Duration> {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(value).unwrap());
-        after(&headers)
+        parse_retry_after(&headers)
     }
 
     #[test]
     fn h4_retry_after_is_seconds_or_a_date_or_milliseconds() {
-        assert_eq!(asked("retry-after", "7"), Some(Duration::from_secs(7)));
         assert_eq!(
-            asked("retry-after", "0.5"),
+            parse_header("retry-after", "7"),
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(
+            parse_header("retry-after", "0.5"),
             Some(Duration::from_millis(500))
         );
         assert_eq!(
-            asked("retry-after-ms", "40"),
+            parse_header("retry-after-ms", "40"),
             Some(Duration::from_millis(40))
         );
         let past = "Sun, 06 Nov 1994 08:49:37 GMT";
-        assert_eq!(asked("retry-after", past), Some(Duration::ZERO));
+        assert_eq!(parse_header("retry-after", past), Some(Duration::ZERO));
         for unreadable in ["", "soon", "-3", "inf", "NaN"] {
-            assert_eq!(asked("retry-after", unreadable), None, "{unreadable}");
+            assert_eq!(
+                parse_header("retry-after", unreadable),
+                None,
+                "{unreadable}"
+            );
         }
     }
 
     #[test]
     fn h4_pauses_double_with_jitter() {
         let first = Duration::from_millis(100);
-        for (retries, most) in [(0, 100), (1, 200), (2, 400), (40, 30_000)] {
+        for (retries, max_pause) in [(0, 100), (1, 200), (2, 400), (40, 30_000)] {
             let pause = pause(first, retries, None);
-            let most = Duration::from_millis(most);
-            assert!((most / 2..=most).contains(&pause), "{retries}: {pause:?}");
+            let max_pause = Duration::from_millis(max_pause);
+            assert!(
+                (max_pause / 2..=max_pause).contains(&pause),
+                "{retries}: {pause:?}"
+            );
         }
-        let asked = Duration::from_secs(3);
-        let pause = pause(first, 0, Some(asked));
-        assert!((asked..asked + first).contains(&pause));
+        let requested = Duration::from_secs(3);
+        let pause = pause(first, 0, Some(requested));
+        assert!((requested..requested + first).contains(&pause));
     }
 }

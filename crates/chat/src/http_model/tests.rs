@@ -136,7 +136,7 @@ async fn h4_a_request_to_a_busy_provider_is_retried() {
     let llm = FakeLlm::start([
         LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
             .with_header("Retry-After", "0"),
-        LlmAnswer::failing("503 Service Unavailable", "<html>"),
+        LlmAnswer::error_response("503 Service Unavailable", "<html>"),
         LlmAnswer::text("Here"),
     ])
     .await;
@@ -182,12 +182,12 @@ async fn h4_an_overload_error_in_status_200_is_retried() {
 async fn h4_retries_are_limited() {
     for (answer, kind, requests) in [
         (
-            LlmAnswer::failing("500 Internal Server Error", ""),
+            LlmAnswer::error_response("500 Internal Server Error", ""),
             ModelErrorKind::Unavailable,
             3,
         ),
         (
-            LlmAnswer::failing("529 Overloaded", "{}"),
+            LlmAnswer::error_response("529 Overloaded", "{}"),
             ModelErrorKind::Unavailable,
             3,
         ),
@@ -197,7 +197,7 @@ async fn h4_retries_are_limited() {
             1,
         ),
         (
-            LlmAnswer::failing("404 Not Found", ""),
+            LlmAnswer::error_response("404 Not Found", ""),
             ModelErrorKind::Refused,
             1,
         ),
@@ -347,7 +347,7 @@ async fn h4_dropping_the_future_ends_the_request() {
 
 #[test]
 fn h1_an_endpoint_is_below_the_base_and_keeps_its_query() {
-    let below = |base: &str, path| super::below(&base.parse().unwrap(), path).to_string();
+    let below = |base: &str, path| super::join_url(&base.parse().unwrap(), path).to_string();
     assert_eq!(
         below("https://x.example/v1", "chat/completions"),
         "https://x.example/v1/chat/completions"

@@ -126,7 +126,7 @@ impl RoundCall {
     }
 
     /// Records the result.
-    pub(crate) fn answered(&mut self, result: ToolResult) {
+    pub(crate) fn record_result(&mut self, result: ToolResult) {
         let result = Box::new(readable(result));
         self.progress = match result.error_code {
             Some(ErrorCode::ApprovalRequired) => Progress::Waiting(result),

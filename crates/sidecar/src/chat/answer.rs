@@ -91,7 +91,7 @@ pub(super) fn call(ended: &EndedCall) -> ChatToolCall {
     ChatToolCall {
         id: result.tool_call_id.clone(),
         name: result.tool_name.clone(),
-        arguments: ended.given(),
+        arguments: ended.arguments(),
         success: result.success,
         content: result.content(),
         error_code: result.error_code.map(|code| code.to_string()),
@@ -104,7 +104,7 @@ fn approval(waiting: &WaitingCall) -> ChatApproval {
         id: waiting.approval_id.clone(),
         call: waiting.call.id.clone(),
         tool: waiting.call.name.clone(),
-        arguments: waiting.asked(),
+        arguments: waiting.arguments(),
     }
 }
 

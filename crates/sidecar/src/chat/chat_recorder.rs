@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, WantedBack};
+use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, ProviderMembers};
 use pillion_core::store::{ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
 use pillion_wire::ChatToolCall;
@@ -62,7 +62,7 @@ impl ChatRecorder {
         Ended {
             answer: answer::of(&self.record.id, &self.kept, self.calls),
             calls: Vec::new(),
-            wanted_back: WantedBack::default(),
+            provider_members: ProviderMembers::default(),
             is_kept: self.record.revision > 0,
             ending: ending.unwrap_or_default(),
             failure: self.kept.failure,
@@ -115,7 +115,7 @@ impl ChatRecorder {
 
 #[async_trait]
 impl ChatListener for ChatRecorder {
-    fn hear(&mut self, event: ChatEvent) {
+    fn on_event(&mut self, event: ChatEvent) {
         if let ChatEvent::ToolFinished(ended) = &event {
             self.calls.push(answer::call(ended));
         }
@@ -124,7 +124,7 @@ impl ChatListener for ChatRecorder {
         }
     }
 
-    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+    async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         let kept = self.write(state.clone()).await;
         kept.map_err(|error| ToolFailure::new(error.code(), error.to_string()))
     }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_chat::{ChatEvent, ChatLoop, ChatState, Ending, WantedBack};
+use pillion_chat::{ChatEvent, ChatLoop, ChatState, Ending, ProviderMembers};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::ChatAnswer;
 use uuid::Uuid;
@@ -64,7 +64,7 @@ impl ClientsTurn {
             ..ChatAnswer::default()
         };
         let mut calls = Vec::new();
-        let mut wanted_back = WantedBack::default();
+        let mut provider_members = ProviderMembers::default();
         let mut ending = Ending::default();
         let mut failure = None;
         match turn {
@@ -72,7 +72,7 @@ impl ClientsTurn {
                 answer.finish_reason = Some(turn.finish.reason().to_owned());
                 answer.content = Some(turn.text);
                 calls = turn.calls;
-                wanted_back = turn.wanted_back;
+                provider_members = turn.provider_members;
                 ending = turn.ending;
             }
             Err(error) => {
@@ -86,7 +86,7 @@ impl ClientsTurn {
         Ended {
             answer,
             calls,
-            wanted_back,
+            provider_members,
             is_kept: false,
             ending,
             failure,

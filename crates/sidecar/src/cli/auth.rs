@@ -47,7 +47,7 @@ enum Command {
 impl Auth {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         let client = self.socket.client(std::time::Duration::from_secs(30));
-        let operator = Operator::open_beside(self.config.as_deref(), client.socket_path())?;
+        let operator = Operator::open_for_socket(self.config.as_deref(), client.socket_path())?;
         match self.command {
             Command::Login(login) => login.apply(&operator, &client),
             Command::Logout(logout) => logout.apply(&operator, &client),
@@ -69,7 +69,7 @@ struct OfUser {
     credentials: UserCredentials,
     server: String,
     user: String,
-    place: String,
+    address: String,
 }
 
 impl Account {
@@ -107,7 +107,7 @@ impl Account {
                 credentials,
                 server: section.id.unwrap_or_else(|| file_id(name)),
                 user: user.to_owned(),
-                place: place_of_url(url),
+                address: place_of_url(url),
             }),
             None => None,
         };
@@ -123,7 +123,7 @@ impl Account {
 }
 
 /// Tells a running sidecar to reload the credentials of users.
-fn tell_of_user(client: &pillion_client::Client) -> Result<(), CliError> {
+fn refresh_credentials(client: &pillion_client::Client) -> Result<(), CliError> {
     match client.raw().refresh_servers() {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),
@@ -131,7 +131,7 @@ fn tell_of_user(client: &pillion_client::Client) -> Result<(), CliError> {
 }
 
 /// Tells a running sidecar to start a new session with the server.
-fn tell(client: &pillion_client::Client, server: &str) -> Result<(), CliError> {
+fn reconnect_server(client: &pillion_client::Client, server: &str) -> Result<(), CliError> {
     match client.raw().reconnect_server(server) {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),

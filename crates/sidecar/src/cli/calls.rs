@@ -58,7 +58,7 @@ struct Filter {
 impl Filter {
     /// Returns the filter as query parameters.
     fn query(&self) -> Vec<(&'static str, String)> {
-        let given = [
+        let filters = [
             ("server", &self.server),
             ("tool", &self.tool),
             ("user", &self.user),
@@ -67,7 +67,7 @@ impl Filter {
             ("from", &self.from),
             ("until", &self.until),
         ];
-        given
+        filters
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.clone()?)))
             .collect()

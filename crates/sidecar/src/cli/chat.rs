@@ -51,7 +51,7 @@ struct Session {
     caller: Caller,
     headers: Vec<(&'static str, String)>,
     /// The settings of the first message.
-    beginning: ChatRequest,
+    first_request: ChatRequest,
     /// The chat's ID; `None` before the first message.
     id: Option<String>,
     screen: Screen,
@@ -68,7 +68,7 @@ impl Chat {
             headers.push((USER_HEADER, user));
         }
         headers.extend(self.channel.map(|channel| (CHANNEL_HEADER, channel)));
-        let is_going_on = self.resume.is_some();
+        let is_resumed = self.resume.is_some();
         let mut session = Session {
             client: Client::builder(&socket)
                 .timeout(Duration::from_secs(30))
@@ -76,7 +76,7 @@ impl Chat {
             socket,
             caller,
             headers,
-            beginning: ChatRequest {
+            first_request: ChatRequest {
                 model: self.model,
                 system: self.system,
                 enable_tools: self.no_tools.then_some(false),
@@ -92,41 +92,41 @@ impl Chat {
             if message.trim().is_empty() {
                 return Err(CliError::Usage("the message is empty".to_owned()));
             }
-            return session.say(Some(message));
+            return session.send_message(Some(message));
         }
-        if is_going_on && !std::io::stdin().is_terminal() {
-            return session.say(None);
+        if is_resumed && !std::io::stdin().is_terminal() {
+            return session.send_message(None);
         }
-        session.converse(is_going_on)
+        session.send_lines(is_resumed)
     }
 }
 
 impl Session {
     /// Sends each line of standard input as a message.
-    fn converse(&mut self, is_going_on: bool) -> Result<ExitCode, CliError> {
+    fn send_lines(&mut self, is_resumed: bool) -> Result<ExitCode, CliError> {
         let mut outcome = ExitCode::SUCCESS;
-        if is_going_on {
-            outcome = self.say(None)?;
+        if is_resumed {
+            outcome = self.send_message(None)?;
         }
         loop {
             if self.may_ask {
                 self.screen.prompt("> ")?;
             }
-            let Some(line) = input::line()? else {
+            let Some(line) = input::read_line()? else {
                 return Ok(outcome);
             };
             if !line.trim().is_empty() {
-                outcome = self.say(Some(line))?;
+                outcome = self.send_message(Some(line))?;
             }
         }
     }
 
     /// Sends a message, and continues until the model has answered or the chat needs a decision
     /// that cannot be made here.
-    fn say(&mut self, message: Option<String>) -> Result<ExitCode, CliError> {
+    fn send_message(&mut self, message: Option<String>) -> Result<ExitCode, CliError> {
         let mut message = message;
         loop {
-            let answer = self.go_on(message.take())?;
+            let answer = self.send_request(message.take())?;
             if answer.status != "awaiting_approval" || !self.may_ask {
                 return self.end(&answer);
             }
@@ -137,12 +137,12 @@ impl Session {
     }
 
     /// Sends one request and shows its events as they arrive.
-    fn go_on(&mut self, message: Option<String>) -> Result<ChatAnswer, CliError> {
+    fn send_request(&mut self, message: Option<String>) -> Result<ChatAnswer, CliError> {
         let request = ChatRequest {
             message,
             stream: Some(true),
             ..match self.id {
-                None => self.beginning.clone(),
+                None => self.first_request.clone(),
                 Some(_) => ChatRequest::default(),
             }
         };
@@ -175,7 +175,7 @@ impl Session {
         };
         let question = format!("Run {} {}? [y/N] ", approval.tool, approval.arguments);
         self.screen.prompt(&question)?;
-        let answer = input::line()?.unwrap_or_default();
+        let answer = input::read_line()?.unwrap_or_default();
         let approve = matches!(answer.trim(), "y" | "Y" | "yes");
         let raw = self.client.raw();
         drop(raw.decide(id, approve, b"{}", &self.caller)?);
@@ -211,7 +211,7 @@ impl Session {
                     .as_deref()
                     .unwrap_or("the chat failed without an error message");
                 let code = answer.error_code.as_deref().unwrap_or("internal_error");
-                super::complain(&format!("{error} ({code})"));
+                super::print_diagnostic(&format!("{error} ({code})"));
                 let id = &answer.id;
                 self.screen
                     .note(&format!("to try again: pillion chat --resume {id}"));

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{CliError, complain, print};
+use super::{CliError, print, print_diagnostic};
 use crate::daemon::DaemonError;
 use crate::reload::access_of;
 use pillion_config::Config;
@@ -25,7 +25,7 @@ impl Check {
         let vault = config.vault.key();
         vault.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
         for warning in config.warnings(|name| std::env::var(name).ok()) {
-            complain(&format!("warning: {warning}"));
+            print_diagnostic(&format!("warning: {warning}"));
         }
         let models_file = config.models_file.as_ref();
         let files = self.config.iter().chain(models_file);

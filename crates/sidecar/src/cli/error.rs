@@ -49,9 +49,9 @@ pub(super) enum CliError {
     Credential(#[from] CredentialError),
     #[error("Server not found: '{0}'; `pillion servers list` shows all servers")]
     NoServer(String),
-    #[error("{said}: '{id}' (not_found); `{list}` shows all ids")]
+    #[error("{message}: '{id}' (not_found); `{list}` shows all ids")]
     NotThere {
-        said: String,
+        message: String,
         id: String,
         list: &'static str,
     },
@@ -82,7 +82,7 @@ impl CliError {
                 status: 404,
                 failure,
             } => Self::NotThere {
-                said: failure.error,
+                message: failure.error,
                 id: id.to_owned(),
                 list,
             },

@@ -47,10 +47,10 @@ impl EventStream {
         }
         let body = body.unwrap_or_default();
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
-        let asked = stream.write_all(head.as_bytes());
-        let asked = asked.and_then(|()| stream.write_all(body));
+        let sent = stream.write_all(head.as_bytes());
+        let sent = sent.and_then(|()| stream.write_all(body));
         let mut reader = BufReader::new(stream);
-        let status = match (asked, status_of(&mut reader)) {
+        let status = match (sent, status_of(&mut reader)) {
             // A sidecar that stopped reading the body has still sent a response.
             (_, Ok(status)) if status != 0 => status,
             (Err(error), _) | (Ok(()), Err(CliError::Streams(error))) => {

@@ -11,19 +11,19 @@ const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 /// [`CliError::Input`]; [`CliError::Usage`] for more than 64 MiB.
-pub(super) fn all() -> std::result::Result<Vec<u8>, CliError> {
-    told(all_of(stdin().lock()))
+pub(super) fn read_all() -> std::result::Result<Vec<u8>, CliError> {
+    convert_error(read_all_from(stdin().lock()))
 }
 
 /// Reads a line of standard input, without its line break; `None` at the end of the input.
 ///
 /// # Errors
-/// The same as [`all`], and [`CliError::Input`] for a line that is not UTF-8.
-pub(super) fn line() -> std::result::Result<Option<String>, CliError> {
-    told(line_of(stdin().lock()))
+/// The same as [`read_all`], and [`CliError::Input`] for a line that is not UTF-8.
+pub(super) fn read_line() -> std::result::Result<Option<String>, CliError> {
+    convert_error(read_line_from(stdin().lock()))
 }
 
-fn told<T>(read: Result<T>) -> std::result::Result<T, CliError> {
+fn convert_error<T>(read: Result<T>) -> std::result::Result<T, CliError> {
     read.map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => CliError::Usage(format!(
             "standard input is larger than {MAX_INPUT_BYTES} bytes"
@@ -32,13 +32,13 @@ fn told<T>(read: Result<T>) -> std::result::Result<T, CliError> {
     })
 }
 
-fn all_of(source: impl Read) -> Result<Vec<u8>> {
+fn read_all_from(source: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)?;
-    within(bytes)
+    check_size(bytes)
 }
 
-fn line_of(source: impl BufRead) -> Result<Option<String>> {
+fn read_line_from(source: impl BufRead) -> Result<Option<String>> {
     let mut bytes = Vec::new();
     if source
         .take(MAX_INPUT_BYTES + 1)
@@ -47,13 +47,13 @@ fn line_of(source: impl BufRead) -> Result<Option<String>> {
     {
         return Ok(None);
     }
-    let line = String::from_utf8(within(bytes)?);
+    let line = String::from_utf8(check_size(bytes)?);
     let line =
         line.map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))?;
     Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-fn within(bytes: Vec<u8>) -> Result<Vec<u8>> {
+fn check_size(bytes: Vec<u8>) -> Result<Vec<u8>> {
     match bytes.len() as u64 > MAX_INPUT_BYTES {
         true => Err(ErrorKind::FileTooLarge.into()),
         false => Ok(bytes),
@@ -68,22 +68,22 @@ mod tests {
 
     #[test]
     fn endless_input_is_not_read_to_the_end() {
-        let error = all_of(repeat(7)).unwrap_err();
+        let error = read_all_from(repeat(7)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
-        let error = line_of(BufReader::new(repeat(0))).unwrap_err();
+        let error = read_line_from(BufReader::new(repeat(0))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
     }
 
     #[test]
     fn lines_are_read_without_line_ends() {
         let mut source = &b"one\r\n\ntwo"[..];
-        let mut next = || line_of(&mut source).unwrap();
+        let mut next = || read_line_from(&mut source).unwrap();
         let lines = [next(), next(), next(), next()];
         let expected = [Some("one"), Some(""), Some("two"), None];
         assert_eq!(lines.each_ref().map(|line| line.as_deref()), expected);
-        assert_eq!(all_of(&b"{}"[..]).unwrap(), b"{}");
+        assert_eq!(read_all_from(&b"{}"[..]).unwrap(), b"{}");
         assert_eq!(
-            line_of(&b"\xff\n"[..]).unwrap_err().kind(),
+            read_line_from(&b"\xff\n"[..]).unwrap_err().kind(),
             ErrorKind::InvalidData
         );
     }

@@ -71,14 +71,14 @@ impl Operator {
 
     /// Opens the store like [`open`](Self::open), but fails without a change if the sidecar at the
     /// socket uses another store.
-    pub(super) fn open_beside(file: Option<&Path>, socket: &Path) -> Result<Self, CliError> {
+    pub(super) fn open_for_socket(file: Option<&Path>, socket: &Path) -> Result<Self, CliError> {
         Self::open_if(file, |_| Some(socket.to_owned()))
     }
 
-    /// Opens the store like [`open_beside`](Self::open_beside), with the socket of the environment,
-    /// the configuration or the default. Skips the check if a configuration file is given that
+    /// Opens the store like [`open_for_socket`](Self::open_for_socket), with the socket of the
+    /// environment, the configuration or the default. Skips the check if a configuration file is given that
     /// names no socket, because it may belong to any sidecar.
-    pub(super) fn open_beside_any(file: Option<&Path>) -> Result<Self, CliError> {
+    pub(super) fn open_for_any_sidecar(file: Option<&Path>) -> Result<Self, CliError> {
         Self::open_if(file, |config| {
             let named = super::named_socket().or_else(|| config.socket.path.clone());
             named.or_else(|| file.is_none().then(pillion_client::default_socket_path))

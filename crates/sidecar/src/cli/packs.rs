@@ -93,7 +93,7 @@ impl List {
             return Ok(ExitCode::SUCCESS);
         }
         let list: PackList = decode(&body)?;
-        let rows: Vec<_> = list.packs.iter().map(row_of_pack).collect();
+        let rows: Vec<_> = list.packs.iter().map(pack_row).collect();
         let heads = ["PACK", "STORED", "TOOLS", "RESOURCES", "STREAMS"];
         print(&table(&heads, &rows))?;
         Ok(ExitCode::SUCCESS)
@@ -111,10 +111,10 @@ impl Show {
             return Ok(ExitCode::SUCCESS);
         }
         let list: KeptList = decode(&body)?;
-        let rows: Vec<_> = list.kept.iter().map(row_of_kept).collect();
+        let rows: Vec<_> = list.kept.iter().map(entry_row).collect();
         print(&table(&["NAME", "FACTS"], &rows))?;
         if let Some(next) = list.next {
-            super::complain(&format!(
+            super::print_diagnostic(&format!(
                 "there are more entries: pass --after '{}'",
                 visible(&next)
             ));
@@ -139,7 +139,7 @@ impl Remove {
     }
 }
 
-fn row_of_pack(pack: &PackEntry) -> [String; 5] {
+fn pack_row(pack: &PackEntry) -> [String; 5] {
     let keeps = pack.keeps.iter().map(|kept| match kept.most {
         Some(most) => format!("{} {}/{most}", kept.kind, kept.number),
         None => format!("{} {}", kept.kind, kept.number),
@@ -153,7 +153,7 @@ fn row_of_pack(pack: &PackEntry) -> [String; 5] {
     ]
 }
 
-fn row_of_kept(kept: &KeptEntry) -> [String; 2] {
+fn entry_row(kept: &KeptEntry) -> [String; 2] {
     let facts = kept.facts.iter().map(|(fact, value)| {
         let value = match value {
             Value::String(text) => text.clone(),

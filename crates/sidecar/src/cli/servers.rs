@@ -16,7 +16,7 @@ use pillion_client::Client;
 use pillion_wire::{ServerEntry, ServerList};
 
 use super::operator::Operator;
-use super::{CliError, SocketOption, complain, decode};
+use super::{CliError, SocketOption, decode, print_diagnostic};
 
 /// `pillion servers`
 #[derive(Debug, Args)]
@@ -131,7 +131,7 @@ impl Context {
 
     /// Opens the sidecar's store.
     fn operator(&self) -> Result<Operator, CliError> {
-        Operator::open_beside(self.config.as_deref(), self.client.socket_path())
+        Operator::open_for_socket(self.config.as_deref(), self.client.socket_path())
     }
 
     /// Tells a running sidecar to reload its servers from the store.
@@ -139,7 +139,9 @@ impl Context {
         let body = match self.client.raw().refresh_servers() {
             Ok(body) => body,
             Err(error) if error.is_not_running() => {
-                complain("the sidecar is not running; the change takes effect when it starts");
+                print_diagnostic(
+                    "the sidecar is not running; the change takes effect when it starts",
+                );
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
@@ -147,7 +149,7 @@ impl Context {
         let list: ServerList = decode(&body)?;
         let found = list.servers.into_iter().find(|server| server.id == id);
         if found.is_none() {
-            complain(
+            print_diagnostic(
                 "the change is stored, but the running sidecar does not show it: it may use \
                 another store; set its configuration with --config",
             );

@@ -46,7 +46,7 @@ enum Command {
 
 impl Tokens {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let operator = Operator::open_beside_any(self.config.as_deref())?;
+        let operator = Operator::open_for_any_sidecar(self.config.as_deref())?;
         match self.command {
             Command::Create(create) => {
                 let is_named = self.config.is_some();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{CliError, SocketOption, complain, decode, print, print_json};
+use super::{CliError, SocketOption, decode, print, print_diagnostic, print_json};
 
 /// `pillion tools`
 #[derive(Debug, Args)]
@@ -64,14 +64,14 @@ impl Tools {
 /// Warns about invalid files in the directory of WebAssembly tools.
 fn warn_of_faulty(faulty: &[pillion_wire::FaultyTool]) {
     for fault in faulty {
-        complain(&super::report::faulty_tool(fault));
+        print_diagnostic(&super::report::faulty_tool(fault));
     }
 }
 
 /// Warns about unavailable MCP servers, whose tools are missing.
-pub(super) fn warn_of(unavailable: &[pillion_wire::UnavailableServer]) {
+pub(super) fn warn_of_unavailable(unavailable: &[pillion_wire::UnavailableServer]) {
     for server in unavailable {
-        complain(&format!(
+        print_diagnostic(&format!(
             "MCP server '{}' is unavailable: {}",
             server.label, server.error
         ));

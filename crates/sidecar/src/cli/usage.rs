@@ -7,7 +7,7 @@ use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 use serde_json::json;
 
-use super::{complain, print};
+use super::{print, print_diagnostic};
 
 /// Prints an error in the command line, or the requested help or version. With `pillion mcp --json`
 /// the error is printed as JSON.
@@ -15,7 +15,7 @@ pub(super) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     if error.use_stderr() && wants_json(arguments) {
         let failure = Failure::new(ErrorCode::InvalidInput.as_str(), reason(error));
         if let Err(error) = print(&json!(failure).to_string()) {
-            complain(&error.to_string());
+            print_diagnostic(&error.to_string());
         }
     }
     // A failure to write is ignored.

@@ -17,7 +17,7 @@ use pillion_core::tool::{
 };
 
 use super::Model;
-use pillion_config::{McpServerSection, native_url_of};
+use pillion_config::{McpServerSection, native_url};
 
 /// A server that the model's provider calls directly, according to the configuration.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl NativeEndpoint {
         let server = NativeMcpServer {
             description: (!description.is_empty()).then(|| description.to_owned()),
             token: native.and_then(|native| native.token.clone()),
-            ..NativeMcpServer::new(section.label(), native_url_of(section)?.as_str())
+            ..NativeMcpServer::new(section.label(), native_url(section)?.as_str())
         };
         Some(Self {
             server,
@@ -163,8 +163,8 @@ impl ToolRunner for Runner {
         ToolRunner::canonical_name(&self.executor, name)
     }
 
-    fn at_once(&self) -> NonZeroUsize {
-        self.executor.at_once()
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
+        self.executor.max_concurrent_calls()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {

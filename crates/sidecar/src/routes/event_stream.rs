@@ -77,7 +77,7 @@ pub(super) struct Outlet {
 impl Outlet {
     /// Sends an event. A closed stream is ignored here: it ends the job.
     pub(super) fn send(&self, event: Bytes) {
-        self.backlog.tell(event.len());
+        self.backlog.add(event.len());
         drop(self.sender.send(event));
     }
 }
@@ -100,7 +100,7 @@ struct OfJob {
 impl Events for OfJob {
     async fn next(&mut self) -> Option<Bytes> {
         let event = self.events.recv().await?;
-        self.backlog.read(event.len());
+        self.backlog.subtract(event.len());
         Some(event)
     }
 }

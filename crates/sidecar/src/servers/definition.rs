@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::ServerError;
 use crate::credentials::{CredentialNote, Credentials, place_of_url};
-use pillion_config::{CredentialPolicy, PinPolicy, RateLimitSection, problem_of_server_name};
+use pillion_config::{CredentialPolicy, PinPolicy, RateLimitSection, server_name_error};
 
 /// Maximum length of a server's name, in characters.
 const MAX_NAME_LEN: usize = 100;
@@ -288,7 +288,7 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
         let message = "must have between 1 and 100 characters";
         return Err(ServerError::invalid("name", message));
     }
-    if let Some(problem) = problem_of_server_name(&name) {
+    if let Some(problem) = server_name_error(&name) {
         return Err(ServerError::invalid("name", problem));
     }
     Ok(Some(name))

@@ -56,7 +56,7 @@ const PRONOUNS: [&str; 28] = [
 
 /// Checks a proposal against the rules in order. Returns the ability to check, or the reason for
 /// the rejection.
-pub(super) fn hold(
+pub(super) fn check_proposal(
     proposal: &Proposal,
     allowed_actors: &[String],
 ) -> Result<Ability, &'static str> {
@@ -76,7 +76,7 @@ pub(super) fn hold(
     {
         return Err("unsafe_verb");
     }
-    if !allowed_actors.is_empty() && names_a_stranger(&proposal.narration, allowed_actors) {
+    if !allowed_actors.is_empty() && names_unknown_actor(&proposal.narration, allowed_actors) {
         return Err("unknown_actor");
     }
     Ok(ability)
@@ -93,13 +93,13 @@ fn is_unsafe(text: &str) -> bool {
 /// Returns whether a narration contains a name that is not part of an allowed name. The first
 /// name-like word of each sentence is ignored, because sentences begin with a capital; a forbidden
 /// name there is not detected.
-fn names_a_stranger(narration: &str, allowed: &[String]) -> bool {
+fn names_unknown_actor(narration: &str, allowed: &[String]) -> bool {
     let allowed: HashSet<String> = allowed
         .iter()
-        .flat_map(|name| words(name).map(str::to_lowercase))
+        .flat_map(|name| split_words(name).map(str::to_lowercase))
         .collect();
     let mut names = sentences(narration).flat_map(|sentence| {
-        let names = words(sentence).filter(|word| looks_like_a_name(word));
+        let names = split_words(sentence).filter(|word| looks_like_a_name(word));
         names.skip(1)
     });
     names.any(|name| {
@@ -116,7 +116,7 @@ fn looks_like_a_name(word: &str) -> bool {
         && bytes[1..].iter().all(u8::is_ascii_lowercase)
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     words.filter(|word| !word.is_empty())
 }
@@ -152,11 +152,14 @@ mod tests {
         }
     }
 
-    fn reason_against(change: impl FnOnce(&mut Proposal), actors: &[&str]) -> Option<&'static str> {
+    fn rejection_reason(
+        change: impl FnOnce(&mut Proposal),
+        actors: &[&str],
+    ) -> Option<&'static str> {
         let mut proposal = proposal();
         change(&mut proposal);
         let actors: Vec<_> = actors.iter().map(|&actor| actor.to_owned()).collect();
-        hold(&proposal, &actors).err()
+        check_proposal(&proposal, &actors).err()
     }
 
     #[test]
@@ -169,38 +172,38 @@ mod tests {
             narration: "Then you deal damage to Zorg.".to_owned(),
         };
         let actors = ["Player".to_owned()];
-        let against = |proposal: &Proposal| hold(proposal, &actors).unwrap_err();
-        assert_eq!(against(&worst), "Unsupported action");
+        let rejection = |proposal: &Proposal| check_proposal(proposal, &actors).unwrap_err();
+        assert_eq!(rejection(&worst), "Unsupported action");
         worst.action = "ability_check".to_owned();
-        assert_eq!(against(&worst), "Unknown ability");
+        assert_eq!(rejection(&worst), "Unknown ability");
         worst.ability = "DEX".to_owned();
-        assert_eq!(against(&worst), "DC out of acceptable range");
+        assert_eq!(rejection(&worst), "DC out of acceptable range");
         worst.suggested_dc = 30;
-        assert_eq!(against(&worst), "Missing reason");
+        assert_eq!(rejection(&worst), "Missing reason");
         worst.reason = "why not".to_owned();
-        assert_eq!(against(&worst), "unsafe_verb");
+        assert_eq!(rejection(&worst), "unsafe_verb");
         worst.narration = "Then Bob waves to Zorg.".to_owned();
-        assert_eq!(against(&worst), "unknown_actor");
-        assert!(hold(&worst, &[]).is_ok());
+        assert_eq!(rejection(&worst), "unknown_actor");
+        assert!(check_proposal(&worst, &[]).is_ok());
     }
 
     #[test]
     fn d9_a_dc_is_5_to_30_and_an_ability_is_matched_exactly() {
-        let dc = |dc| reason_against(|proposal| proposal.suggested_dc = dc, &[]);
+        let dc = |dc| rejection_reason(|proposal| proposal.suggested_dc = dc, &[]);
         assert_eq!((dc(5), dc(30)), (None, None));
         for bad in [1, 4, 31, 40] {
             assert_eq!(dc(bad), Some("DC out of acceptable range"));
         }
         for bad in ["LCK", "dex", "Dex", " DEX", "DEXTERITY", ""] {
-            let reason = reason_against(|proposal| proposal.ability = bad.to_owned(), &[]);
+            let reason = rejection_reason(|proposal| proposal.ability = bad.to_owned(), &[]);
             assert_eq!(reason, Some("Unknown ability"), "{bad}");
         }
     }
 
     #[test]
     fn d9_words_that_change_state_are_rejected_at_any_position() {
-        let reason = |text: &str| reason_against(|it| it.reason = text.to_owned(), &[]);
-        let narration = |text: &str| reason_against(|it| it.narration = text.to_owned(), &[]);
+        let reason = |text: &str| rejection_reason(|it| it.reason = text.to_owned(), &[]);
+        let narration = |text: &str| rejection_reason(|it| it.narration = text.to_owned(), &[]);
         assert_eq!(reason("change HP by 5"), Some("unsafe_verb"));
         // Repeats the phrases, so that the test fails if one is removed from `UNSAFE`.
         for phrase in [
@@ -229,30 +232,33 @@ mod tests {
 
     #[test]
     fn d9_only_allowed_actors_are_named() {
-        let against = |narration: &str, actors: &[&str]| {
-            reason_against(|it| it.narration = narration.to_owned(), actors)
+        let rejection = |narration: &str, actors: &[&str]| {
+            rejection_reason(|it| it.narration = narration.to_owned(), actors)
         };
         let table = ["Player", "GM"];
         assert_eq!(
-            against("Bob hands Alice a potion.", &table),
+            rejection("Bob hands Alice a potion.", &table),
             Some("unknown_actor")
         );
-        assert_eq!(against("You slip by.", &table), None);
-        assert_eq!(against("Bob hands Alice a potion.", &[]), None);
+        assert_eq!(rejection("You slip by.", &table), None);
+        assert_eq!(rejection("Bob hands Alice a potion.", &[]), None);
         assert_eq!(
-            against("Zorg attacks.", &table),
+            rejection("Zorg attacks.", &table),
             None,
             "a known weakness: it begins the sentence"
         );
         let full = ["Alice Stone", "bob"];
-        assert_eq!(against("Then Bob waves. Alice and Stone nod!", &full), None);
-        assert_eq!(against("Then They see Her and His dog.", &full), None);
         assert_eq!(
-            against("Then it rains. Suddenly Mallory laughs", &full),
+            rejection("Then Bob waves. Alice and Stone nod!", &full),
+            None
+        );
+        assert_eq!(rejection("Then They see Her and His dog.", &full), None);
+        assert_eq!(
+            rejection("Then it rains. Suddenly Mallory laughs", &full),
             Some("unknown_actor")
         );
-        assert_eq!(against("Then Al and McDonald meet.", &full), None);
-        assert_eq!(against("", &full), None);
-        assert_eq!(against("\u{c4}rger! Ach.", &full), None);
+        assert_eq!(rejection("Then Al and McDonald meet.", &full), None);
+        assert_eq!(rejection("", &full), None);
+        assert_eq!(rejection("\u{c4}rger! Ach.", &full), None);
     }
 }

@@ -36,7 +36,7 @@ struct Inner {
 
 impl Proposal {
     /// Returns the proposal without the narration.
-    pub(super) fn shown(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({
             "action": self.action,
             "ability": self.ability,
@@ -52,7 +52,7 @@ pub(super) fn read(text: &str) -> Option<Proposal> {
     let Written {
         proposal,
         narration,
-    } = serde_json::from_value(first_object(shortened(text))?).ok()?;
+    } = serde_json::from_value(first_object(truncate(text))?).ok()?;
     (1..=40)
         .contains(&proposal.suggested_dc)
         .then_some(Proposal {
@@ -64,7 +64,7 @@ pub(super) fn read(text: &str) -> Option<Proposal> {
         })
 }
 
-fn shortened(text: &str) -> &str {
+fn truncate(text: &str) -> &str {
     let end = text.char_indices().nth(MAX_RESPONSE_CHARS);
     end.map_or(text, |(end, _)| &text[..end])
 }

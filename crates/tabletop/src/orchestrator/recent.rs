@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Answer, Outcome};
 
 /// How long an accepted result is reused for an identical action (inclusive).
-const STANDS: Duration = Duration::from_secs(30);
+const REUSE_TTL: Duration = Duration::from_secs(30);
 
 /// Maximum number of accepted results; the oldest is removed.
 const MAX_STORED: usize = 1_000;
@@ -40,7 +40,7 @@ impl Recent {
     ) -> (Outcome, bool) {
         let running = {
             let mut state = self.0.lock();
-            if let Some(answer) = state.fresh(&key) {
+            if let Some(answer) = state.find_accepted(&key) {
                 return (Ok(answer), true);
             }
             // Removes actions that all callers have given up.
@@ -50,12 +50,12 @@ impl Recent {
             let running = state.running.entry(key.clone()).or_default();
             Arc::clone(running)
         };
-        let mut place = running.lock().await;
-        if let Some(outcome) = &*place {
+        let mut slot = running.lock().await;
+        if let Some(outcome) = &*slot {
             return (outcome.clone(), true);
         }
         let outcome = run().await;
-        *place = Some(outcome.clone());
+        *slot = Some(outcome.clone());
         let mut state = self.0.lock();
         let known = state.running.get(&key);
         // Otherwise the scene was forgotten meanwhile.
@@ -64,7 +64,7 @@ impl Recent {
             if let Ok(answer) = &outcome
                 && answer.is_accepted
             {
-                state.keep(key, Arc::clone(answer));
+                state.store_accepted(key, Arc::clone(answer));
             }
         }
         (outcome, false)
@@ -80,14 +80,14 @@ impl Recent {
 }
 
 impl State {
-    fn fresh(&mut self, key: &Key) -> Option<Arc<Answer>> {
+    fn find_accepted(&mut self, key: &Key) -> Option<Arc<Answer>> {
         let (since, answer) = self.accepted.get(key)?;
-        (since.elapsed() <= STANDS).then(|| Arc::clone(answer))
+        (since.elapsed() <= REUSE_TTL).then(|| Arc::clone(answer))
     }
 
-    fn keep(&mut self, key: Key, answer: Arc<Answer>) {
+    fn store_accepted(&mut self, key: Key, answer: Arc<Answer>) {
         self.accepted
-            .retain(|_, (since, _)| since.elapsed() <= STANDS);
+            .retain(|_, (since, _)| since.elapsed() <= REUSE_TTL);
         if self.accepted.len() >= MAX_STORED {
             let oldest = self.accepted.iter().min_by_key(|(_, (since, _))| *since);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
@@ -158,7 +158,7 @@ mod tests {
     async fn d9_an_accepted_action_is_reused_for_30_seconds_inclusive() {
         let table = Table::default();
         assert!(!table.run(key("go"), answer(true)).await.1);
-        tokio::time::advance(STANDS).await;
+        tokio::time::advance(REUSE_TTL).await;
         assert!(table.run(key("go"), answer(true)).await.1);
         assert_eq!(table.runs(), 1);
         tokio::time::advance(Duration::from_millis(1)).await;

@@ -40,13 +40,13 @@ pub(super) fn tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
             };
             let message = scenes.append(&scene, line).await;
             let message = message.map_err(|error| store_failure(&error))?;
-            let said = format!("Message {} of the scene {scene}", message.message_id);
+            let text = format!("Message {} of the scene {scene}", message.message_id);
             let data = json!({
                 "ok": true,
                 "message_id": message.message_id,
                 "timestamp": message.timestamp,
             });
-            Ok::<_, ToolFailure>(ToolOutput::text(said).with_data(data))
+            Ok::<_, ToolFailure>(ToolOutput::text(text).with_data(data))
         },
     )
 }

@@ -4,7 +4,7 @@ use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
 use super::{store_failure, tool as make};
-use crate::arguments::{MAX_NAME_LEN, given, name, text};
+use crate::arguments::{MAX_NAME_LEN, find_argument, name, text};
 use crate::scenes::Scenes;
 
 /// Maximum length of a character's description, in characters.
@@ -49,7 +49,7 @@ pub(super) fn save(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
         scenes,
         |scenes, arguments, _| async move {
             let name = name(&arguments, "name", MAX_NAME_LEN)?;
-            let is_given = given(&arguments, "description")
+            let is_given = find_argument(&arguments, "description")
                 .and_then(Value::as_str)
                 .is_some_and(|description| !description.trim().is_empty());
             let description = match is_given {

@@ -4,7 +4,7 @@ use pillion_core::tool::{JsonObject, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
 use super::tool as make;
-use crate::arguments::{given, seed, wrong};
+use crate::arguments::{find_argument, invalid_argument, seed};
 use crate::check::{Check, Mechanics, rolls};
 use crate::dice::D20;
 
@@ -55,13 +55,13 @@ pub(super) fn tool() -> Arc<dyn Tool> {
 }
 
 fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
-    let check = match given(arguments, "check") {
+    let check = match find_argument(arguments, "check") {
         None => Check::read(arguments)?,
         Some(Value::Object(check)) => Check::read(check)?,
-        Some(_) => return Err(wrong("check", "must be an object")),
+        Some(_) => return Err(invalid_argument("check", "must be an object")),
     };
     let result = match rolls(arguments)?.split_first() {
-        Some((first, others)) => check.judge(*first, others),
+        Some((first, others)) => check.evaluate(*first, others),
         None => check.throw(&mut d20(seed(arguments, "seed")?)?),
     };
     let text = Mechanics(&check, &result).to_string();

@@ -4,7 +4,9 @@ use pillion_core::tool::{JsonObject, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
 use super::tool as make;
-use crate::arguments::{MAX_NAME_LEN, MAX_SCENE_LEN, given, integer, name, seed, text, wrong};
+use crate::arguments::{
+    MAX_NAME_LEN, MAX_SCENE_LEN, find_argument, integer, invalid_argument, name, seed, text,
+};
 use crate::orchestrator::{Action, Orchestrator};
 
 /// Maximum length of a player's message, in characters.
@@ -61,20 +63,20 @@ pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
 
 fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
     let empty = JsonObject::new();
-    let options = match given(arguments, "options") {
+    let options = match find_argument(arguments, "options") {
         None => &empty,
         Some(Value::Object(options)) => options,
-        Some(_) => return Err(wrong("options", "must be an object")),
+        Some(_) => return Err(invalid_argument("options", "must be an object")),
     };
     let cap = integer(options, "prompt_token_cap", MAX_TOKENS)?;
     let cap = cap.map(|cap| {
         let cap = u32::try_from(cap).ok().filter(|cap| *cap > 0);
-        cap.ok_or_else(|| wrong("prompt_token_cap", "must be 1 or more"))
+        cap.ok_or_else(|| invalid_argument("prompt_token_cap", "must be 1 or more"))
     });
-    let is_public = match given(options, "visibility").map(Value::as_str) {
+    let is_public = match find_argument(options, "visibility").map(Value::as_str) {
         None | Some(Some("shadow")) => false,
         Some(Some("public")) => true,
-        Some(_) => return Err(wrong("visibility", "must be shadow or public")),
+        Some(_) => return Err(invalid_argument("visibility", "must be shadow or public")),
     };
     Ok(Action {
         scene: name(arguments, "scene_id", MAX_SCENE_LEN)?,
@@ -89,12 +91,12 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
 fn actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
     let bad = || {
         let how = format!("must have at most {MAX_ACTORS} names of 1 to {MAX_NAME_LEN} characters");
-        wrong("allowed_actors", &how)
+        invalid_argument("allowed_actors", &how)
     };
-    let Some(given) = given(arguments, "allowed_actors") else {
+    let Some(value) = find_argument(arguments, "allowed_actors") else {
         return Ok(Vec::new());
     };
-    let actors = given.as_array().ok_or_else(bad)?;
+    let actors = value.as_array().ok_or_else(bad)?;
     if actors.len() > MAX_ACTORS {
         return Err(bad());
     }

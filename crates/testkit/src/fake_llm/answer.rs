@@ -103,7 +103,7 @@ impl LlmAnswer {
     /// Adds an item of OpenAI's Responses, or a block of Anthropic's Messages, before the other
     /// content, such as a native call.
     #[must_use]
-    pub fn after_item(mut self, item: Value) -> Self {
+    pub fn with_item(mut self, item: Value) -> Self {
         self.items.push(item);
         self
     }
@@ -135,7 +135,7 @@ impl LlmAnswer {
 
     /// Sets the finish reason, in the API's format.
     #[must_use]
-    pub fn ended_by(self, reason: &str) -> Self {
+    pub fn with_finish_reason(self, reason: &str) -> Self {
         Self {
             finish: Some(reason.to_owned()),
             ..self
@@ -163,12 +163,12 @@ impl LlmAnswer {
     pub fn refusal(status: &str, code: &str, message: &str) -> Self {
         let error =
             json!({"error": {"message": message, "type": code, "param": null, "code": code}});
-        Self::failing(status, &error.to_string())
+        Self::error_response(status, &error.to_string())
     }
 
     /// Creates an error response with a status and any body.
     #[must_use]
-    pub fn failing(status: &str, body: &str) -> Self {
+    pub fn error_response(status: &str, body: &str) -> Self {
         let refusal = Refusal {
             status: status.to_owned(),
             headers: vec![("Content-Type", "application/json".to_owned())],

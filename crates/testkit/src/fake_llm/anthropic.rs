@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{LlmAnswer, LlmCall};
 
 /// Returns the answer as a message.
-pub(super) fn whole(answer: &LlmAnswer) -> Value {
+pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
     let mut message = head(answer);
     message["content"] = json!(blocks(answer));
     message["stop_reason"] = json!(stop_reason(answer));

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{LlmAnswer, LlmCall};
 
 /// Returns the answer as a response of `generateContent`.
-pub(super) fn whole(answer: &LlmAnswer) -> Value {
+pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
     response(answer, &parts(answer), true)
 }
 
@@ -12,7 +12,7 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     let parts = parts(answer);
     let last = parts.len() - 1;
     let parts = parts.into_iter().enumerate();
-    let responses = parts.map(|(place, part)| response(answer, &[part], place == last));
+    let responses = parts.map(|(index, part)| response(answer, &[part], index == last));
     responses.map(|response| response.to_string()).collect()
 }
 

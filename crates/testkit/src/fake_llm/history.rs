@@ -13,7 +13,10 @@ pub(super) fn refusal(dialect: LlmDialect, request: &Value) -> Option<LlmAnswer>
     }?;
     let error = json!({"type": "invalid_request_error", "message": complaint});
     let body = json!({"type": "error", "error": error});
-    Some(LlmAnswer::failing("400 Bad Request", &body.to_string()))
+    Some(LlmAnswer::error_response(
+        "400 Bad Request",
+        &body.to_string(),
+    ))
 }
 
 /// vLLM and llama-server parse the arguments of every call.
@@ -32,8 +35,8 @@ fn in_items(items: &[Value]) -> Option<&'static str> {
     if calls.any(|call| !is_object(&call["arguments"])) {
         return Some("The arguments of a tool call are no JSON object");
     }
-    let is_alone = |(place, item): (usize, &Value)| {
-        let next = items.get(place + 1);
+    let is_alone = |(index, item): (usize, &Value)| {
+        let next = items.get(index + 1);
         is(item, "reasoning") && next.is_none_or(|next| next["role"] == "user")
     };
     let is_alone = items.iter().enumerate().any(is_alone);
@@ -41,8 +44,8 @@ fn in_items(items: &[Value]) -> Option<&'static str> {
 }
 
 fn in_blocks(messages: &[Value]) -> Option<&'static str> {
-    let mut said = messages.iter().filter(|it| it["role"] == "assistant");
-    let ends_in_thinking = said.any(|message| {
+    let mut answers = messages.iter().filter(|it| it["role"] == "assistant");
+    let ends_in_thinking = answers.any(|message| {
         let last = list(&message["content"]).last();
         last.is_some_and(|block| {
             block["type"] == "thinking" || block["type"] == "redacted_thinking"

@@ -19,8 +19,8 @@ pub(super) fn answer(request: &ChatRequest) -> LlmAnswer {
         return LlmAnswer::text(&format!("You said: {}", request.last_message));
     }
     // Ids must be unique within a conversation.
-    for (place, call) in answer.calls.iter_mut().enumerate() {
-        call.id = Some(format!("call_{}_{place}", request.length));
+    for (index, call) in answer.calls.iter_mut().enumerate() {
+        call.id = Some(format!("call_{}_{index}", request.length));
     }
     answer
 }

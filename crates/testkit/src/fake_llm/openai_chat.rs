@@ -6,7 +6,7 @@ use super::{LlmAnswer, LlmCall};
 const PIECE: usize = 7;
 
 /// Returns the answer as a chat completion.
-pub(super) fn whole(answer: &LlmAnswer) -> Value {
+pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
     let mut message = Map::new();
     message.insert("role".to_owned(), json!("assistant"));
     message.insert("content".to_owned(), content(answer));

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{LlmAnswer, LlmCall};
 
 /// Returns the answer as a response.
-pub(super) fn whole(answer: &LlmAnswer) -> Value {
+pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
     let (input, output) = answer.usage.unwrap_or_default();
     let status = if answer.finish.is_some() {
         "incomplete"
@@ -25,13 +25,13 @@ pub(super) fn whole(answer: &LlmAnswer) -> Value {
 
 /// Returns the data of the events of the answer's stream.
 pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
-    let mut started = whole(answer);
+    let mut started = plain_body(answer);
     started["status"] = json!("in_progress");
     started["output"] = json!([]);
     let mut events = vec![json!({"type": "response.created", "response": started})];
-    for (place, item) in items(answer).into_iter().enumerate() {
+    for (index, item) in items(answer).into_iter().enumerate() {
         if answer.items.contains(&item) {
-            let event = |kind: &str| json!({"type": kind, "output_index": place, "item": item});
+            let event = |kind: &str| json!({"type": kind, "output_index": index, "item": item});
             let kinds = ["response.output_item.added", "response.output_item.done"];
             events.extend(kinds.map(event));
             continue;
@@ -48,12 +48,12 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
             ("response.function_call_arguments.delta", delta)
         };
         events.extend([
-            json!({"type": "response.output_item.added", "output_index": place, "item": start}),
-            json!({"type": kind, "output_index": place, "item_id": item["id"], "content_index": 0, "delta": delta}),
-            json!({"type": "response.output_item.done", "output_index": place, "item": item}),
+            json!({"type": "response.output_item.added", "output_index": index, "item": start}),
+            json!({"type": kind, "output_index": index, "item_id": item["id"], "content_index": 0, "delta": delta}),
+            json!({"type": "response.output_item.done", "output_index": index, "item": item}),
         ]);
     }
-    let whole = whole(answer);
+    let whole = plain_body(answer);
     let end = format!("response.{}", whole["status"].as_str().unwrap_or_default());
     events.push(json!({"type": end, "response": whole}));
     events.iter().map(Value::to_string).collect()
@@ -72,14 +72,14 @@ fn items(answer: &LlmAnswer) -> Vec<Value> {
             "content": [text],
         }));
     }
-    items.extend(answer.calls.iter().enumerate().map(|(place, call)| {
+    items.extend(answer.calls.iter().enumerate().map(|(index, call)| {
         let LlmCall {
             id,
             name,
             arguments,
         } = call;
         json!({
-            "id": format!("fc_{place}"),
+            "id": format!("fc_{index}"),
             "type": "function_call",
             "status": "completed",
             "call_id": id,

@@ -164,7 +164,7 @@ impl Server {
         let event = Bytes::from(format!("event: message\ndata: {message}\n\n"));
         let state = self.state.lock().unwrap();
         for (id, sender) in &state.streams {
-            if stream.is_none_or(|wanted| wanted == id) {
+            if stream.is_none_or(|requested| requested == id) {
                 // An error means that the client has disconnected.
                 let _ = sender.send(event.clone());
             }

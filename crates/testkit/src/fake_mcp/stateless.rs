@@ -42,15 +42,15 @@ pub(super) async fn answer(server: &Server, request: &Recorded) -> Response {
 fn check(request: &Recorded, method: &str, params: &Value) -> Result<(), Reply> {
     let mismatch = |what: &str| Err(Reply::error(-32020, &format!("Header mismatch: {what}")));
     let meta = &params["_meta"];
-    let said = &meta["io.modelcontextprotocol/protocolVersion"];
-    if !said.is_string() || !meta["io.modelcontextprotocol/clientCapabilities"].is_object() {
+    let revision = &meta["io.modelcontextprotocol/protocolVersion"];
+    if !revision.is_string() || !meta["io.modelcontextprotocol/clientCapabilities"].is_object() {
         return Err(Reply::error(-32602, "Missing _meta"));
     }
-    if request.header("mcp-protocol-version") != said {
+    if request.header("mcp-protocol-version") != revision {
         return mismatch("MCP-Protocol-Version");
     }
-    if said != VERSION {
-        let data = json!({"supported": [VERSION], "requested": said});
+    if revision != VERSION {
+        let data = json!({"supported": [VERSION], "requested": revision});
         let error = json!({"code": -32022, "message": "Unsupported", "data": data});
         return Err(Reply::raw_error(&error));
     }

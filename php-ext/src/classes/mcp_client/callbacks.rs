@@ -81,7 +81,7 @@ fn set_roots(call: &mut Call<'_>) -> Outcome {
 fn set_token_store(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
-    let is_set = call.some(0).is_some();
+    let is_set = call.non_null(0).is_some();
     link.change_capabilities(|capabilities| capabilities.deferral = is_set);
     // Another store may contain other tokens.
     link.forget_connection();

@@ -129,7 +129,7 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "on_progress", "cancellation", "meta", "id"];
     let options = CallOptions::of_argument(call, 2, &allowed)?;
-    let spec = spec(call, &options)?;
+    let spec = read_spec(call, &options)?;
     let (ids, name) = ([spec.id.clone()], spec.name.clone());
     let progress_receiver = options
         .on_progress
@@ -162,7 +162,7 @@ fn stream_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "cancellation", "meta", "id"];
     let options = CallOptions::of_argument(call, 2, &allowed)?;
-    let spec = spec(call, &options)?;
+    let spec = read_spec(call, &options)?;
     let (id, name) = (spec.id.clone(), spec.name.clone());
     dispatch_start(link, hooks, (&id, &name))
         .and_then(|()| {
@@ -176,7 +176,7 @@ fn stream_tool(call: &mut Call<'_>) -> Outcome {
         .map_err(|failure| dispatch_failure(link, hooks, (&id, &name), failure, Duration::ZERO))
 }
 
-fn spec(call: &Call<'_>, options: &CallOptions) -> Result<ToolCallSpec, Failure> {
+fn read_spec(call: &Call<'_>, options: &CallOptions) -> Result<ToolCallSpec, Failure> {
     Ok(ToolCallSpec {
         id: options.id.clone().unwrap_or_else(new_id),
         name: call.string(0)?.to_owned(),

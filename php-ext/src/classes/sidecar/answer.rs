@@ -38,7 +38,7 @@ impl Answer {
     }
 
     /// Creates the failed result of a call that was not sent to a tool.
-    pub(super) fn refused(code: &str, reason: String) -> Self {
+    pub(super) fn rejection(code: &str, reason: String) -> Self {
         Self {
             success: false,
             data: Zval::new(),

@@ -59,8 +59,8 @@ fn run(
                 None
             }
             Err(RefusedCall { id, name, reason }) => {
-                let refused = Answer::refused(ErrorCode::InvalidInput.as_str(), reason);
-                Some(refused.into_result(id, name)?)
+                let rejected = Answer::rejection(ErrorCode::InvalidInput.as_str(), reason);
+                Some(rejected.into_result(id, name)?)
             }
         });
     }
@@ -75,7 +75,7 @@ fn run(
             answered.extend(match results_of(calls, answer) {
                 // Other requests may have results.
                 Err(Failure::Thrown(thrown)) if !is_only => {
-                    failed(calls, ErrorCode::Unavailable.as_str(), &thrown.message)?
+                    failed_results(calls, ErrorCode::Unavailable.as_str(), &thrown.message)?
                 }
                 results => results?,
             });
@@ -84,14 +84,14 @@ fn run(
     let mut answered = answered.into_iter();
     let results = results.into_iter();
     Ok(results
-        .filter_map(|refused| refused.or_else(|| answered.next()))
+        .filter_map(|rejected| rejected.or_else(|| answered.next()))
         .collect())
 }
 
 /// Returns a failed result for each call.
-fn failed(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<Zval>, Failure> {
+fn failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<Zval>, Failure> {
     let failed = |call: &BatchCall| {
-        let answer = Answer::refused(code, message.to_owned());
+        let answer = Answer::rejection(code, message.to_owned());
         answer.into_result(call.id.clone(), call.name.clone())
     };
     calls.iter().map(failed).collect()
@@ -104,7 +104,7 @@ fn results_of(
 ) -> Result<Vec<Zval>, Failure> {
     let body = match answer {
         Ok(body) => body,
-        Err(error) => return failed(calls, error.code(), &error.to_string()),
+        Err(error) => return failed_results(calls, error.code(), &error.to_string()),
     };
     let results = list_in(&body, "results", EmptyObject::Array)?;
     if results.array().map_or(0, |results| results.len()) != calls.len() {

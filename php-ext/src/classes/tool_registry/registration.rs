@@ -8,7 +8,7 @@ use pillion_schema::CompiledSchema;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CLASS, Registry, objects, refused, services};
+use super::{CLASS, Registry, objects, registry_failure, services};
 use crate::classes::client_hooks::client_of;
 use crate::classes::interfaces::{MCP_TOOL, TOOL};
 use crate::classes::mcp_sse_client;
@@ -20,8 +20,8 @@ use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
 use crate::signature::{self, SignatureOverrides};
 use crate::zend::{
-    Call, Failure, Hidden, Object, Outcome, bool_of, empty_array, legible, list_of, new_with_state,
-    state_of, string_of, with_entry, without_entry,
+    Call, Failure, Hidden, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
+    new_with_state, state_of, string_of, with_entry, without_entry,
 };
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
@@ -43,9 +43,9 @@ pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
     for tool in pillion_builtins::all().into_iter().chain(services) {
         // A tool with settings replaces the one without.
         let added = registry.tools.replace(tool);
-        added.map_err(|error| refused(&error))?;
+        added.map_err(|error| registry_failure(&error))?;
     }
-    pillion_builtins::set_aliases(&registry.tools).map_err(|error| refused(&error))?;
+    pillion_builtins::set_aliases(&registry.tools).map_err(|error| registry_failure(&error))?;
     for tool in registry.tools.tools(None) {
         let object = engine_tool::new_native(&tool, &registry.executor)?;
         tools = with_entry(&tools, tool.name().as_str(), object);
@@ -63,7 +63,7 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
     let object = match argument.filter(|value| tool_definition::is_definition(value)) {
         Some(definition) => {
             let handler = call
-                .some(1)
+                .non_null(1)
                 .filter(|handler| handler.is_callable())
                 .ok_or_else(|| call.type_error(1, "callable, with a ToolDefinition"))?;
             callable_tool::new_tool(definition, handler)?
@@ -141,7 +141,9 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
         let taken = tools.iter().any(|(_, known)| known.name() == name)
             || (!replace && has(registry, name));
         if taken {
-            return Err(refused(&RegistryError::AlreadyRegistered(name.clone())));
+            return Err(registry_failure(&RegistryError::AlreadyRegistered(
+                name.clone(),
+            )));
         }
         let definition = tool_definition::of_signature(&signature)?;
         let object = callable_tool::new_tool(&definition, &target.callable)?;
@@ -165,7 +167,7 @@ fn compile(definition: &ToolDefinition) -> Result<(), Failure> {
     let compiled = CompiledSchema::compile(definition.input_schema());
     compiled.map(drop).map_err(|source| {
         let name = definition.name().clone();
-        refused(&RegistryError::InvalidSchema { name, source })
+        registry_failure(&RegistryError::InvalidSchema { name, source })
     })
 }
 
@@ -198,7 +200,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         .find(|tool| has(registry, tool.definition().name()));
     if let (Some(tool), false) = (taken, replace) {
         let name = tool.definition().name().clone();
-        return Err(refused(&RegistryError::AlreadyRegistered(name)));
+        return Err(registry_failure(&RegistryError::AlreadyRegistered(name)));
     }
     server.use_client(parts)?;
     let mut objects = objects(this)?;
@@ -267,7 +269,7 @@ fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Fa
     } else {
         registry.tools.register(tool)
     };
-    added.map_err(|error| refused(&error))?;
+    added.map_err(|error| registry_failure(&error))?;
     registry.php_tools.borrow_mut().remove(name.as_str());
     Ok(())
 }
@@ -278,7 +280,7 @@ fn definition_of(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
         .ok_or_else(|| exception::invalid_input("getDefinition() returned no ToolDefinition"))?;
     let name = tool.call("getName", [])?;
     if name.str() != Some(definition.name().as_str()) {
-        let name = name.zend_str().map(|name| legible(name.as_bytes()));
+        let name = name.zend_str().map(|name| escape_bytes(name.as_bytes()));
         return Err(exception::invalid_input(format!(
             "Tool '{}' has a definition of the name '{}'",
             name.unwrap_or_default(),
@@ -318,7 +320,7 @@ pub(super) fn alias(call: &mut Call<'_>) -> Outcome {
     registry
         .tools
         .alias(call.string(0)?, call.string(1)?)
-        .map_err(|error| refused(&error))?;
+        .map_err(|error| registry_failure(&error))?;
     Ok(Zval::new())
 }
 

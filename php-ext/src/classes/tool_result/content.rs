@@ -12,7 +12,9 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use super::CLASS;
 use crate::exception;
 use crate::json::to_value;
-use crate::zend::{Call, Failure, Object, Outcome, array_of, entries, guarded, list_of, string_of};
+use crate::zend::{
+    Call, Failure, Object, Outcome, array_of, entries, list_of, run_guarded, string_of,
+};
 
 /// Accepts base64 with and without padding, because servers differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -131,7 +133,7 @@ pub(super) fn images(call: &mut Call<'_>) -> Outcome {
             exception::transport(format!("Content block {index} holds no valid base64"))
         })?;
         // PHP may abort the request if memory is exhausted, and must not leak `data`.
-        let data = guarded(|| string_of(&data))?;
+        let data = run_guarded(|| string_of(&data))?;
         images.push(array_of([
             ("mime_type", string_of(mime_type)),
             ("data", data),

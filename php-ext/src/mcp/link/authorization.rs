@@ -112,8 +112,9 @@ impl ServerLink {
         let response = AuthorizationResponse::from_redirect(address).map_err(invalid_url)?;
         let state = response.state().unwrap_or_default();
         let pending = credentials::take_pending(hooks, state)?;
-        let pending = pending
-            .ok_or_else(|| exception::refused("No authorization with this state was started"))?;
+        let pending = pending.ok_or_else(|| {
+            exception::authorization_denied("No authorization with this state was started")
+        })?;
         let client = connection.client().clone();
         let finished = wait(async move { client.finish_authorization(pending, response).await })?;
         finished.map_err(|error| exception::of_mcp(&error))?;

@@ -135,7 +135,7 @@ async fn g3_a_resumed_call_names_its_approval() {
             None
         }
 
-        fn at_once(&self) -> NonZeroUsize {
+        fn max_concurrent_calls(&self) -> NonZeroUsize {
             NonZeroUsize::MIN
         }
 

@@ -76,7 +76,7 @@ impl Bench {
             Provider::Google => LlmDialect::Google,
             _ => LlmDialect::OpenAiChat,
         };
-        let llm = FakeLlm::in_turn(dialect, answers).await;
+        let llm = FakeLlm::with_answers(dialect, answers).await;
         let tools = Arc::new(Tools::default());
         let registry = Arc::new(ToolRegistry::new());
         register(&registry, &tools);

@@ -31,7 +31,7 @@ const WITHHELD: [(Provider, &str); 4] = [
 
 /// The arguments of `echo` are optional, so a call without arguments would run.
 fn without_arguments(word: &str) -> LlmAnswer {
-    echo("a").and_call("echo", "").ended_by(word)
+    echo("a").and_call("echo", "").with_finish_reason(word)
 }
 
 #[tokio::test]
@@ -97,8 +97,8 @@ async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
     ] {
         let thought = thoughts
             .into_iter()
-            .fold(LlmAnswer::default(), LlmAnswer::after_item)
-            .ended_by(word);
+            .fold(LlmAnswer::default(), LlmAnswer::with_item)
+            .with_finish_reason(word);
         let mut bench = Bench::at(provider, [thought, LlmAnswer::text("Done.")]).await;
         let mut state = bench.begin();
         assert_eq!(bench.answer(&mut state).await, "", "{provider}");

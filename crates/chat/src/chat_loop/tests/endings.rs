@@ -10,7 +10,7 @@ use crate::{ChatEnd, ChatEvent, ChatLimits, Finish};
 
 /// An empty answer with this finish reason.
 fn nothing(word: &str) -> LlmAnswer {
-    LlmAnswer::text("").ended_by(word)
+    LlmAnswer::text("").with_finish_reason(word)
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn h4_filtered_and_truncated_answers_have_their_finish_reason() {
 async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
     let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 4}});
-    let answer = LlmAnswer::failing("200 OK", &blocked.to_string());
+    let answer = LlmAnswer::error_response("200 OK", &blocked.to_string());
     let mut bench = Bench::at(Provider::Google, [answer]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "");
@@ -95,7 +95,7 @@ async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
 
 #[tokio::test]
 async fn h4_a_paused_turn_continues_within_the_limit_of_rounds() {
-    let pauses = LlmAnswer::text("Well, ").ended_by("pause_turn");
+    let pauses = LlmAnswer::text("Well, ").with_finish_reason("pause_turn");
     let answers = [pauses.clone(), echo("a"), LlmAnswer::text("Done.")];
     let mut bench = Bench::at(Provider::Anthropic, answers).await;
     let mut state = bench.begin();

@@ -23,7 +23,7 @@ const PROVIDERS: [Provider; 4] = [
 async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
     let failures = [
         (
-            LlmAnswer::failing("500 Internal Server Error", "{}"),
+            LlmAnswer::error_response("500 Internal Server Error", "{}"),
             ModelErrorKind::Unavailable,
         ),
         (
@@ -47,11 +47,11 @@ async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
             ModelErrorKind::Malformed,
         ),
         (
-            LlmAnswer::failing("200 OK", "{\"choices\": []}"),
+            LlmAnswer::error_response("200 OK", "{\"choices\": []}"),
             ModelErrorKind::Malformed,
         ),
         (
-            LlmAnswer::failing(
+            LlmAnswer::error_response(
                 "200 OK",
                 "{\"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"1\"}]}}]}",
             ),
@@ -91,11 +91,11 @@ async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
 async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
     let text = || LlmAnswer::text("a b c d");
     let failures = [
-        LlmAnswer::failing("500 Internal Server Error", "{}"),
-        LlmAnswer::failing("429 Too Many Requests", "{}"),
-        LlmAnswer::failing("401 Unauthorized", "{}"),
-        LlmAnswer::failing("200 OK", "<html>"),
-        LlmAnswer::failing("200 OK", "{}"),
+        LlmAnswer::error_response("500 Internal Server Error", "{}"),
+        LlmAnswer::error_response("429 Too Many Requests", "{}"),
+        LlmAnswer::error_response("401 Unauthorized", "{}"),
+        LlmAnswer::error_response("200 OK", "<html>"),
+        LlmAnswer::error_response("200 OK", "{}"),
         text().with(LlmFault::Truncated),
         text().with(LlmFault::Broken),
         text().with(LlmFault::Error(json!({"error": {"message": "no"}}))),
@@ -167,7 +167,7 @@ async fn c5_failures_have_codes() {
         ("503 Service Unavailable", ErrorCode::Unavailable),
         ("400 Bad Request", ErrorCode::InvalidInput),
     ] {
-        let mut bench = Bench::new([LlmAnswer::failing(status, "{}")]).await;
+        let mut bench = Bench::new([LlmAnswer::error_response(status, "{}")]).await;
         let mut state = bench.begin();
         assert_eq!(
             bench.run(&mut state).await.unwrap_err().code(),
@@ -209,9 +209,9 @@ struct Keeper {
 
 #[async_trait]
 impl ChatListener for Keeper {
-    fn hear(&mut self, _: ChatEvent) {}
+    fn on_event(&mut self, _: ChatEvent) {}
 
-    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+    async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         if self.kept.len() == self.room {
             return Err(ToolFailure::new(ErrorCode::Unavailable, "the disk is full"));
         }

@@ -222,7 +222,7 @@ async fn h4_the_token_limit_holds_for_answers_that_break_off() {
 /// A request that was rejected, or never sent, costs nothing.
 #[tokio::test]
 async fn h4_a_request_without_any_response_does_not_count() {
-    let mut bench = Bench::new([LlmAnswer::failing("503 Service Unavailable", "{}")]).await;
+    let mut bench = Bench::new([LlmAnswer::error_response("503 Service Unavailable", "{}")]).await;
     let mut state = bench.begin();
     bench.run(&mut state).await.unwrap_err();
     let mut bench = bench.under(ChatLimits {

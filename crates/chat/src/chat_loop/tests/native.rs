@@ -29,8 +29,8 @@ impl ToolRunner for Permitting {
         ToolRunner::canonical_name(&self.runs, name)
     }
 
-    fn at_once(&self) -> NonZeroUsize {
-        self.runs.at_once()
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
+        self.runs.max_concurrent_calls()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
@@ -122,7 +122,7 @@ fn responses(body: &Value) -> Vec<&Value> {
 async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back() {
     for stream in [false, true] {
         let answers = [
-            echo("a").after_item(called("roll", "4")),
+            echo("a").with_item(called("roll", "4")),
             LlmAnswer::text("You rolled a 4."),
         ];
         let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, answers).await;
@@ -151,11 +151,11 @@ async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back()
 async fn h1_anthropic_calls_servers_with_its_beta() {
     let answers = [
         LlmAnswer::default()
-            .after_item(
+            .with_item(
                 json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
                 "server_name": "dmcp", "input": {}}),
             )
-            .after_item(
+            .with_item(
                 json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
                 "is_error": false, "content": [{"type": "text", "text": "4"}]}),
             )
@@ -188,11 +188,11 @@ async fn h6_native_calls_are_reported_before_the_text_that_follows() {
     for (provider, answer) in [
         (
             Provider::OpenAiResponses,
-            words().after_item(called("roll", "4")),
+            words().with_item(called("roll", "4")),
         ),
         (
             Provider::Anthropic,
-            words().after_item(call).after_item(result),
+            words().with_item(call).with_item(result),
         ),
     ] {
         let mut bench = bench(provider, NativeApproval::Never, [answer]).await;
@@ -211,8 +211,8 @@ async fn h6_native_calls_are_reported_before_the_text_that_follows() {
 #[tokio::test]
 async fn g3_a_native_call_without_approval_is_allowed_at_once() {
     let answers = [
-        LlmAnswer::default().after_item(asked("mcpr_1", "roll")),
-        LlmAnswer::text("You rolled a 4.").after_item(called("roll", "4")),
+        LlmAnswer::default().with_item(asked("mcpr_1", "roll")),
+        LlmAnswer::text("You rolled a 4.").with_item(called("roll", "4")),
     ];
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
     let mut state = bench.begin();
@@ -228,10 +228,10 @@ async fn g3_a_native_call_without_approval_is_allowed_at_once() {
 #[tokio::test]
 async fn g3_a_native_call_waits_for_its_approval_and_continues_in_another_process() {
     for approved in [true, false] {
-        let asks = LlmAnswer::default().after_item(asked("mcpr_1", "wipe"));
+        let asks = LlmAnswer::default().with_item(asked("mcpr_1", "wipe"));
         let answers = [
             asks.and_call("echo", "{\"text\": \"a\"}"),
-            LlmAnswer::text("Done.").after_item(called("wipe", "wiped")),
+            LlmAnswer::text("Done.").with_item(called("wipe", "wiped")),
         ];
         let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
         let mut state = bench.begin();
@@ -270,8 +270,8 @@ async fn h2_a_native_call_of_a_hidden_tool_is_denied() {
         "name": "roll", "arguments": "{}"});
     let answers = [
         LlmAnswer::default()
-            .after_item(asked("mcpr_1", "format"))
-            .after_item(other),
+            .with_item(asked("mcpr_1", "format"))
+            .with_item(other),
         LlmAnswer::text("No."),
     ];
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
@@ -336,7 +336,7 @@ async fn l1_no_error_contains_the_token_of_a_server() {
 
 #[tokio::test]
 async fn h4_a_provider_that_keeps_requesting_approval_is_stopped() {
-    let asks = LlmAnswer::text("Well.").after_item(asked("mcpr_1", "roll"));
+    let asks = LlmAnswer::text("Well.").with_item(asked("mcpr_1", "roll"));
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, [asks]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Well.");
@@ -365,7 +365,7 @@ fn patient(mut bench: Bench, provider: Provider) -> Bench {
 
 /// Returns a chat whose provider was permitted to call `wipe`, with the answers that follow.
 async fn allowed(then: impl IntoIterator<Item = LlmAnswer>) -> (Bench, ChatState) {
-    let asks = LlmAnswer::default().after_item(asked("mcpr_1", "wipe"));
+    let asks = LlmAnswer::default().with_item(asked("mcpr_1", "wipe"));
     let answers = std::iter::once(asks).chain(then);
     let bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
     let mut bench = patient(bench, Provider::OpenAiResponses);
@@ -389,10 +389,10 @@ fn again(state: &ChatState) -> ChatState {
 async fn g3_an_allowed_call_is_made_once_even_if_its_answer_is_lost() {
     let error =
         json!({"type": "error", "error": {"type": "server_error", "message": "Overloaded"}});
-    let done = || LlmAnswer::text("Done.").after_item(called("wipe", "wiped"));
+    let done = || LlmAnswer::text("Done.").with_item(called("wipe", "wiped"));
     for failure in [
-        LlmAnswer::failing("500 Internal Server Error", "{}"),
-        LlmAnswer::failing("503 Service Unavailable", "{}"),
+        LlmAnswer::error_response("500 Internal Server Error", "{}"),
+        LlmAnswer::error_response("503 Service Unavailable", "{}"),
         LlmAnswer::refusal("400 Bad Request", "context_length_exceeded", "Too long"),
         done().with(LlmFault::Truncated),
         done().with(LlmFault::Broken),
@@ -467,9 +467,9 @@ struct Keeper(Option<ChatState>);
 
 #[async_trait::async_trait]
 impl ChatListener for Keeper {
-    fn hear(&mut self, _: ChatEvent) {}
+    fn on_event(&mut self, _: ChatEvent) {}
 
-    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+    async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         self.0 = Some(again(state));
         Ok(())
     }
@@ -499,7 +499,7 @@ async fn g3_a_permit_expires_if_the_request_was_cancelled() {
 #[tokio::test]
 async fn h4_a_request_with_native_calls_is_not_retried() {
     for provider in [Provider::OpenAiResponses, Provider::Anthropic] {
-        let failing = LlmAnswer::failing("503 Service Unavailable", "{}");
+        let failing = LlmAnswer::error_response("503 Service Unavailable", "{}");
         let bench = bench(provider, NativeApproval::Never, [failing]).await;
         let mut bench = patient(bench, provider);
         let mut state = bench.begin();

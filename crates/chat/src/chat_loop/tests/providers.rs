@@ -84,7 +84,7 @@ async fn h5_thinking_blocks_of_anthropic_go_back_unchanged_in_each_round() {
     for stream in [false, true] {
         let answers = thoughts.iter().map(|blocks| {
             let blocks = blocks.iter().cloned();
-            blocks.fold(echo("a"), LlmAnswer::after_item)
+            blocks.fold(echo("a"), LlmAnswer::with_item)
         });
         let answers = answers.chain([LlmAnswer::text("Done.")]);
         let mut bench = Bench::at(Provider::Anthropic, answers).await;

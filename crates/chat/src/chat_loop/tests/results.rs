@@ -101,7 +101,7 @@ async fn h5_a_call_that_did_not_run_is_reported_with_its_arguments() {
     let mut state = bench.begin();
     bench.answer(&mut state).await;
     let ended = bench.events.iter().filter_map(|event| match event {
-        ChatEvent::ToolFinished(ended) => Some((ended.call.id.as_str(), ended.given())),
+        ChatEvent::ToolFinished(ended) => Some((ended.call.id.as_str(), ended.arguments())),
         _ => None,
     });
     let mut ended: Vec<_> = ended.collect();

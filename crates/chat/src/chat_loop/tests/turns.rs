@@ -3,7 +3,7 @@ use pillion_testkit::LlmAnswer;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatError, ChatEvent, ChatLimits, Finish, TurnOptions, WantedBack};
+use crate::{ChatError, ChatEvent, ChatLimits, Finish, ProviderMembers, TurnOptions};
 
 /// Options for one call at a time.
 fn one_at_a_time() -> TurnOptions {
@@ -90,14 +90,14 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
         {"id": "4", "type": "function", "function": function, "extra_content": "lost"},
     ]});
     let body = json!({"choices": [{"message": message, "finish_reason": "length"}]});
-    let answer = LlmAnswer::failing("200 OK", &body.to_string());
+    let answer = LlmAnswer::error_response("200 OK", &body.to_string());
     let bench = Bench::new([answer]).await;
     let mut state = bench.begin();
     let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
     let turn = turn.unwrap();
     let ids: Vec<_> = turn.calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["2", "3"]);
-    let WantedBack { message, calls } = turn.wanted_back;
+    let ProviderMembers { message, calls } = turn.provider_members;
     assert_eq!(json!(message), json!({"reasoning_content": "Hm."}));
     assert_eq!(
         json!(calls),
@@ -108,13 +108,13 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
 #[tokio::test]
 async fn h5_data_of_other_providers_is_omitted_from_openai_messages() {
     let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
-    let answer = echo("a").after_item(thought);
+    let answer = echo("a").with_item(thought);
     let bench = Bench::at(Provider::Anthropic, [answer]).await;
     let mut state = bench.begin();
     let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-    let wanted_back = turn.unwrap().wanted_back;
-    assert!(wanted_back.message.is_empty());
-    assert_eq!(json!(wanted_back.calls), json!([{}]));
+    let provider_members = turn.unwrap().provider_members;
+    assert!(provider_members.message.is_empty());
+    assert_eq!(json!(provider_members.calls), json!([{}]));
 }
 
 #[tokio::test]

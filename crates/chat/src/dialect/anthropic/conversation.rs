@@ -13,11 +13,13 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
         match message {
             Message::System(text) if text.trim().is_empty() => {}
             Message::System(text) => system.push(text),
-            Message::User(parts) => written.say("user", parts.iter().filter_map(block).collect()),
+            Message::User(parts) => {
+                written.add_blocks("user", parts.iter().filter_map(block).collect())
+            }
             Message::Assistant { parts, calls } => {
-                let words = parts.iter().filter_map(block);
+                let text_blocks = parts.iter().filter_map(block);
                 let calls = calls.iter().map(tool_use);
-                written.say("assistant", words.chain(calls).collect());
+                written.add_blocks("assistant", text_blocks.chain(calls).collect());
             }
             Message::Tool { call_id, parts, .. } => written.result(tool_result(call_id, &parts)),
         }
@@ -33,7 +35,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
             0 => None,
             1 => system.pop().map(Value::String),
             _ => Some(Value::Array(
-                system.iter().map(|text| words(text)).collect(),
+                system.iter().map(|text| text_block(text)).collect(),
             )),
         },
         messages: written
@@ -50,7 +52,7 @@ struct AnthropicMessages {
 }
 
 impl AnthropicMessages {
-    fn say(&mut self, role: &'static str, blocks: Vec<Value>) {
+    fn add_blocks(&mut self, role: &'static str, blocks: Vec<Value>) {
         if !blocks.is_empty() {
             self.of_role(role).extend(blocks);
         }
@@ -59,11 +61,11 @@ impl AnthropicMessages {
     /// The API requires results before any other content of their message.
     fn result(&mut self, block: Value) {
         let content = self.of_role("user");
-        let place = content
+        let index = content
             .iter()
             .position(|block| block["type"] != "tool_result")
             .unwrap_or(content.len());
-        content.insert(place, block);
+        content.insert(index, block);
     }
 
     /// Returns the content of the last message if it has this role, else of a new message.
@@ -80,17 +82,17 @@ impl AnthropicMessages {
 /// Returns the block, or `None` for blank text, which the API rejects.
 fn block(part: &Part<'_>) -> Option<Value> {
     match part {
-        Part::Text(text) => (!text.trim().is_empty()).then(|| words(text)),
-        Part::Refusal(text) => (!text.trim().is_empty()).then(|| words(text)),
-        Part::Image(image) => Some(picture(image)),
+        Part::Text(text) => (!text.trim().is_empty()).then(|| text_block(text)),
+        Part::Refusal(text) => (!text.trim().is_empty()).then(|| text_block(text)),
+        Part::Image(image) => Some(image_block(image)),
     }
 }
 
-fn words(text: &str) -> Value {
+fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn picture(image: &Image<'_>) -> Value {
+fn image_block(image: &Image<'_>) -> Value {
     let source = match &image.source {
         ImageSource::Inline { media_type, data } => {
             json!({"type": "base64", "media_type": media_type, "data": data})

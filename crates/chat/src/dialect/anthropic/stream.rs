@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
-use super::{is_error, read_answer, reported};
+use super::{is_error, parse_failure, read_answer};
 use crate::{Answer, Delta, ModelError};
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
@@ -38,8 +38,8 @@ impl AnswerStream for MessageStream {
             Some("content_block_start") => self.start_block(&mut data, deltas),
             Some("content_block_delta") => self.add(&data, deltas),
             Some("content_block_stop") => {
-                let place = self.place(&data)?;
-                self.close_block(place, deltas);
+                let block_index = self.block_index(&data)?;
+                self.close_block(block_index, deltas);
                 Ok(())
             }
             Some("message_delta") => self.change(data),
@@ -48,7 +48,7 @@ impl AnswerStream for MessageStream {
                 self.is_complete = true;
                 Ok(())
             }
-            _ if is_error(&data) => Err(reported(&data).into_error(Provider::Anthropic)),
+            _ if is_error(&data) => Err(parse_failure(&data).into_error(Provider::Anthropic)),
             // `ping` and unknown events.
             _ => Ok(()),
         }
@@ -60,7 +60,7 @@ impl AnswerStream for MessageStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         let Some(mut message) = self.message.filter(|_| self.is_complete) else {
-            return Err(broken("the stream ended early"));
+            return Err(malformed_error("the stream ended early"));
         };
         let content = self.blocks.into_iter().map(Block::into_value).collect();
         message.insert("content".to_owned(), Value::Array(content));
@@ -84,21 +84,21 @@ impl MessageStream {
                 }
                 Ok(())
             }
-            _ => Err(broken("message_start has an unexpected form")),
+            _ => Err(malformed_error("message_start has an unexpected form")),
         }
     }
 
     fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         self.message_mut()?;
         if data["index"].as_u64() != Some(self.blocks.len() as u64) {
-            return Err(broken("the content blocks are not in sequence"));
+            return Err(malformed_error("the content blocks are not in sequence"));
         }
         self.open_block(data["content_block"].take(), deltas)
     }
 
     fn open_block(&mut self, value: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         if !value.is_object() {
-            return Err(broken("a content block is not an object"));
+            return Err(malformed_error("a content block is not an object"));
         }
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let call = (text("type") == Some("tool_use")).then_some(self.calls);
@@ -112,8 +112,8 @@ impl MessageStream {
                     arguments: String::new(),
                 });
             }
-            Some("text") => say(text("text"), Delta::Text, deltas),
-            Some("thinking") => say(text("thinking"), Delta::Thought, deltas),
+            Some("text") => push_delta(text("text"), Delta::Text, deltas),
+            Some("thinking") => push_delta(text("thinking"), Delta::Thought, deltas),
             _ => {}
         }
         self.blocks.push(Block {
@@ -125,24 +125,24 @@ impl MessageStream {
     }
 
     fn add(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let place = self.place(data)?;
-        let block = &mut self.blocks[place];
+        let block_index = self.block_index(data)?;
+        let block = &mut self.blocks[block_index];
         let delta = &data["delta"];
         let piece = |key: &str| {
             delta[key]
                 .as_str()
-                .ok_or_else(|| broken("a content_block_delta has no text"))
+                .ok_or_else(|| malformed_error("a content_block_delta has no text"))
         };
         match delta["type"].as_str() {
             Some("text_delta") => {
                 let text = piece("text")?;
                 append(&mut block.value, "text", text)?;
-                say(Some(text), Delta::Text, deltas);
+                push_delta(Some(text), Delta::Text, deltas);
             }
             Some("thinking_delta") => {
                 let text = piece("thinking")?;
                 append(&mut block.value, "thinking", text)?;
-                say(Some(text), Delta::Thought, deltas);
+                push_delta(Some(text), Delta::Thought, deltas);
             }
             Some("signature_delta") => block.value["signature"] = delta["signature"].clone(),
             Some("input_json_delta") => {
@@ -176,8 +176,8 @@ impl MessageStream {
 
     /// Ends a block. A call without arguments, or with all arguments in its start event, has had no
     /// pieces of arguments yet. The result of a native call is emitted together with the call.
-    fn close_block(&self, place: usize, deltas: &mut Vec<Delta>) {
-        if let Some(block) = self.blocks.get(place)
+    fn close_block(&self, block_index: usize, deltas: &mut Vec<Delta>) {
+        if let Some(block) = self.blocks.get(block_index)
             && block.value["type"] == "mcp_tool_result"
         {
             let id = &block.value["tool_use_id"];
@@ -189,7 +189,7 @@ impl MessageStream {
                 deltas.push(Delta::Native(json!({ "content": content })));
             }
         }
-        if let Some(block) = self.blocks.get(place)
+        if let Some(block) = self.blocks.get(block_index)
             && let Some(index) = block.call
             && block.input.is_empty()
         {
@@ -230,16 +230,18 @@ impl MessageStream {
     fn message_mut(&mut self) -> Result<&mut Map<String, Value>, ModelError> {
         self.message
             .as_mut()
-            .ok_or_else(|| broken("the stream does not begin with message_start"))
+            .ok_or_else(|| malformed_error("the stream does not begin with message_start"))
     }
 
     /// Returns the index of the block that an event refers to.
-    fn place(&self, data: &Value) -> Result<usize, ModelError> {
+    fn block_index(&self, data: &Value) -> Result<usize, ModelError> {
         data["index"]
             .as_u64()
             .and_then(|index| usize::try_from(index).ok())
             .filter(|index| *index < self.blocks.len())
-            .ok_or_else(|| broken("an event refers to a content block that has not started"))
+            .ok_or_else(|| {
+                malformed_error("an event refers to a content block that has not started")
+            })
     }
 }
 
@@ -260,7 +262,7 @@ fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
         Value::String(text) => text.push_str(piece),
         none @ Value::Null => *none = Value::String(piece.to_owned()),
         _ => {
-            return Err(broken(
+            return Err(malformed_error(
                 "a content_block_delta does not match the type of its block",
             ));
         }
@@ -268,7 +270,7 @@ fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
     Ok(())
 }
 
-fn say(text: Option<&str>, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+fn push_delta(text: Option<&str>, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
     if let Some(text) = text.filter(|text| !text.is_empty()) {
         deltas.push(delta(text.to_owned()));
     }
@@ -283,6 +285,6 @@ fn more_arguments(index: usize, arguments: String) -> Delta {
     }
 }
 
-fn broken(what: &str) -> ModelError {
+fn malformed_error(what: &str) -> ModelError {
     malformed(Provider::Anthropic, what)
 }

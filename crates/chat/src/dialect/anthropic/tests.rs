@@ -111,7 +111,7 @@ fn h1_betas_go_in_a_header() {
         let conversation = Conversation::default();
         let turn = turn(&conversation, &options);
         assert!(Anthropic.body("m", &turn).get("betas").is_none());
-        let headers = Anthropic.headers_of(&turn);
+        let headers = Anthropic.turn_headers(&turn);
         let header = headers.get("anthropic-beta")?;
         Some(header.to_str().unwrap().to_owned())
     };

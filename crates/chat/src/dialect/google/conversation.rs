@@ -15,10 +15,10 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
         match message {
             Message::System(text) if text.is_empty() => {}
             Message::System(text) => system.push(json!({"text": text})),
-            Message::User(parts) => written.say("user", parts.iter().map(part).collect()),
+            Message::User(parts) => written.add_message("user", parts.iter().map(part).collect()),
             Message::Assistant { parts, calls } => {
-                let words = parts.iter().map(part);
-                written.say("model", words.chain(calls.iter().map(call)).collect());
+                let text_parts = parts.iter().map(part);
+                written.add_message("model", text_parts.chain(calls.iter().map(call)).collect());
                 written.expect(&calls);
             }
             Message::Tool {
@@ -28,7 +28,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
             } => written.result(call_id, result(&tool_name, &parts, index)?),
         }
     }
-    let contents = written.whole();
+    let contents = written.finish();
     if contents.is_empty() {
         return Err(ModelError::new(
             ModelErrorKind::Refused,
@@ -48,7 +48,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
 struct GoogleContents {
     contents: Vec<(&'static str, Vec<Value>)>,
     /// The positions of the calls since the last results, by call id.
-    places: HashMap<String, usize>,
+    call_positions: HashMap<String, usize>,
     /// The number of calls so far.
     calls: usize,
     /// Results that are not in the contents yet, with the positions of their calls. Results may
@@ -57,8 +57,8 @@ struct GoogleContents {
 }
 
 impl GoogleContents {
-    fn say(&mut self, role: &'static str, parts: Vec<Value>) {
-        self.settle();
+    fn add_message(&mut self, role: &'static str, parts: Vec<Value>) {
+        self.add_results();
         self.add(role, parts);
     }
 
@@ -67,28 +67,29 @@ impl GoogleContents {
         let before = self.calls;
         self.calls += calls.len();
         // If several calls of a message have the same id, the id refers to the first of them.
-        for (place, call) in calls.iter().enumerate().rev() {
-            self.places.insert(call.id.clone(), before + place);
+        for (position, call) in calls.iter().enumerate().rev() {
+            self.call_positions
+                .insert(call.id.clone(), before + position);
         }
     }
 
     fn result(&mut self, call_id: &str, part: Value) {
-        let place = self.places.get(call_id).copied();
-        self.results.push((place.unwrap_or(usize::MAX), part));
+        let position = self.call_positions.get(call_id).copied();
+        self.results.push((position.unwrap_or(usize::MAX), part));
     }
 
-    fn whole(mut self) -> Vec<(&'static str, Vec<Value>)> {
-        self.settle();
+    fn finish(mut self) -> Vec<(&'static str, Vec<Value>)> {
+        self.add_results();
         self.contents
     }
 
     /// Adds the collected results to the contents, in the order of their calls.
-    fn settle(&mut self) {
+    fn add_results(&mut self) {
         let mut results = std::mem::take(&mut self.results);
         if !results.is_empty() {
-            self.places.clear();
+            self.call_positions.clear();
         }
-        results.sort_by_key(|(place, _)| *place);
+        results.sort_by_key(|(position, _)| *position);
         self.add("user", results.into_iter().map(|(_, part)| part).collect());
     }
 
@@ -105,11 +106,11 @@ fn part(part: &Part<'_>) -> Value {
     match part {
         Part::Text(text) => json!({"text": text}),
         Part::Refusal(text) => json!({"text": text}),
-        Part::Image(image) => picture(image),
+        Part::Image(image) => image_block(image),
     }
 }
 
-fn picture(image: &Image<'_>) -> Value {
+fn image_block(image: &Image<'_>) -> Value {
     match &image.source {
         ImageSource::Inline { media_type, data } => {
             json!({"inlineData": {"mimeType": media_type, "data": data}})

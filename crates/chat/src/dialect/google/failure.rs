@@ -7,8 +7,8 @@ use crate::dialect::failure::{Failure, of_status};
 
 /// Reads `{"error": {"code", "message", "status", "details"}}`. If the answer would have been
 /// streamed in chunks, the API wraps the error in an array.
-pub(super) fn reported(body: &Value) -> Failure<'_> {
-    let error = unwrapped(body).get("error").unwrap_or(&Value::Null);
+pub(super) fn parse_failure(body: &Value) -> Failure<'_> {
+    let error = first_item(body).get("error").unwrap_or(&Value::Null);
     let details = error.get("details").and_then(Value::as_array);
     let details = details.map(Vec::as_slice).unwrap_or_default();
     let has_bad_key = details.iter().any(|detail| {
@@ -31,12 +31,12 @@ pub(super) fn reported(body: &Value) -> Failure<'_> {
 }
 
 pub(super) fn is_error(body: &Value) -> bool {
-    unwrapped(body)
+    first_item(body)
         .get("error")
         .is_some_and(|error| !error.is_null())
 }
 
-fn unwrapped(body: &Value) -> &Value {
+fn first_item(body: &Value) -> &Value {
     match body {
         Value::Array(items) => items.first().unwrap_or(&Value::Null),
         other => other,

@@ -27,10 +27,10 @@ impl AnswerStream for ContentStream {
             return Ok(());
         };
         if failure::is_error(&data) {
-            return Err(failure::reported(&data).into_error(Provider::Google));
+            return Err(failure::parse_failure(&data).into_error(Provider::Google));
         }
         let Value::Object(mut data) = data else {
-            return Err(broken("an event is not an object"));
+            return Err(malformed_error("an event is not an object"));
         };
         // Generated call ids contain the response id, so a response id that arrives after a call is
         // ignored.
@@ -50,7 +50,7 @@ impl AnswerStream for ContentStream {
                         self.add_candidate(candidate, deltas)?;
                     }
                 }
-                ("candidates", _) => return Err(broken("candidates is not an array")),
+                ("candidates", _) => return Err(malformed_error("candidates is not an array")),
                 (_, value) => {
                     self.response.insert(key, value);
                 }
@@ -67,7 +67,7 @@ impl AnswerStream for ContentStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         if !self.has_ended() {
-            return Err(broken("the stream ended early"));
+            return Err(malformed_error("the stream ended early"));
         }
         let mut body = Map::new();
         if let Some(rest) = self.candidate {
@@ -103,14 +103,16 @@ impl ContentStream {
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ModelError> {
         let Value::Object(members) = candidate else {
-            return Err(broken("candidates[0] is not an object"));
+            return Err(malformed_error("candidates[0] is not an object"));
         };
         let mut rest = self.candidate.take().unwrap_or_default();
         for (key, value) in members {
             match (key.as_str(), value) {
                 (_, Value::Null) => {}
                 ("content", Value::Object(content)) => self.add_content(content, deltas)?,
-                ("content", _) => return Err(broken("candidates[0].content is not an object")),
+                ("content", _) => {
+                    return Err(malformed_error("candidates[0].content is not an object"));
+                }
                 (_, value) => {
                     rest.insert(key, value);
                 }
@@ -133,7 +135,11 @@ impl ContentStream {
                         self.add_part(part, deltas)?;
                     }
                 }
-                ("parts", _) => return Err(broken("candidates[0].content.parts is not an array")),
+                ("parts", _) => {
+                    return Err(malformed_error(
+                        "candidates[0].content.parts is not an array",
+                    ));
+                }
                 (_, value) => {
                     self.content.insert(key, value);
                 }
@@ -147,7 +153,7 @@ impl ContentStream {
             // The remaining arguments would arrive in events of a format that is only sent on
             // request.
             if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
-                return Err(broken(
+                return Err(malformed_error(
                     "the stream has partial function call arguments \
                     (streamFunctionCallArguments), which were not requested",
                 ));
@@ -210,6 +216,6 @@ fn plain_text(part: &Value) -> Option<&str> {
     members.get("text")?.as_str().filter(|_| is_plain)
 }
 
-fn broken(what: &str) -> ModelError {
+fn malformed_error(what: &str) -> ModelError {
     malformed(Provider::Google, what)
 }

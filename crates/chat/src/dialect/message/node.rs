@@ -9,7 +9,7 @@ pub(super) struct Node<'a> {
 }
 
 /// Creates an error for input that cannot be read.
-pub(super) fn refused(what: impl Into<String>) -> ModelError {
+pub(super) fn refusal(what: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, what)
 }
 
@@ -23,8 +23,8 @@ impl<'a> Node<'a> {
     }
 
     /// Creates an error at this path.
-    pub(super) fn refused(&self, what: &str) -> ModelError {
-        refused(format!("{} {what}", self.path))
+    pub(super) fn error(&self, what: &str) -> ModelError {
+        refusal(format!("{} {what}", self.path))
     }
 
     /// Returns the member `key`, or `None` if the member is absent or `null`.
@@ -38,7 +38,7 @@ impl<'a> Node<'a> {
 
     pub(super) fn required(&self, key: &str) -> Result<Self, ModelError> {
         self.optional(key)?
-            .ok_or_else(|| refused(format!("{}.{key} is missing", self.path)))
+            .ok_or_else(|| refusal(format!("{}.{key} is missing", self.path)))
     }
 
     pub(super) fn items(&self) -> Result<impl Iterator<Item = Node<'a>> + '_, ModelError> {
@@ -66,6 +66,6 @@ impl<'a> Node<'a> {
             Value::Array(_) => "an array",
             Value::Object(_) => "an object",
         };
-        self.refused(&format!("is {found}, expected {expected}"))
+        self.error(&format!("is {found}, expected {expected}"))
     }
 }

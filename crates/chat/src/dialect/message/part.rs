@@ -73,7 +73,7 @@ fn read<'a>(part: &Node<'a>) -> Result<Part<'a>, ModelError> {
         "text" => Ok(Part::Text(Cow::Borrowed(part.required("text")?.text()?))),
         "refusal" => Ok(Part::Refusal(part.required("refusal")?.text()?)),
         "image_url" => image(&part.required("image_url")?),
-        _ => Err(kind.refused("must be one of text, image_url and refusal")),
+        _ => Err(kind.error("must be one of text, image_url and refusal")),
     }
 }
 
@@ -86,9 +86,10 @@ fn image<'a>(image: &Node<'a>) -> Result<Part<'a>, ModelError> {
     };
     let source = match scheme(url).as_deref() {
         Some("https" | "http") => ImageSource::Url,
-        Some("data") => inline(url)
-            .ok_or_else(|| url_node.refused("must be a data URL of an image in base64"))?,
-        _ => return Err(url_node.refused("must be a data, http or https URL")),
+        Some("data") => {
+            inline(url).ok_or_else(|| url_node.error("must be a data URL of an image in base64"))?
+        }
+        _ => return Err(url_node.error("must be a data, http or https URL")),
     };
     Ok(Part::Image(Image {
         source,

@@ -5,7 +5,7 @@ use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
 use super::super::AnswerStream;
-use super::{broken, is_error, read_answer, reported};
+use super::{is_error, malformed_error, parse_failure, read_answer};
 use crate::{Answer, Delta, ModelError};
 use calls::Calls;
 
@@ -35,12 +35,12 @@ impl AnswerStream for ChunkStream {
             return Ok(());
         }
         let chunk: Value =
-            serde_json::from_str(data).map_err(|_| broken("an event is not JSON"))?;
+            serde_json::from_str(data).map_err(|_| malformed_error("an event is not JSON"))?;
         if is_error(&chunk) || event.event == "error" {
-            return Err(reported(&chunk).into_error(Provider::OpenAiChat));
+            return Err(parse_failure(&chunk).into_error(Provider::OpenAiChat));
         }
         let Value::Object(mut chunk) = chunk else {
-            return Err(broken("an event is not an object"));
+            return Err(malformed_error("an event is not an object"));
         };
         // Read before the calls, wherever it is in the chunk: generated call ids contain the
         // answer's id.
@@ -55,7 +55,7 @@ impl AnswerStream for ChunkStream {
                     }
                 }
                 ("choices", Value::Null) | ("usage", Value::Null) => {}
-                ("choices", _) => return Err(broken("choices is not an array")),
+                ("choices", _) => return Err(malformed_error("choices is not an array")),
                 (_, value) => {
                     self.completion.insert(key, value);
                 }
@@ -70,7 +70,7 @@ impl AnswerStream for ChunkStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         if !self.is_done && self.finish_reason.is_none() {
-            return Err(broken("the stream ended early"));
+            return Err(malformed_error("the stream ended early"));
         }
         let mut message = self.message;
         message.entry("role").or_insert(json!("assistant"));
@@ -94,7 +94,7 @@ impl AnswerStream for ChunkStream {
 impl ChunkStream {
     fn add_choice(&mut self, choice: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let Value::Object(mut choice) = choice else {
-            return Err(broken("a choice is not an object"));
+            return Err(malformed_error("a choice is not an object"));
         };
         // Only the first choice counts.
         if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
@@ -111,7 +111,7 @@ impl ChunkStream {
         match delta {
             Some(Value::Object(delta)) => self.add_delta(delta, deltas),
             None | Some(Value::Null) => Ok(()),
-            Some(_) => Err(broken("a delta is not an object")),
+            Some(_) => Err(malformed_error("a delta is not an object")),
         }
     }
 
@@ -129,7 +129,7 @@ impl ChunkStream {
                         self.calls.add(piece, self.completion.get("id"), deltas)?;
                     }
                 }
-                ("tool_calls", _) => return Err(broken("tool_calls is not an array")),
+                ("tool_calls", _) => return Err(malformed_error("tool_calls is not an array")),
                 ("role", role) => {
                     self.message.insert(key, role);
                 }

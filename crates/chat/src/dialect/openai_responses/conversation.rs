@@ -64,7 +64,7 @@ fn input(part: &Part<'_>) -> Value {
     match part {
         Part::Text(text) => json!({"type": "input_text", "text": text}),
         Part::Refusal(text) => json!({"type": "input_text", "text": text}),
-        Part::Image(image) => picture(image),
+        Part::Image(image) => image_block(image),
     }
 }
 
@@ -72,11 +72,11 @@ fn output(part: &Part<'_>) -> Value {
     match part {
         Part::Text(text) => json!({"type": "output_text", "text": text}),
         Part::Refusal(text) => json!({"type": "refusal", "refusal": text}),
-        Part::Image(image) => picture(image),
+        Part::Image(image) => image_block(image),
     }
 }
 
-fn picture(image: &Image<'_>) -> Value {
+fn image_block(image: &Image<'_>) -> Value {
     json!({
         "type": "input_image",
         "detail": image.detail.unwrap_or("auto"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
-use super::{failure_of, is_error, read_answer, reported};
+use super::{failure_of, is_error, parse_failure, read_answer};
 use crate::{Answer, Delta, ModelError};
 
 /// Reads a streamed response. The last event contains the complete response. If that response has
@@ -23,7 +23,7 @@ pub(super) struct ResponseStream {
 struct CallSoFar {
     index: usize,
     /// The number of bytes of the arguments that were emitted.
-    given: usize,
+    streamed_bytes: usize,
 }
 
 impl AnswerStream for ResponseStream {
@@ -31,36 +31,36 @@ impl AnswerStream for ResponseStream {
         let Some(mut data) = event::data(Provider::OpenAiResponses, event)? else {
             return Ok(());
         };
-        let place = data["output_index"].as_u64().unwrap_or(0);
+        let output_index = data["output_index"].as_u64().unwrap_or(0);
         match data["type"].as_str() {
             Some("response.output_text.delta" | "response.refusal.delta") => {
-                say(&data, Delta::Text, deltas);
+                push_delta(&data, Delta::Text, deltas);
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
-                say(&data, Delta::Thought, deltas);
+                push_delta(&data, Delta::Thought, deltas);
             }
             Some("response.reasoning_summary_part.added")
                 if data["summary_index"].as_u64().unwrap_or(0) > 0 =>
             {
                 deltas.push(Delta::Thought("\n\n".to_owned()));
             }
-            Some("response.output_item.added") => self.begin(place, &data["item"], deltas),
+            Some("response.output_item.added") => self.begin(output_index, &data["item"], deltas),
             Some("response.function_call_arguments.delta") => {
-                self.add_arguments(place, &data["delta"], deltas);
+                self.add_arguments(output_index, &data["delta"], deltas);
             }
             Some("response.output_item.done") => {
                 let item = data["item"].take();
-                self.begin(place, &item, deltas);
-                self.end(place, &item, deltas);
+                self.begin(output_index, &item, deltas);
+                self.end(output_index, &item, deltas);
                 if matches!(item["type"].as_str(), Some("mcp_call" | "mcp_list_tools")) {
                     deltas.push(Delta::Native(json!({ "output": [&item] })));
                 }
-                self.items.insert(place, item);
+                self.items.insert(output_index, item);
             }
             Some("response.completed" | "response.incomplete" | "response.failed") => {
                 let response = data["response"].take();
                 if is_error(&response) {
-                    return Err(reported(&response).into_error(Provider::OpenAiResponses));
+                    return Err(parse_failure(&response).into_error(Provider::OpenAiResponses));
                 }
                 self.response = Some(response);
             }
@@ -73,7 +73,7 @@ impl AnswerStream for ResponseStream {
                 return Err(failure_of(error).into_error(Provider::OpenAiResponses));
             }
             None if is_error(&data) => {
-                return Err(reported(&data).into_error(Provider::OpenAiResponses));
+                return Err(parse_failure(&data).into_error(Provider::OpenAiResponses));
             }
             // Events that repeat complete values, events of the provider's own tools, and unknown
             // events.
@@ -88,7 +88,7 @@ impl AnswerStream for ResponseStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         let Some(Value::Object(mut response)) = self.response else {
-            return Err(broken("the stream ended early"));
+            return Err(malformed_error("the stream ended early"));
         };
         let has_output = response
             .get("output")
@@ -104,15 +104,15 @@ impl AnswerStream for ResponseStream {
 
 impl ResponseStream {
     /// Begins a call, unless the call has begun or the item is not a call.
-    fn begin(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
-        if item["type"] != "function_call" || self.calls.contains_key(&place) {
+    fn begin(&mut self, output_index: u64, item: &Value, deltas: &mut Vec<Delta>) {
+        if item["type"] != "function_call" || self.calls.contains_key(&output_index) {
             return;
         }
         let text = |key: &str| item[key].as_str().map(str::to_owned);
         let arguments = text("arguments").unwrap_or_default();
         let call = CallSoFar {
             index: self.calls.len(),
-            given: arguments.len(),
+            streamed_bytes: arguments.len(),
         };
         deltas.push(Delta::ToolCall {
             index: call.index,
@@ -120,32 +120,32 @@ impl ResponseStream {
             name: text("name"),
             arguments,
         });
-        self.calls.insert(place, call);
+        self.calls.insert(output_index, call);
     }
 
-    fn add_arguments(&mut self, place: u64, piece: &Value, deltas: &mut Vec<Delta>) {
-        if let Some(call) = self.calls.get_mut(&place)
+    fn add_arguments(&mut self, output_index: u64, piece: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(call) = self.calls.get_mut(&output_index)
             && let Some(piece) = piece.as_str().filter(|piece| !piece.is_empty())
         {
-            call.given += piece.len();
+            call.streamed_bytes += piece.len();
             deltas.push(more_arguments(call.index, piece));
         }
     }
 
     /// Emits arguments that no piece contained: some servers send arguments only with the complete
     /// item.
-    fn end(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
-        if let Some(call) = self.calls.get_mut(&place)
-            && call.given == 0
+    fn end(&mut self, output_index: u64, item: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(call) = self.calls.get_mut(&output_index)
+            && call.streamed_bytes == 0
         {
             let arguments = item["arguments"].as_str().filter(|all| !all.is_empty());
             deltas.push(more_arguments(call.index, arguments.unwrap_or("{}")));
-            call.given = 1;
+            call.streamed_bytes = 1;
         }
     }
 }
 
-fn say(data: &Value, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+fn push_delta(data: &Value, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
     if let Some(text) = data["delta"].as_str().filter(|text| !text.is_empty()) {
         deltas.push(delta(text.to_owned()));
     }
@@ -160,6 +160,6 @@ fn more_arguments(index: usize, arguments: &str) -> Delta {
     }
 }
 
-fn broken(what: &str) -> ModelError {
+fn malformed_error(what: &str) -> ModelError {
     malformed(Provider::OpenAiResponses, what)
 }

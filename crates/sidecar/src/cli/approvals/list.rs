@@ -36,15 +36,15 @@ pub(super) struct List {
 impl List {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let status = (self.status != "all").then_some(self.status);
-        let given = [
+        let filters = [
             ("status", status),
             ("tool", self.tool),
             ("user", self.user),
             ("limit", Some(self.limit.to_string())),
             ("after", self.after),
         ];
-        let given = given.into_iter();
-        let query: Vec<_> = given
+        let filters = filters.into_iter();
+        let query: Vec<_> = filters
             .filter_map(|(name, value)| Some((name, value?)))
             .collect();
         let body = client.raw().approvals(&query)?;

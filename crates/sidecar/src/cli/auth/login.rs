@@ -7,7 +7,7 @@ use pillion_mcp_client::TokenStore;
 use super::super::mcp::login::log_in;
 use crate::credentials::UserCredential;
 
-use super::{Account, CliError, Operator, print, tell, tell_of_user};
+use super::{Account, CliError, Operator, print, reconnect_server, refresh_credentials};
 
 /// `pillion auth login`
 #[derive(Debug, Args)]
@@ -29,18 +29,18 @@ impl Login {
         account.server.authorization.token_store = Some(tokens as _);
         let logged_in = operator.run(log_in(account.server, self.port));
         logged_in.map_err(CliError::Mcp)?;
-        let kept = operator.run(account.tokens.load(&account.key));
-        let kept = kept.map_err(|error| CliError::Usage(error.to_string()))?;
-        match (&account.of_user, &kept) {
+        let tokens = operator.run(account.tokens.load(&account.key));
+        let tokens = tokens.map_err(|error| CliError::Usage(error.to_string()))?;
+        match (&account.of_user, &tokens) {
             (Some(it), Some(_)) => {
-                let credential = UserCredential::authorized(it.place.clone());
+                let credential = UserCredential::authorized(it.address.clone());
                 operator.run(it.credentials.put(&it.server, &it.user, &credential))?;
-                tell_of_user(client)?;
+                refresh_credentials(client)?;
             }
             (Some(_), None) => {}
-            (None, _) => tell(client, &self.server)?,
+            (None, _) => reconnect_server(client, &self.server)?,
         }
-        print(&match kept {
+        print(&match tokens {
             Some(_) => format!("{}: authorized; the sidecar has the tokens", self.server),
             None => format!("{}: the server requires no authorization", self.server),
         })?;

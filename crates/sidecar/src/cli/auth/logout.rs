@@ -6,7 +6,7 @@ use pillion_mcp_client::TokenStore;
 
 use crate::credentials::CredentialError;
 
-use super::{Account, CliError, Operator, print, tell, tell_of_user};
+use super::{Account, CliError, Operator, print, reconnect_server, refresh_credentials};
 
 /// `pillion auth logout`
 #[derive(Debug, Args)]
@@ -32,9 +32,9 @@ impl Logout {
                     Ok(()) | Err(CredentialError::NoUserCredential) => {}
                     Err(error) => return Err(error.into()),
                 }
-                tell_of_user(client)?;
+                refresh_credentials(client)?;
             }
-            None => tell(client, &self.server)?,
+            None => reconnect_server(client, &self.server)?,
         }
         // Deletes tokens that the sidecar renewed in the meantime.
         clear()?;

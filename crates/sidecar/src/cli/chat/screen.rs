@@ -15,7 +15,7 @@ pub(super) struct Screen {
     /// Whether the current line of text has not ended.
     is_in_line: bool,
     /// Whether text has arrived since the last request.
-    was_heard: bool,
+    has_text: bool,
 }
 
 impl Screen {
@@ -23,7 +23,7 @@ impl Screen {
         Self {
             json,
             is_in_line: false,
-            was_heard: false,
+            has_text: false,
         }
     }
 
@@ -39,13 +39,13 @@ impl Screen {
         }
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         match event.kind.as_str() {
-            "chat" => self.was_heard = false,
+            "chat" => self.has_text = false,
             "delta" => {
-                self.was_heard = true;
-                self.say(text("text"))?;
+                self.has_text = true;
+                self.write_text(text("text"))?;
             }
             // The answer of an already answered chat is not streamed in pieces.
-            "done" if !self.was_heard => self.say(text("content"))?,
+            "done" if !self.has_text => self.write_text(text("content"))?,
             "tool_started" => {
                 self.end_line()?;
                 let arguments = data.get("arguments").unwrap_or(&Value::Null);
@@ -61,10 +61,10 @@ impl Screen {
     }
 
     /// Writes text of the model.
-    fn say(&mut self, words: &str) -> Result<(), CliError> {
-        let words = harmless(words);
-        self.is_in_line = !words.ends_with('\n') && (self.is_in_line || !words.is_empty());
-        write(&words)
+    fn write_text(&mut self, text: &str) -> Result<(), CliError> {
+        let text = remove_controls(text);
+        self.is_in_line = !text.ends_with('\n') && (self.is_in_line || !text.is_empty());
+        write(&text)
     }
 
     /// Writes a question to standard error, with invisible characters escaped.
@@ -74,8 +74,8 @@ impl Screen {
     pub(super) fn prompt(&mut self, question: &str) -> Result<(), CliError> {
         self.end_line()?;
         let mut output = std::io::stderr().lock();
-        let asked = output.write_all(visible(question).as_bytes());
-        asked
+        let written = output.write_all(visible(question).as_bytes());
+        written
             .and_then(|()| output.flush())
             .map_err(CliError::Output)
     }
@@ -108,7 +108,7 @@ impl Screen {
 
 /// Removes control characters, except line breaks and tabs: untrusted text must not control the
 /// terminal.
-fn harmless(text: &str) -> String {
+fn remove_controls(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "")
 }
 
@@ -118,6 +118,6 @@ mod tests {
 
     #[test]
     fn output_of_a_model_cannot_move_the_cursor() {
-        assert_eq!(harmless("a\u{1b}[2J\tb\nc\u{9b}d\r"), "a[2J\tb\ncd");
+        assert_eq!(remove_controls("a\u{1b}[2J\tb\nc\u{9b}d\r"), "a[2J\tb\ncd");
     }
 }

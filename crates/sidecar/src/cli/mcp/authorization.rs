@@ -100,7 +100,7 @@ impl BrowserPrompt {
         progress: Arc<ProgressDisplay>,
     ) -> Result<Self, McpCommandError> {
         let configured = oauth.redirect_uri.as_deref().filter(|_| port.is_none());
-        let configured = configured.and_then(|uri| Some((uri, here(uri)?)));
+        let configured = configured.and_then(|uri| Some((uri, local_redirect(uri)?)));
         let port = configured
             .as_ref()
             .map_or(port.unwrap_or(0), |(_, (port, _))| *port);
@@ -179,7 +179,7 @@ fn question(request: &AuthorizationRequest) -> String {
         let scopes = plain::one_line(&request.scopes.join(" "));
         text.push_str(&format!(
             ", for the scopes {}",
-            plain::shortened(&scopes, MAX_SCOPES_CHARS)
+            plain::truncate(&scopes, MAX_SCOPES_CHARS)
         ));
     }
     text.push_str(&format!(
@@ -208,7 +208,7 @@ fn eprint_text(text: &str) {
 }
 
 /// Returns port and path of a loopback redirect URI.
-fn here(redirect_uri: &str) -> Option<(u16, String)> {
+fn local_redirect(redirect_uri: &str) -> Option<(u16, String)> {
     let uri = Url::parse(redirect_uri).ok()?;
     let is_here = uri.scheme() == "http"
         && matches!(uri.host_str(), Some("127.0.0.1" | "localhost"))
@@ -226,8 +226,11 @@ mod tests {
     #[test]
     fn a_listener_is_bound_to_a_loopback_redirect_uri() {
         let path = |path: &str| Some((8123, path.to_owned()));
-        assert_eq!(here("http://127.0.0.1:8123/callback"), path("/callback"));
-        assert_eq!(here("http://localhost:8123/a/b"), path("/a/b"));
+        assert_eq!(
+            local_redirect("http://127.0.0.1:8123/callback"),
+            path("/callback")
+        );
+        assert_eq!(local_redirect("http://localhost:8123/a/b"), path("/a/b"));
         for elsewhere in [
             "http://127.0.0.1/callback",
             "https://127.0.0.1:8123/callback",
@@ -236,7 +239,7 @@ mod tests {
             "http://127.0.0.1:8123/callback?a=b",
             "com.example:/callback",
         ] {
-            assert_eq!(here(elsewhere), None, "{elsewhere}");
+            assert_eq!(local_redirect(elsewhere), None, "{elsewhere}");
         }
     }
 }

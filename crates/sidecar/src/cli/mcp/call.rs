@@ -12,7 +12,7 @@ use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
 use super::server::Server;
-use crate::cli::{complain, print};
+use crate::cli::{print, print_diagnostic};
 
 /// `pillion mcp call`
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ use crate::cli::{complain, print};
 )]
 pub(super) struct Call {
     #[command(flatten)]
-    given: PositionalArguments,
+    positional: PositionalArguments,
 }
 
 /// The outcome of a call.
@@ -35,16 +35,18 @@ struct Called {
 
 impl Call {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.given.resolve(options)?;
-        let name = meant.next_word().ok_or(McpCommandError::Missing {
+        let mut resolved = self.positional.resolve(options)?;
+        let name = resolved.next_word().ok_or(McpCommandError::Missing {
             what: "the name of a tool",
         })?;
-        let arguments = Arguments::read(meant.words)?;
-        let server = Server::new(meant.server, options).await?;
-        let called = server.during(call(&server, &name, arguments)).await?;
+        let arguments = Arguments::read(resolved.words)?;
+        let server = Server::new(resolved.server, options).await?;
+        let called = server
+            .run_until_done(call(&server, &name, arguments))
+            .await?;
         if let Some(mismatch) = &called.output_mismatch {
             let mismatch = plain::one_line(mismatch);
-            complain(&format!(
+            print_diagnostic(&format!(
                 "the structured content does not match the tool's output schema: {mismatch}"
             ));
         }
@@ -57,7 +59,7 @@ impl Call {
         if called.is_error && !options.json {
             // Many servers respond to an unknown tool with a tool error.
             let available = error::available(&called.available);
-            complain(&format!("{} (tool_error){available}", text.trim_end()));
+            print_diagnostic(&format!("{} (tool_error){available}", text.trim_end()));
         } else if !text.is_empty() {
             print(&text).map_err(McpCommandError::output)?;
         }
@@ -77,12 +79,12 @@ async fn call(
     server.connect().await?;
     // The tool list provides the input and output schemas. A tool can be called even if the server
     // provides no list.
-    let tools = server.unless_unauthorized(Kind::Tools.list(server).await)?;
+    let tools = server.fail_if_unauthorized(Kind::Tools.list(server).await)?;
     let tools = tools.unwrap_or_default();
     let schema = schema_of(&tools, name);
     let arguments = arguments.for_schema(&schema)?;
     let arguments = &arguments;
-    let called = server.in_time(|options| async move {
+    let called = server.with_timeout(|options| async move {
         server
             .client
             .call_tool_with(name, arguments, &options)

@@ -16,11 +16,12 @@ pub(super) fn of_tool_result(result: &Value) -> String {
     if blocks.is_empty() && structured.is_none() && result.get("content").is_none() {
         return pretty(result);
     }
-    let structured = structured.filter(|structured| match wrapped(structured) {
-        Some(value) => !blocks.iter().any(|block| says(block, value)),
+    let structured = structured.filter(|structured| match wrapped_value(structured) {
+        Some(value) => !blocks.iter().any(|block| contains_value(block, value)),
         None => true,
     });
-    let repeats = |block: &&Value| structured.is_some_and(|structured| says(block, structured));
+    let repeats =
+        |block: &&Value| structured.is_some_and(|structured| contains_value(block, structured));
     let parts = blocks.iter().filter(|block| !repeats(block));
     let parts = parts.map(|block| of_block(block));
     parts
@@ -31,13 +32,13 @@ pub(super) fn of_tool_result(result: &Value) -> String {
 
 /// Returns the value that some servers wrap in an object, because structured content had to be an
 /// object before revision 2026-07-28. These servers also repeat the value as text.
-fn wrapped(structured: &Value) -> Option<&Value> {
+fn wrapped_value(structured: &Value) -> Option<&Value> {
     let object = structured.as_object().filter(|object| object.len() == 1)?;
     object.get("result")
 }
 
 /// Returns whether a text block contains this value.
-fn says(block: &Value, value: &Value) -> bool {
+fn contains_value(block: &Value, value: &Value) -> bool {
     let text = block["text"].as_str().unwrap_or_default();
     value == text || serde_json::from_str::<Value>(text).is_ok_and(|json| json == *value)
 }
@@ -49,7 +50,7 @@ pub(super) fn of_block(block: &Value) -> String {
     match kind {
         "text" => plain::text(text("text")),
         "image" | "audio" => {
-            let bytes = size_of(text("data"));
+            let bytes = decoded_size(text("data"));
             format!(
                 "[{kind} {}, {bytes} bytes]",
                 plain::one_line(text("mimeType"))
@@ -76,12 +77,12 @@ pub(super) fn of_resource(contents: &Value) -> String {
     let mime = contents["mimeType"]
         .as_str()
         .unwrap_or("application/octet-stream");
-    let bytes = size_of(contents["blob"].as_str().unwrap_or_default());
+    let bytes = decoded_size(contents["blob"].as_str().unwrap_or_default());
     format!("[{}, {bytes} bytes]", plain::one_line(mime))
 }
 
 /// Returns the bytes of a resource, if it has any.
-pub(super) fn bytes_of(contents: &Value) -> Option<Vec<u8>> {
+pub(super) fn decode_bytes(contents: &Value) -> Option<Vec<u8>> {
     if let Some(text) = contents["text"].as_str() {
         return Some(text.as_bytes().to_vec());
     }
@@ -95,7 +96,7 @@ pub(super) fn pretty(value: &Value) -> String {
 }
 
 /// Returns the decoded size of Base64 data, in bytes.
-fn size_of(base64: &str) -> usize {
+fn decoded_size(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 

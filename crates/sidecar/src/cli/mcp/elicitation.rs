@@ -48,9 +48,9 @@ pub(super) async fn answer(terminal: &Terminal, server: &str, question: &RawValu
     let Ok(question) = serde_json::from_str::<Question>(question.get()) else {
         return json!({"action": "cancel"});
     };
-    let mut user = terminal.talk().await;
-    let message = plain::shortened(&plain::text(&question.message), 4000);
-    user.say(&format!("\n{} asks:\n{message}\n", plain::one_line(server)));
+    let mut user = terminal.start_conversation().await;
+    let message = plain::truncate(&plain::text(&question.message), 4000);
+    user.write(&format!("\n{} asks:\n{message}\n", plain::one_line(server)));
     let answer = if question.mode.as_deref() == Some("url") {
         page(&mut user, question.url.as_deref().unwrap_or_default()).await
     } else {
@@ -66,7 +66,7 @@ pub(super) async fn answer(terminal: &Terminal, server: &str, question: &RawValu
 
 /// Asks the user to open a page. This program never opens a URL from a server.
 async fn page(user: &mut Conversation<'_>, url: &str) -> Result<Answer, Cancelled> {
-    user.say(&format!(
+    user.write(&format!(
         "The server asks you to open this page:\n  {}\n",
         plain::one_line(url)
     ));
@@ -80,11 +80,11 @@ async fn page(user: &mut Conversation<'_>, url: &str) -> Result<Answer, Cancelle
 
 async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Cancelled> {
     if schema.properties.len() > MAX_FIELDS {
-        user.say(&format!("The form has more than {MAX_FIELDS} fields.\n"));
+        user.write(&format!("The form has more than {MAX_FIELDS} fields.\n"));
         return Ok(Answer::Decline);
     }
     if !schema.properties.is_empty() {
-        user.say(
+        user.write(
             "(Press Enter for the default value or to skip a field; skipping a required field \
             declines. Ctrl-C cancels.)\n",
         );
@@ -124,7 +124,7 @@ async fn ask(user: &mut Conversation<'_>, field: &Field<'_>) -> Result<ParsedInp
         }
         match field.read(&answer) {
             Ok(value) => return Ok(ParsedInput::Value(value)),
-            Err(why) => user.say(&format!("  {why}\n")),
+            Err(why) => user.write(&format!("  {why}\n")),
         }
     }
     Err(Cancelled)

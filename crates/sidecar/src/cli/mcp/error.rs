@@ -61,9 +61,9 @@ pub(in crate::cli) enum McpCommandError {
     UnknownKind { word: String },
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
-    #[error("{place}: {source}{}", hint(source, available))]
+    #[error("{server_name}: {source}{}", hint(source, available))]
     Request {
-        place: String,
+        server_name: String,
         #[source]
         source: Box<McpError>,
         /// The connection attempts, if connecting failed.
@@ -71,11 +71,14 @@ pub(in crate::cli) enum McpCommandError {
         /// The names that the server has, if it does not have the requested one.
         available: Vec<String>,
     },
-    #[error("{place}: timed out after {:?}s", after.as_secs_f64())]
-    TimedOut { place: String, after: Duration },
-    #[error("{place}: the result has an unexpected form: {source}")]
+    #[error("{server_name}: timed out after {:?}s", after.as_secs_f64())]
+    TimedOut {
+        server_name: String,
+        after: Duration,
+    },
+    #[error("{server_name}: the result has an unexpected form: {source}")]
     Result {
-        place: String,
+        server_name: String,
         source: serde_json::Error,
     },
     #[error("interrupted")]

@@ -18,14 +18,14 @@ use crate::cli::print;
 )]
 pub(super) struct List {
     #[command(flatten)]
-    given: PositionalArguments,
+    positional: PositionalArguments,
 }
 
 impl List {
     pub(super) async fn apply(mut self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let first = self.given.take_first(Kind::parse);
-        let mut meant = self.given.resolve(options)?;
-        let kind = match (first, meant.next_word()) {
+        let first = self.positional.take_first(Kind::parse);
+        let mut resolved = self.positional.resolve(options)?;
+        let kind = match (first, resolved.next_word()) {
             (first, None) => first,
             (None, Some(word)) => match Kind::parse(&word) {
                 Some(kind) => Some(kind),
@@ -33,9 +33,9 @@ impl List {
             },
             (Some(_), Some(word)) => return Err(McpCommandError::TooMany { word }),
         };
-        meant.no_more_words()?;
-        let server = Server::new(meant.server, options).await?;
-        let lists = server.during(lists(&server, kind)).await?;
+        resolved.reject_extra_words()?;
+        let server = Server::new(resolved.server, options).await?;
+        let lists = server.run_until_done(lists(&server, kind)).await?;
         if options.json {
             print(&as_json(&lists)).map_err(McpCommandError::output)?;
             return Ok(ExitCode::SUCCESS);
@@ -55,7 +55,7 @@ impl List {
 async fn lists(server: &Server, kind: Option<Kind>) -> Result<Vec<(Kind, Items)>, McpCommandError> {
     server.connect().await?;
     let connection = server.client.connection().await;
-    let connection = connection.map_err(|source| server.failed(source, Vec::new()))?;
+    let connection = connection.map_err(|source| server.request_error(source, Vec::new()))?;
     let kinds = Kind::ALL.into_iter().filter(|one| match kind {
         Some(kind) => *one == kind,
         None => one.is_offered(&connection),
@@ -65,7 +65,7 @@ async fn lists(server: &Server, kind: Option<Kind>) -> Result<Vec<(Kind, Items)>
         let items = kind.list(server).await;
         lists.push((
             kind,
-            items.map_err(|source| server.failed(source, Vec::new()))?,
+            items.map_err(|source| server.request_error(source, Vec::new()))?,
         ));
     }
     Ok(lists)

@@ -23,10 +23,10 @@ pub(in crate::cli) async fn log_in(
     let work = async {
         server.connect().await?;
         let listed = server
-            .past_authorization(|| server.client.list_tools())
+            .repeat_after_authorization(|| server.client.list_tools())
             .await;
-        listed.map_err(|error| server.failed(error, Vec::new()))?;
+        listed.map_err(|error| server.request_error(error, Vec::new()))?;
         Ok(())
     };
-    server.during(work).await
+    server.run_until_done(work).await
 }

@@ -67,7 +67,7 @@ impl Kind {
                 Self::Prompts => client.list_prompts().await,
             }
         };
-        server.past_authorization(list).await
+        server.repeat_after_authorization(list).await
     }
 
     /// Returns the item's name, URI or URI template, which identifies it in requests.

@@ -19,15 +19,15 @@ pub(super) fn one_line(text: &str) -> String {
     self::text(&line.collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the first line of a text, truncated to `most` characters.
-pub(super) fn summary(text: &str, most: usize) -> String {
+/// Returns the first line of a text, truncated to `max_chars` characters.
+pub(super) fn summary(text: &str, max_chars: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    shortened(&one_line(line.unwrap_or_default()), most)
+    truncate(&one_line(line.unwrap_or_default()), max_chars)
 }
 
-/// Truncates a text to `most` characters, with an ellipsis.
-pub(super) fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// Truncates a text to `max_chars` characters, with an ellipsis.
+pub(super) fn truncate(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}...", text[..end].trim_end()),
     }

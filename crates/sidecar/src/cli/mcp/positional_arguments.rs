@@ -19,7 +19,7 @@ pub(super) struct PositionalArguments {
 
 /// The parsed positional arguments.
 #[derive(Debug)]
-pub(super) struct Meant {
+pub(super) struct ResolvedArguments {
     pub(super) server: ServerConfig,
     /// The words after the server's URL.
     pub(super) words: Vec<String>,
@@ -34,17 +34,24 @@ impl PositionalArguments {
     }
 
     /// Finds the server: a configured server, a command, or the URL in the first word.
-    pub(super) fn resolve(self, options: &Options) -> Result<Meant, McpCommandError> {
+    pub(super) fn resolve(self, options: &Options) -> Result<ResolvedArguments, McpCommandError> {
         self.resolve_before(0, options)
     }
 
     /// Finds the server like [`resolve`](Self::resolve), for a command with a URI argument, which
     /// may look like a server's URL.
-    pub(super) fn resolve_before_uri(self, options: &Options) -> Result<Meant, McpCommandError> {
+    pub(super) fn resolve_before_uri(
+        self,
+        options: &Options,
+    ) -> Result<ResolvedArguments, McpCommandError> {
         self.resolve_before(1, options)
     }
 
-    fn resolve_before(self, uris: usize, options: &Options) -> Result<Meant, McpCommandError> {
+    fn resolve_before(
+        self,
+        uris: usize,
+        options: &Options,
+    ) -> Result<ResolvedArguments, McpCommandError> {
         let mut words = self.words;
         let is_elsewhere = options.server.is_some() || !self.command.is_empty();
         let begins_with_url = words.len() > uris && is_url(&words[0]);
@@ -72,16 +79,16 @@ impl PositionalArguments {
         }
         server.wording = Some(Wording::Http);
         server.validate()?;
-        Ok(Meant { server, words })
+        Ok(ResolvedArguments { server, words })
     }
 }
 
-impl Meant {
+impl ResolvedArguments {
     pub(super) fn next_word(&mut self) -> Option<String> {
         (!self.words.is_empty()).then(|| self.words.remove(0))
     }
 
-    pub(super) fn no_more_words(&self) -> Result<(), McpCommandError> {
+    pub(super) fn reject_extra_words(&self) -> Result<(), McpCommandError> {
         match self.words.first() {
             None => Ok(()),
             Some(word) => Err(McpCommandError::TooMany { word: word.clone() }),

@@ -19,7 +19,7 @@ use crate::cli::print;
 )]
 pub(super) struct Probe {
     #[command(flatten)]
-    given: PositionalArguments,
+    positional: PositionalArguments,
 }
 
 /// The result of a probe.
@@ -30,17 +30,17 @@ struct ProbeResult {
 
 impl Probe {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let meant = self.given.resolve(options)?;
-        meant.no_more_words()?;
-        let server = Server::new(meant.server, options).await?;
-        let outcome = server.during(probe(&server)).await;
+        let resolved = self.positional.resolve(options)?;
+        resolved.reject_extra_words()?;
+        let server = Server::new(resolved.server, options).await?;
+        let outcome = server.run_until_done(probe(&server)).await;
         let found = match outcome {
             Ok(found) => found,
             Err(error) => {
                 // The list of attempts is more helpful than the last error alone.
                 let steps = server.client.connection_steps();
                 if !options.json && !steps.is_empty() {
-                    print(&tried(&steps)).map_err(McpCommandError::output)?;
+                    print(&format_steps(&steps)).map_err(McpCommandError::output)?;
                 }
                 return Err(error);
             }
@@ -58,12 +58,12 @@ impl Probe {
 async fn probe(server: &Server) -> Result<ProbeResult, McpCommandError> {
     server.connect().await?;
     let connection = server.client.connection().await;
-    let connection = connection.map_err(|source| server.failed(source, Vec::new()))?;
+    let connection = connection.map_err(|source| server.request_error(source, Vec::new()))?;
     let mut offers = Vec::new();
     for kind in Kind::ALL {
         if kind.is_offered(&connection) {
             let items = kind.list(server).await;
-            let items = server.unless_unauthorized(items)?;
+            let items = server.fail_if_unauthorized(items)?;
             offers.push((kind, items));
         }
     }
@@ -74,7 +74,7 @@ impl ProbeResult {
     fn to_text(&self) -> String {
         let connection = &self.connection;
         let hello = Hello::of(connection);
-        let mut lines = vec![tried(&connection.steps), "Speaks".to_owned()];
+        let mut lines = vec![format_steps(&connection.steps), "Speaks".to_owned()];
         let mut fact = |name: &str, value: &str| {
             if !value.is_empty() {
                 lines.push(format!("  {name:12}  {value}"));
@@ -104,7 +104,7 @@ impl ProbeResult {
         let instructions = hello.instructions.unwrap_or_default();
         fact(
             "instructions",
-            &plain::shortened(&plain::one_line(&instructions), 300),
+            &plain::truncate(&plain::one_line(&instructions), 300),
         );
         lines.push("Offers".to_owned());
         lines.extend(self.offers.iter().map(|(kind, items)| offer(*kind, items)));
@@ -133,14 +133,14 @@ impl ProbeResult {
     }
 }
 
-fn tried(steps: &[ProbeStep]) -> String {
+fn format_steps(steps: &[ProbeStep]) -> String {
     let mut lines = vec!["Tried".to_owned()];
     lines.extend(steps.iter().map(|step| {
         let outcome = match &step.outcome {
             Ok(agreed) => agreed.clone(),
             Err(error) => format!("failed: {error}"),
         };
-        plain::shortened(&plain::one_line(&format!("{}: {outcome}", step.tried)), 300)
+        plain::truncate(&plain::one_line(&format!("{}: {outcome}", step.tried)), 300)
     }));
     lines.join("\n  ")
 }

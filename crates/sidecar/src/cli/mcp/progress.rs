@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pillion_mcp_client::Progress;
 
 use super::plain;
-use crate::cli::complain;
+use crate::cli::print_diagnostic;
 
 /// Resolution of the progress bar: the protocol's progress values are arbitrary numbers.
 const PARTS: u64 = 1000;
@@ -46,7 +46,7 @@ impl ProgressDisplay {
                 None => progress.progress.to_string(),
             };
             let line = format!("progress: {done} {message}");
-            complain(line.trim_end());
+            print_diagnostic(line.trim_end());
         }
         let Some(bar) = &self.bar else { return };
         if let Some(total) = total {

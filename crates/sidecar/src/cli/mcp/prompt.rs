@@ -20,17 +20,17 @@ use crate::cli::print;
 )]
 pub(super) struct Prompt {
     #[command(flatten)]
-    given: PositionalArguments,
+    positional: PositionalArguments,
 }
 
 impl Prompt {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.given.resolve(options)?;
-        let name = meant.next_word().ok_or(McpCommandError::Missing {
+        let mut resolved = self.positional.resolve(options)?;
+        let name = resolved.next_word().ok_or(McpCommandError::Missing {
             what: "the name of a prompt",
         })?;
-        let arguments = Arguments::read(meant.words)?.of_strings()?;
-        let server = Server::new(meant.server, options).await?;
+        let arguments = Arguments::read(resolved.words)?.of_strings()?;
+        let server = Server::new(resolved.server, options).await?;
         let params = json!({"name": name, "arguments": arguments});
         let filling = async {
             server.connect().await?;
@@ -42,7 +42,7 @@ impl Prompt {
                 outcome => outcome,
             }
         };
-        let result = server.during(filling).await?;
+        let result = server.run_until_done(filling).await?;
         if options.json {
             print(result.get()).map_err(McpCommandError::output)?;
             return Ok(ExitCode::SUCCESS);

@@ -18,23 +18,23 @@ use crate::cli::print;
 )]
 pub(super) struct Read {
     #[command(flatten)]
-    given: PositionalArguments,
+    positional: PositionalArguments,
 }
 
 impl Read {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.given.resolve_before_uri(options)?;
-        let uri = meant.next_word().ok_or(McpCommandError::Missing {
+        let mut resolved = self.positional.resolve_before_uri(options)?;
+        let uri = resolved.next_word().ok_or(McpCommandError::Missing {
             what: "the URI of a resource",
         })?;
-        meant.no_more_words()?;
-        let server = Server::new(meant.server, options).await?;
+        resolved.reject_extra_words()?;
+        let server = Server::new(resolved.server, options).await?;
         let params = json!({ "uri": uri });
         let reading = async {
             server.connect().await?;
             server.request("resources/read", &params).await
         };
-        let result = server.during(reading).await?;
+        let result = server.run_until_done(reading).await?;
         if options.json {
             print(result.get()).map_err(McpCommandError::output)?;
             return Ok(ExitCode::SUCCESS);
@@ -44,7 +44,7 @@ impl Read {
         let contents = result["contents"].as_array().unwrap_or(&none);
         // A single resource is written unchanged to a file or a pipe.
         if let ([only], false) = (contents.as_slice(), std::io::stdout().is_terminal())
-            && let Some(bytes) = content::bytes_of(only)
+            && let Some(bytes) = content::decode_bytes(only)
         {
             return write(&bytes).map(|()| ExitCode::SUCCESS);
         }

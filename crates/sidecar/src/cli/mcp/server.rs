@@ -20,10 +20,10 @@ use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
 use super::terminal::Terminal;
-use crate::cli::complain;
+use crate::cli::print_diagnostic;
 
 /// The client's timeout for requests whose timeout is tracked here; effectively unlimited.
-const WITHOUT_END: Duration = Duration::from_secs(7 * 86_400);
+const NO_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
 
 /// The connection to the server that a command uses.
 pub(super) struct Server {
@@ -71,7 +71,7 @@ impl Server {
             config.authorization.prompt = Some(Arc::<BrowserPrompt>::clone(browser));
         }
         if options.verbose {
-            callbacks = callbacks.on_notification(tell);
+            callbacks = callbacks.on_notification(print_notification);
         }
         Ok(Self {
             client: McpClient::with_callbacks(config, callbacks),
@@ -83,12 +83,12 @@ impl Server {
 
     /// Runs the work of a command until it finishes, times out or is interrupted by a signal, then
     /// disconnects.
-    pub(super) async fn during<T>(
+    pub(super) async fn run_until_done<T>(
         &self,
         work: impl Future<Output = Result<T, McpCommandError>>,
     ) -> Result<T, McpCommandError> {
         /// Time to send the cancellation of an abandoned request.
-        const LEAVE: Duration = Duration::from_millis(500);
+        const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
         let mut signals = StopSignals::listen().map_err(McpCommandError::Signals)?;
         let outcome = tokio::select! {
             outcome = work => outcome,
@@ -100,14 +100,14 @@ impl Server {
             Err(McpCommandError::Request { source, .. }) => source.is_timeout(),
             _ => false,
         };
-        let farewell = async {
+        let disconnect = async {
             if gave_up {
-                tokio::time::sleep(LEAVE).await;
+                tokio::time::sleep(CANCEL_TIMEOUT).await;
             }
             self.client.disconnect().await;
         };
         tokio::select! {
-            () = farewell => {}
+            () = disconnect => {}
             _ = signals.next() => {}
         }
         outcome
@@ -129,10 +129,12 @@ impl Server {
 
     /// Connects to the server, so that connection errors are reported as such.
     pub(super) async fn connect(&self) -> Result<(), McpCommandError> {
-        let connected = self.past_authorization(|| self.client.connect()).await;
+        let connected = self
+            .repeat_after_authorization(|| self.client.connect())
+            .await;
         connected.map_err(|source| {
             let steps = self.client.connection_steps();
-            self.failed(source, steps)
+            self.request_error(source, steps)
         })
     }
 
@@ -142,7 +144,7 @@ impl Server {
         method: &str,
         params: &P,
     ) -> Result<Box<RawValue>, McpCommandError> {
-        let result = self.in_time(|options| async move {
+        let result = self.with_timeout(|options| async move {
             self.client.request_with(method, params, &options).await
         });
         result.await
@@ -150,7 +152,7 @@ impl Server {
 
     /// Runs `send` with progress display and timeout. The time that the user takes to answer
     /// questions does not count.
-    pub(super) async fn in_time<T, F>(
+    pub(super) async fn with_timeout<T, F>(
         &self,
         send: impl FnOnce(RequestOptions) -> F,
     ) -> Result<T, McpCommandError>
@@ -158,16 +160,19 @@ impl Server {
         F: Future<Output = Result<T, McpError>>,
     {
         let progress = Arc::clone(&self.progress);
-        let mut options = RequestOptions::default().on_progress(move |told| progress.show(&told));
+        let mut options = RequestOptions::default()
+            .on_progress(move |progress_event| progress.show(&progress_event));
         let timeout = self.client.config().timeout;
-        if self.asks() {
-            options = options.timeout(WITHOUT_END);
+        if self.may_ask_user() {
+            options = options.timeout(NO_TIMEOUT);
         }
         self.progress.begin();
         let outcome = tokio::select! {
-            outcome = send(options) => outcome.map_err(|source| self.failed(source, Vec::new())),
-            () = self.out_of_patience(timeout) => Err(McpCommandError::TimedOut {
-                place: self.place(),
+            outcome = send(options) => {
+                outcome.map_err(|source| self.request_error(source, Vec::new()))
+            }
+            () = self.wait_for_timeout(timeout) => Err(McpCommandError::TimedOut {
+                server_name: self.server_name(),
                 after: timeout,
             }),
         };
@@ -177,9 +182,9 @@ impl Server {
 
     /// Waits until `timeout` has passed, not counting the time of questions. Waits forever if the
     /// user is never asked, because then the client enforces the timeout.
-    async fn out_of_patience(&self, timeout: Duration) {
-        const LOOK: Duration = Duration::from_millis(100);
-        if !self.asks() {
+    async fn wait_for_timeout(&self, timeout: Duration) {
+        const POLL_INTERVAL: Duration = Duration::from_millis(100);
+        if !self.may_ask_user() {
             return std::future::pending().await;
         }
         let begun = Instant::now();
@@ -190,12 +195,12 @@ impl Server {
             if left.is_zero() && !self.times().any(AskingTime::is_asking) {
                 return;
             }
-            tokio::time::sleep(left.max(LOOK)).await;
+            tokio::time::sleep(left.max(POLL_INTERVAL)).await;
         }
     }
 
     /// Returns whether the user may be asked something.
-    fn asks(&self) -> bool {
+    fn may_ask_user(&self) -> bool {
         self.times().next().is_some()
     }
 
@@ -211,7 +216,7 @@ impl Server {
 
     /// Runs a read-only attempt, and repeats it at once if it timed out while the user was asked
     /// for authorization. The authorization continues, and the next attempt waits for it.
-    pub(super) async fn past_authorization<T, F>(
+    pub(super) async fn repeat_after_authorization<T, F>(
         &self,
         attempt: impl Fn() -> F,
     ) -> Result<T, McpError>
@@ -235,22 +240,22 @@ impl Server {
 
     /// Returns the outcome of an optional request, except for an authorization error, which fails
     /// the command: otherwise the next request would ask the user again.
-    pub(super) fn unless_unauthorized<T>(
+    pub(super) fn fail_if_unauthorized<T>(
         &self,
         outcome: Result<T, McpError>,
     ) -> Result<Result<T, McpError>, McpCommandError> {
         match outcome {
             Err(error) if matches!(error.kind(), McpErrorKind::Authorization(_)) => {
-                Err(self.failed(error, Vec::new()))
+                Err(self.request_error(error, Vec::new()))
             }
             outcome => Ok(outcome),
         }
     }
 
     /// Returns the error of a request, with the connection attempts if connecting failed.
-    pub(super) fn failed(&self, source: McpError, steps: Vec<ProbeStep>) -> McpCommandError {
+    pub(super) fn request_error(&self, source: McpError, steps: Vec<ProbeStep>) -> McpCommandError {
         McpCommandError::Request {
-            place: self.place(),
+            server_name: self.server_name(),
             source: Box::new(source),
             steps,
             available: Vec::new(),
@@ -263,20 +268,20 @@ impl Server {
         result: &RawValue,
     ) -> Result<T, McpCommandError> {
         serde_json::from_str(result.get()).map_err(|source| McpCommandError::Result {
-            place: self.place(),
+            server_name: self.server_name(),
             source,
         })
     }
 
     /// Returns the server's name in errors.
-    fn place(&self) -> String {
+    fn server_name(&self) -> String {
         self.client.config().display_url()
     }
 }
 
 /// Prints a notification of the server: the message of a log notification, or the name of any
 /// other.
-fn tell(notification: &Notification) {
+fn print_notification(notification: &Notification) {
     let params: Value = serde_json::from_str(notification.params.get()).unwrap_or_default();
     let line = match (notification.method.as_str(), params.get("data")) {
         ("notifications/message", Some(data)) => {
@@ -288,5 +293,5 @@ fn tell(notification: &Notification) {
         }
         (method, _) => format!("the server sent {method}"),
     };
-    complain(&plain::shortened(&plain::one_line(&line), 1000));
+    print_diagnostic(&plain::truncate(&plain::one_line(&line), 1000));
 }

@@ -42,7 +42,7 @@ impl Terminal {
     }
 
     /// Waits for other conversations to end and starts one.
-    pub(super) async fn talk(&self) -> Conversation<'_> {
+    pub(super) async fn start_conversation(&self) -> Conversation<'_> {
         let lines = self.conversation.lock().await;
         self.progress.finish();
         // Discards a Ctrl-C that came after the last question was answered.
@@ -72,7 +72,7 @@ impl Terminal {
 impl Conversation<'_> {
     /// Writes to standard error. Errors are ignored: a closed terminal is detected when the answer
     /// is read.
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn write(&self, text: &str) {
         let mut output = std::io::stderr().lock();
         drop(
             output
@@ -86,14 +86,14 @@ impl Conversation<'_> {
     /// # Errors
     /// [`Cancelled`] by Ctrl-C or Ctrl-D.
     pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, Cancelled> {
-        self.say(prompt);
+        self.write(prompt);
         let lines = self.lines.get_or_insert_with(read_lines);
         let line = tokio::select! {
             line = lines.recv() => line,
             () = self.terminal.interrupted.notified() => None,
         };
         let Some(line) = line else {
-            self.say("\n");
+            self.write("\n");
             return Err(Cancelled);
         };
         Ok(line.trim().to_owned())

@@ -17,7 +17,7 @@ pub(in crate::cli) struct Kinds {
 }
 
 /// Maximum depth of references and alternatives.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Maximum number of subschemas: a recursive schema could have any number.
 const MAX_INSPECTED: usize = 1000;
@@ -45,7 +45,7 @@ impl Kinds {
     /// Returns the types of a schema, including those of its alternatives and references.
     pub(super) fn of(schema: &Value, root: &Value) -> Self {
         let mut kinds = Self::default();
-        kinds.collect(schema, root, DEEPEST, &mut { MAX_INSPECTED });
+        kinds.collect(schema, root, MAX_DEPTH, &mut { MAX_INSPECTED });
         kinds
     }
 

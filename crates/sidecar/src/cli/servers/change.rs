@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::super::{CliError, decode, print, print_json};
 use super::Context;
 use super::server_options::ServerOptions;
-use super::show::line_of;
+use super::show::summary_line;
 use crate::servers::{How, ServerError};
 
 /// `pillion servers add`
@@ -16,7 +16,7 @@ pub(super) struct Add {
     /// The server's name, 1 to 100 characters
     name: String,
     #[command(flatten)]
-    given: ServerOptions,
+    options: ServerOptions,
     /// Adds the server without enabling it
     #[arg(long)]
     disabled: bool,
@@ -32,33 +32,33 @@ pub(super) struct Update {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
-    given: ServerOptions,
+    options: ServerOptions,
 }
 
 impl Add {
     pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
-        let is_program = self.given.command.is_some();
-        let mut keys = self.given.keys()?;
+        let is_program = self.options.command.is_some();
+        let mut keys = self.options.keys()?;
         keys.insert("name".to_owned(), json!(self.name));
         if self.disabled {
             keys.insert("enabled".to_owned(), json!(false));
         }
         if !is_program {
-            let body = context.client.raw().add_server(&bytes_of(keys))?;
-            return told(context, &body);
+            let body = context.client.raw().add_server(&to_json_bytes(keys))?;
+            return print_answer(context, &body);
         }
         let operator = context.operator()?;
         operator.check_name(&self.name)?;
         let record = operator.run(operator.catalog()?.add(keys))?;
         drop(operator);
         let server = context.refresh(&record.id)?;
-        done(context, server.as_ref(), &record.name)
+        print_server(context, server.as_ref(), &record.name)
     }
 }
 
 impl Update {
     pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
-        let mut keys = self.given.keys()?;
+        let mut keys = self.options.keys()?;
         if let Some(name) = self.name {
             keys.insert("name".to_owned(), json!(name));
         }
@@ -90,8 +90,11 @@ fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<Exi
     let is_of_store = found.as_ref().is_none_or(|found| found.origin == "store");
     if !is_of_store || !(is_program || keys.contains_key("command")) {
         let id = found.map_or_else(|| name.to_owned(), |found| found.id);
-        let body = context.client.raw().change_server(&id, &bytes_of(keys))?;
-        return told(context, &body);
+        let body = context
+            .client
+            .raw()
+            .change_server(&id, &to_json_bytes(keys))?;
+        return print_answer(context, &body);
     }
     let operator = context.operator()?;
     if let Some(name) = keys.get("name").and_then(Value::as_str) {
@@ -110,25 +113,29 @@ fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<Exi
     drop(catalog);
     drop(operator);
     let server = context.refresh(&record.id)?;
-    done(context, server.as_ref(), &record.name)
+    print_server(context, server.as_ref(), &record.name)
 }
 
-fn bytes_of(keys: Map<String, Value>) -> Vec<u8> {
+fn to_json_bytes(keys: Map<String, Value>) -> Vec<u8> {
     Value::Object(keys).to_string().into_bytes()
 }
 
 /// Shows the sidecar's response.
-fn told(context: &Context, body: &[u8]) -> Result<ExitCode, CliError> {
+fn print_answer(context: &Context, body: &[u8]) -> Result<ExitCode, CliError> {
     let answer: ServerAnswer = decode(body)?;
-    done(context, Some(&answer.server), "")
+    print_server(context, Some(&answer.server), "")
 }
 
-fn done(context: &Context, server: Option<&ServerEntry>, name: &str) -> Result<ExitCode, CliError> {
+fn print_server(
+    context: &Context,
+    server: Option<&ServerEntry>,
+    name: &str,
+) -> Result<ExitCode, CliError> {
     match server {
         Some(server) if context.json => {
             print_json(&serde_json::to_string_pretty(server).map_err(CliError::Answer)?)?;
         }
-        Some(server) => print(&line_of(server))?,
+        Some(server) => print(&summary_line(server))?,
         None => print(&format!("{name}: stored"))?,
     }
     Ok(ExitCode::SUCCESS)

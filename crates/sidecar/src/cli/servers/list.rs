@@ -36,13 +36,13 @@ fn row(server: &ServerEntry) -> [String; 8] {
         server.calls.total.to_string(),
         server.calls.failed.to_string(),
         server.origin.clone(),
-        place_of(server),
+        address_of(server),
         error.lines().next().unwrap_or_default().to_owned(),
     ]
 }
 
 /// Returns the server's URL or program.
-pub(super) fn place_of(server: &ServerEntry) -> String {
+pub(super) fn address_of(server: &ServerEntry) -> String {
     let command = server.command.as_ref().map(|it| format!("program {it}"));
     command.or_else(|| server.url.clone()).unwrap_or_default()
 }

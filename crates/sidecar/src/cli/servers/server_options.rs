@@ -93,7 +93,7 @@ pub(super) struct ServerOptions {
 }
 
 impl ServerOptions {
-    pub(super) fn names_place(&self) -> bool {
+    pub(super) fn has_address(&self) -> bool {
         self.url.is_some() || self.command.is_some()
     }
 

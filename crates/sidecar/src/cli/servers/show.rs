@@ -4,7 +4,7 @@ use pillion_wire::{ServerEntry, ServerRateLimit};
 
 use super::super::{CliError, print, print_json};
 use super::Context;
-use super::list::place_of;
+use super::list::address_of;
 use crate::pins::visible_line;
 
 /// `pillion servers show`
@@ -27,7 +27,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("id", server.id.clone()),
         ("description", text(&server.description)),
         ("from", server.origin.clone()),
-        ("where", place_of(&server)),
+        ("where", address_of(&server)),
         ("transport", server.transport.clone()),
         ("handshake", server.handshake.clone()),
         (
@@ -48,7 +48,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("rate limit", server.rate_limit.map_or_else(none, limit)),
         (
             "max concurrent",
-            policy(&server.max_concurrent.map(|most| most.to_string())),
+            policy(&server.max_concurrent.map(|limit| limit.to_string())),
         ),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),
@@ -83,12 +83,12 @@ fn limit(limit: ServerRateLimit) -> String {
 }
 
 /// Returns a one-line summary of a server.
-pub(super) fn line_of(server: &ServerEntry) -> String {
+pub(super) fn summary_line(server: &ServerEntry) -> String {
     let state = if server.enabled {
         "enabled"
     } else {
         "disabled"
     };
     let name = visible_line(&server.name);
-    format!("{name}: {state}, {}, id {}", place_of(server), server.id)
+    format!("{name}: {state}, {}, id {}", address_of(server), server.id)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_wire::ServerTrial;
 use serde_json::Value;
 
-use super::super::{CliError, complain, decode, print, print_json};
+use super::super::{CliError, decode, print, print_diagnostic, print_json};
 use super::Context;
 use super::server_options::ServerOptions;
 use crate::pins::visible_line;
@@ -16,7 +16,7 @@ pub(super) struct Test {
     #[arg(value_name = "SERVER", conflicts_with_all = ["url", "command"])]
     server: Option<String>,
     #[command(flatten)]
-    given: ServerOptions,
+    options: ServerOptions,
 }
 
 impl Test {
@@ -24,13 +24,13 @@ impl Test {
         let raw = context.client.raw();
         let body = match self.server {
             Some(name) => raw.test_server(&context.find(&name)?.id)?,
-            None if !self.given.names_place() => {
+            None if !self.options.has_address() => {
                 return Err(CliError::Usage(
                     "no server is given: pass a name or --url".to_owned(),
                 ));
             }
             None => {
-                let keys = Value::Object(self.given.keys()?);
+                let keys = Value::Object(self.options.keys()?);
                 raw.test_unsaved_server(keys.to_string().as_bytes())?
             }
         };
@@ -46,7 +46,7 @@ impl Test {
                 print(&format!("  {}", visible_line(tool)))?;
             }
         } else {
-            complain(&trial.error.unwrap_or_default());
+            print_diagnostic(&trial.error.unwrap_or_default());
         }
         Ok(if trial.reachable {
             ExitCode::SUCCESS

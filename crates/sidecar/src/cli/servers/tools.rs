@@ -5,8 +5,8 @@ use pillion_client::{Caller, ClientError};
 use pillion_wire::{PinEntry, PinList, ToolList};
 
 use super::super::table::table;
-use super::super::tools::warn_of;
-use super::super::{CliError, complain, decode, print, print_json};
+use super::super::tools::warn_of_unavailable;
+use super::super::{CliError, decode, print, print_diagnostic, print_json};
 use super::Context;
 
 /// `pillion servers tools`
@@ -50,12 +50,12 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
             .collect();
         print(&table(&["NAME", "SERVER TOOL", "DESCRIPTION"], &rows))?;
     }
-    warn_of(&list.unavailable_servers);
-    for PinEntry { tool, user, .. } in blocked(context, &server.name, user, &list)? {
-        let whose = user.map_or_else(String::new, |user| format!(" --user {user}"));
-        complain(&format!(
+    warn_of_unavailable(&list.unavailable_servers);
+    for PinEntry { tool, user, .. } in list_blocked(context, &server.name, user, &list)? {
+        let user_option = user.map_or_else(String::new, |user| format!(" --user {user}"));
+        print_diagnostic(&format!(
             "tool '{tool}' is blocked: the server changed its definition since it was accepted; \
-            see `pillion pins diff {} {tool}{whose}`",
+            see `pillion pins diff {} {tool}{user_option}`",
             server.name
         ));
     }
@@ -67,7 +67,7 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
 }
 
 /// Returns the changed tools that are blocked and therefore not listed.
-fn blocked(
+fn list_blocked(
     context: &Context,
     server: &str,
     user: Option<&str>,

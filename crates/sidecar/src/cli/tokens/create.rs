@@ -109,7 +109,7 @@ impl Create {
             print(new.expose())?;
         }
         if !operator.config.tcp.tokens_store {
-            super::super::complain(match is_named {
+            super::super::print_diagnostic(match is_named {
                 true => {
                     "with this configuration, the sidecar does not accept stored tokens: set \
                     tcp.tokens_store = true"

@@ -27,8 +27,7 @@ pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliE
         print(&json!({"tokens": tokens}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let or_none =
-        |moment: Option<Timestamp>| moment.map_or_else(|| "-".to_owned(), format_timestamp);
+    let or_none = |time: Option<Timestamp>| time.map_or_else(|| "-".to_owned(), format_timestamp);
     let rows: Vec<_> = tokens
         .iter()
         .map(|token| {

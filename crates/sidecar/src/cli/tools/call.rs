@@ -8,7 +8,7 @@ use pillion_core::tool::ErrorCode;
 use pillion_wire::{Answer, Failure, UnavailableServer};
 use serde::de::IgnoredAny;
 
-use super::super::{CliError, complain, input};
+use super::super::{CliError, input, print_diagnostic};
 use crate::pins::visible;
 
 /// `pillion tools call`
@@ -83,23 +83,23 @@ impl Call {
                 let outcome = execution.result;
                 let error = outcome.error.as_deref().unwrap_or("unknown error");
                 let code = outcome.error_code.as_deref().unwrap_or("internal_error");
-                complain(&format!("{error} ({code})"));
+                print_diagnostic(&format!("{error} ({code})"));
                 if let Some(id) = outcome
                     .metadata
                     .get("approval_id")
                     .and_then(|id| id.as_str())
                 {
-                    complain(&format!(
+                    print_diagnostic(&format!(
                         "approve the call with `pillion approvals approve {id}` and repeat this \
                         command, or pass --wait SECONDS"
                     ));
                 }
             }
             Answer::Refused(failure) => {
-                complain(&refusal(&failure));
+                print_diagnostic(&refusal(&failure));
                 // An `unavailable` error already names the servers.
                 if failure.error_code != ErrorCode::Unavailable.as_str() {
-                    super::warn_of(&unavailable_servers(&failure));
+                    super::warn_of_unavailable(&unavailable_servers(&failure));
                 }
             }
         }
@@ -109,7 +109,7 @@ impl Call {
 
 fn arguments(given: String) -> Result<Vec<u8>, CliError> {
     let arguments = match given.as_str() {
-        "-" => input::all()?,
+        "-" => input::read_all()?,
         _ => given.into_bytes(),
     };
     if !arguments.trim_ascii().is_empty()

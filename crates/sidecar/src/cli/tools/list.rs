@@ -5,7 +5,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolList, ToolSummary};
 
-use super::super::{CliError, complain};
+use super::super::{CliError, print_diagnostic};
 use crate::pins::visible_line;
 
 /// `pillion tools list`
@@ -29,12 +29,12 @@ impl List {
             super::print(&table(&list, stdout().is_terminal()))?;
         }
         if list.tools.is_empty() {
-            complain(&match &self.category {
+            print_diagnostic(&match &self.category {
                 Some(category) => format!("there are no tools in the category '{category}'"),
                 None => "there are no tools".to_owned(),
             });
         }
-        super::warn_of(&list.unavailable_servers);
+        super::warn_of_unavailable(&list.unavailable_servers);
         super::warn_of_faulty(&list.faulty_tools);
         Ok(ExitCode::SUCCESS)
     }
@@ -51,7 +51,7 @@ fn table(list: &ToolList, is_seen: bool) -> String {
     let line = |tool: &ToolSummary| {
         let description = tool.description.lines().next().unwrap_or_default();
         let description = match is_seen {
-            true => shortened(description),
+            true => truncate(description),
             false => description.to_owned(),
         };
         visible_line(&format!("{:width$}  {description}", tool.name))
@@ -59,7 +59,7 @@ fn table(list: &ToolList, is_seen: bool) -> String {
     list.tools.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn shortened(description: &str) -> String {
+fn truncate(description: &str) -> String {
     match description.chars().count() > MAX_DESCRIPTION_CHARS {
         true => description
             .chars()
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_long_description_is_truncated() {
-        assert_eq!(shortened(&"ü".repeat(100)), "ü".repeat(100));
-        assert_eq!(shortened(&"ü".repeat(101)), format!("{}…", "ü".repeat(99)));
+        assert_eq!(truncate(&"ü".repeat(100)), "ü".repeat(100));
+        assert_eq!(truncate(&"ü".repeat(101)), format!("{}…", "ü".repeat(99)));
     }
 }

@@ -18,7 +18,7 @@ impl Schemas {
         let list = client.schemas(self.category.as_deref())?;
         let schemas = serde_json::to_string_pretty(&list.schemas).map_err(CliError::Answer)?;
         super::print_json(&schemas)?;
-        super::warn_of(&list.unavailable_servers);
+        super::warn_of_unavailable(&list.unavailable_servers);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -39,11 +39,11 @@ impl Show {
 
 /// Returns the tool's origin and description, and one line per parameter.
 fn text_of(tool: &ToolSummary) -> String {
-    let place = |label: &String| {
+    let with_label = |label: &String| {
         let url = tool.server_url.as_deref().unwrap_or_default();
         format!("{label} ({url})")
     };
-    let server = tool.server_label.as_ref().map(place);
+    let server = tool.server_label.as_ref().map(with_label);
     let lines = [
         ("name", Some(tool.name.clone())),
         ("category", Some(tool.category.clone())),

@@ -34,7 +34,7 @@ impl Rotate {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
         let next = next_key_file(&file);
-        make_next(&file, &next).map_err(|error| failed(&next, &error))?;
+        make_next(&file, &next).map_err(|error| file_error(&next, &error))?;
         // A running sidecar rotates the key itself, so that nothing is written with the old key.
         let client = self.socket.client(Duration::from_secs(120));
         match client.raw().rotate_vault() {
@@ -44,7 +44,7 @@ impl Rotate {
             }
             Err(error) => return Err(error.into()),
         }
-        let old = put_in_place(&file, &next).map_err(|error| failed(&file, &error))?;
+        let old = replace_key_file(&file, &next).map_err(|error| file_error(&file, &error))?;
         print(&format!(
             "{} has the new key; older backups need {}",
             file.display(),
@@ -96,8 +96,8 @@ fn make_next(file: &Path, next: &Path) -> io::Result<()> {
 }
 
 /// Replaces the key file atomically and returns the path of the old key.
-fn put_in_place(file: &Path, next: &Path) -> io::Result<PathBuf> {
-    let old = keep(file)?;
+fn replace_key_file(file: &Path, next: &Path) -> io::Result<PathBuf> {
+    let old = link_old_key(file)?;
     fs::rename(next, file)?;
     let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
     fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
@@ -105,7 +105,7 @@ fn put_in_place(file: &Path, next: &Path) -> io::Result<PathBuf> {
 }
 
 /// Links the key file to an unused name.
-fn keep(file: &Path) -> io::Result<PathBuf> {
+fn link_old_key(file: &Path) -> io::Result<PathBuf> {
     let suffixes = (2..).map(|number| format!(".old-{number}"));
     for suffix in std::iter::once(".old".to_owned()).chain(suffixes) {
         let old = with_suffix(file, &suffix);
@@ -128,6 +128,6 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn failed(path: &Path, error: &io::Error) -> CliError {
+fn file_error(path: &Path, error: &io::Error) -> CliError {
     CliError::Usage(format!("{}: {error}", path.display()))
 }

@@ -18,7 +18,7 @@ pub(super) fn response(chat: Chat, patience: Duration) -> Response {
         let listener = {
             let events = events.clone();
             move |happened: ChatEvent| {
-                if let Some((name, data)) = happened.shown() {
+                if let Some((name, data)) = happened.into_json() {
                     events.send(event(name, &data));
                 }
             }

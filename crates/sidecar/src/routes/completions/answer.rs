@@ -23,7 +23,7 @@ pub(super) fn of(ended: &Ended) -> Value {
         }
         message["tool_calls"] = calls(ended).collect();
     }
-    add(&mut message, &ended.wanted_back.message);
+    add(&mut message, &ended.provider_members.message);
     json!({
         "id": format!("chatcmpl-{}", answer.id),
         "object": "chat.completion",
@@ -42,10 +42,10 @@ pub(super) fn of(ended: &Ended) -> Value {
 /// Returns the calls that the client must run, with the provider-specific fields that the client
 /// must send back with each call.
 pub(super) fn calls(ended: &Ended) -> impl Iterator<Item = Value> {
-    let mut wanted_back = ended.wanted_back.calls.iter();
+    let mut provider_members = ended.provider_members.calls.iter();
     ended.calls.iter().map(move |it| {
         let mut call = call(it);
-        if let Some(members) = wanted_back.next() {
+        if let Some(members) = provider_members.next() {
             add(&mut call, members);
         }
         call

@@ -109,7 +109,7 @@ impl Writer for Chunks {
             bytes.extend_from_slice(&self.delta(&json!({"content": text})));
         }
         // If the reasoning was streamed, it was already sent as `reasoning_content`.
-        let details = ended.wanted_back.message.iter();
+        let details = ended.provider_members.message.iter();
         let details = details.filter(|(name, _)| !self.has_thought || *name != "reasoning_content");
         for (name, value) in details {
             bytes.extend_from_slice(&self.delta(&json!({ name: value })));

@@ -57,7 +57,7 @@ fn text_of(result: &Zval) -> String {
 }
 
 /// Creates the failed result of a call without a result.
-pub(super) fn failed(
+pub(super) fn failed_result(
     id: &str,
     name: &str,
     code: ErrorCode,

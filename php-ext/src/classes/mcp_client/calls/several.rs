@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::call_events::{dispatch_end, dispatch_failure, dispatch_start};
-use super::results::{failed, result_of_call};
+use super::results::{failed_result, result_of_call};
 use super::{CallError, CallOutcome, ToolCallSpec, call_with_cancellation, new_id};
 use crate::classes::mcp_client::options::CallOptions;
 use crate::classes::mcp_client::parts;
@@ -148,7 +148,7 @@ fn result_of(
         Ok(called) => match result_of_call(id, name, &called) {
             Err(Failure::Thrown(thrown)) => {
                 let code = ErrorCode::InternalError;
-                let result = failed(id, name, code, thrown.message, None)?;
+                let result = failed_result(id, name, code, thrown.message, None)?;
                 Ok((result, Some(code.as_str())))
             }
             other => other,
@@ -159,7 +159,7 @@ fn result_of(
                 _ => None,
             };
             let code = error.code();
-            let result = failed(id, name, code, error.to_string(), wait)?;
+            let result = failed_result(id, name, code, error.to_string(), wait)?;
             Ok((result, Some(code.as_str())))
         }
     }

@@ -2,8 +2,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::made_up_id;
-use super::broken;
+use super::super::generate_call_id;
+use super::malformed_error;
 use crate::{Delta, ModelError};
 
 /// The calls of an answer, assembled from their pieces. OpenAI's pieces name their call by `index`.
@@ -23,7 +23,7 @@ struct Call {
     index: Option<u64>,
     id: String,
     /// Whether the id was generated here.
-    is_made_up: bool,
+    has_generated_id: bool,
     name: String,
     arguments: String,
     /// Other members of the call: some providers want to receive them back.
@@ -48,13 +48,13 @@ impl Calls {
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ModelError> {
         let piece = Piece::read(piece)?;
-        let place = self.place(&piece);
-        let call = &mut self.calls[place];
+        let position = self.find_or_add(&piece);
+        let call = &mut self.calls[position];
         let id = call.id.is_empty().then(|| {
-            call.is_made_up = piece.id.is_none();
-            let made_up = || made_up_id(answer.and_then(Value::as_str), place);
-            call.id = piece.id.clone().unwrap_or_else(made_up);
-            self.by_id.insert(call.id.clone(), place);
+            call.has_generated_id = piece.id.is_none();
+            let generated = || generate_call_id(answer.and_then(Value::as_str), position);
+            call.id = piece.id.clone().unwrap_or_else(generated);
+            self.by_id.insert(call.id.clone(), position);
             call.id.clone()
         });
         // Some servers repeat the name in each piece.
@@ -63,7 +63,7 @@ impl Calls {
         call.arguments.push_str(&piece.arguments);
         call.rest.extend(piece.rest);
         deltas.push(Delta::ToolCall {
-            index: place,
+            index: position,
             id,
             name,
             arguments: piece.arguments,
@@ -72,18 +72,18 @@ impl Calls {
     }
 
     /// Returns the position of the call that a piece belongs to, which may be a new call.
-    fn place(&mut self, piece: &Piece) -> usize {
+    fn find_or_add(&mut self, piece: &Piece) -> usize {
         let known = match (piece.index, &piece.id) {
-            (Some(index), id) => self.by_index.get(&index).copied().filter(|place| {
-                let call = &self.calls[*place];
+            (Some(index), id) => self.by_index.get(&index).copied().filter(|position| {
+                let call = &self.calls[*position];
                 let is_other = id.as_ref().is_some_and(|id| *id != call.id);
-                call.is_made_up || !is_other || piece.name.is_none()
+                call.has_generated_id || !is_other || piece.name.is_none()
             }),
             (None, Some(id)) => self.by_id.get(id).copied(),
             (None, None) if piece.name.is_none() => self.calls.len().checked_sub(1),
             (None, None) => None,
         };
-        let place = known.unwrap_or_else(|| {
+        let position = known.unwrap_or_else(|| {
             self.calls.push(Call {
                 index: piece.index,
                 ..Call::default()
@@ -91,9 +91,9 @@ impl Calls {
             self.calls.len() - 1
         });
         if let Some(index) = piece.index {
-            self.by_index.insert(index, place);
+            self.by_index.insert(index, position);
         }
-        place
+        position
     }
 
     /// Returns the calls in the form that they have in a message, ordered by index.
@@ -124,7 +124,7 @@ impl Call {
 impl Piece {
     fn read(piece: Value) -> Result<Self, ModelError> {
         let Value::Object(mut rest) = piece else {
-            return Err(broken("a tool call is not an object"));
+            return Err(malformed_error("a tool call is not an object"));
         };
         let text = |value: Option<Value>| match value {
             Some(Value::String(text)) if !text.is_empty() => Some(text),
@@ -135,7 +135,11 @@ impl Piece {
         let mut function = match rest.remove("function") {
             Some(Value::Object(function)) => function,
             None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(broken("the function of a tool call is not an object")),
+            Some(_) => {
+                return Err(malformed_error(
+                    "the function of a tool call is not an object",
+                ));
+            }
         };
         let arguments = match function.remove("arguments") {
             None | Some(Value::Null) => String::new(),

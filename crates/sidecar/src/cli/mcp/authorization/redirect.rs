@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use url::form_urlencoded;
 
 /// Maximum size of request line and headers, in bytes.
-const LARGEST: usize = 32 * 1024;
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Timeout for reading a request, and for sending the response.
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String>
     let (reply, answer) = match target(&head) {
         Err(status) => ((status, "This is not a page of Pillion."), None),
         Ok(target) => {
-            let (reply, is_answer) = judge(target, expected);
+            let (reply, is_answer) = evaluate_request(target, expected);
             (reply, is_answer.then(|| target.to_owned()))
         }
     };
@@ -73,15 +73,15 @@ async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String>
 
 /// Returns the HTTP status and text for a request, and whether the request ends the wait (RFC 6749
 /// sections 4.1.2 and 4.1.2.1).
-fn judge(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str), bool) {
+fn evaluate_request(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str), bool) {
     const BAD: &str = "400 Bad Request";
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if path != expected.path {
         return (("404 Not Found", "Page not found."), false);
     }
-    let parameter = |wanted: &str| {
+    let parameter = |key: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
-        pairs.find_map(|(name, value)| (name == wanted).then_some(value))
+        pairs.find_map(|(name, value)| (name == key).then_some(value))
     };
     let (state, error) = (parameter("state"), parameter("error"));
     if error.is_none() && parameter("code").is_none() {
@@ -118,7 +118,7 @@ async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
         // The end marker may span two reads.
         let new = head.len().saturating_sub(END.len());
         head.extend_from_slice(&bytes[..count]);
-        if count == 0 || head.len() >= LARGEST || is_complete(&head[new..]) {
+        if count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[new..]) {
             return Ok(head);
         }
     }
@@ -132,7 +132,7 @@ fn is_complete(head: &[u8]) -> bool {
 fn target(head: &[u8]) -> Result<&str, &'static str> {
     const BAD: &str = "400 Bad Request";
     if !is_complete(head) {
-        return Err(if head.len() < LARGEST {
+        return Err(if head.len() < MAX_HEAD_BYTES {
             BAD
         } else {
             "431 Request Header Fields Too Large"
@@ -189,7 +189,7 @@ mod tests {
             (b"GET /\xff HTTP/1.1\r\n\r\n", "400"),
             (b"\x16\x03\x01\r\n\r\n", "400"),
             (b"", "400"),
-            (&[b'a'; LARGEST], "431"),
+            (&[b'a'; MAX_HEAD_BYTES], "431"),
         ] {
             assert!(target(head).unwrap_err().starts_with(status), "{head:?}");
         }
@@ -217,14 +217,14 @@ mod tests {
             ("/favicon.ico", "404", false),
             ("/?code=c&state=s+t", "404", false),
         ] {
-            let ((found, _), is_answer) = judge(target, &expected);
+            let ((found, _), is_answer) = evaluate_request(target, &expected);
             assert!(found.starts_with(status), "{target}: {found}");
             assert_eq!(is_answer, ends, "{target}");
         }
     }
 
     /// Sends these bytes to `address` and returns the response, as far as it arrives.
-    async fn tell(stream: &mut TcpStream, bytes: &[u8]) -> String {
+    async fn send_bytes(stream: &mut TcpStream, bytes: &[u8]) -> String {
         let mut answer = Vec::new();
         // The server may close the connection while a too large request is sent.
         let _ = stream.write_all(bytes).await;
@@ -252,15 +252,15 @@ mod tests {
                 (b"\x16\x03\x01\r\n\r\n", "400"),
                 (b"HEAD /callback?code=c&state=s+t HTTP/1.1\r\n\r\n", "405"),
             ] {
-                let answer = tell(&mut connect().await, bytes).await;
+                let answer = send_bytes(&mut connect().await, bytes).await;
                 assert!(
                     answer.starts_with(&format!("HTTP/1.1 {status} ")),
                     "{answer}"
                 );
             }
-            tell(&mut connect().await, &[b'a'; 10 * LARGEST]).await;
+            send_bytes(&mut connect().await, &[b'a'; 10 * MAX_HEAD_BYTES]).await;
             early.write_all(b"GET /callback?code=c&st").await.unwrap();
-            let answer = tell(&mut early, b"ate=s+t HTTP/1.1\r\n\r\n").await;
+            let answer = send_bytes(&mut early, b"ate=s+t HTTP/1.1\r\n\r\n").await;
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
             assert!(answer.contains("You can close this window."), "{answer}");
             assert!(!answer.contains("s+t"), "{answer}");

@@ -45,10 +45,10 @@ impl<'a> Field<'a> {
             prompt.push_str(&format!(": {}", plain::summary(description, 300)));
         }
         prompt.push('\n');
-        for (place, (_, label)) in self.choices.iter().enumerate() {
+        for (index, (_, label)) in self.choices.iter().enumerate() {
             prompt.push_str(&format!(
                 "  {}) {}\n",
-                place + 1,
+                index + 1,
                 plain::summary(label, 100)
             ));
         }
@@ -81,9 +81,13 @@ impl<'a> Field<'a> {
         let value = if self.takes_several {
             let parts = answer.split(',').map(str::trim);
             let parts = parts.filter(|part| !part.is_empty());
-            Value::Array(parts.map(|part| self.one(part)).collect::<Result<_, _>>()?)
+            Value::Array(
+                parts
+                    .map(|part| self.parse_value(part))
+                    .collect::<Result<_, _>>()?,
+            )
         } else {
-            self.one(answer)?
+            self.parse_value(answer)?
         };
         let mismatch = CompiledSchema::compile(self.property)
             .ok()
@@ -94,7 +98,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn one(&self, answer: &str) -> Result<Value, String> {
+    fn parse_value(&self, answer: &str) -> Result<Value, String> {
         if self.choices.is_empty() {
             let schema = if self.takes_several {
                 &self.property["items"]
@@ -110,8 +114,8 @@ impl<'a> Field<'a> {
         }
         let by_name = |(value, label): &&(Value, String)| value == answer || label == answer;
         let by_place = || {
-            let place: usize = answer.parse().ok()?;
-            self.choices.get(place.checked_sub(1)?)
+            let index: usize = answer.parse().ok()?;
+            self.choices.get(index.checked_sub(1)?)
         };
         let found = self.choices.iter().find(by_name).or_else(by_place);
         found
@@ -124,10 +128,10 @@ impl<'a> Field<'a> {
 /// and `title`.
 fn choices(schema: &Value) -> Vec<(Value, String)> {
     if let Some(values) = schema["enum"].as_array() {
-        let names = |place: usize| schema["enumNames"][place].as_str().map(str::to_owned);
+        let names = |index: usize| schema["enumNames"][index].as_str().map(str::to_owned);
         let values = values.iter().enumerate();
         return values
-            .map(|(place, value)| (value.clone(), names(place).unwrap_or_else(|| label(value))))
+            .map(|(index, value)| (value.clone(), names(index).unwrap_or_else(|| label(value))))
             .collect();
     }
     let titled = schema["oneOf"]

@@ -3,7 +3,7 @@
 use super::{DeclaredTools, Key, KeyPath, OwnKeys, builtins};
 
 /// Minimum similarity, from 0 to 1, at which a known name is suggested for an unknown one.
-const ALIKE: f64 = 0.85;
+const MIN_SIMILARITY: f64 = 0.85;
 
 /// The names of types in error messages, and the names that replace them.
 const TYPES: [(&str, &str); 12] = [
@@ -23,17 +23,17 @@ const TYPES: [(&str, &str); 12] = [
 
 /// Returns an error message about `key` on one line, with all accepted names and with TOML's type
 /// names.
-pub(super) fn plain(key: &KeyPath, message: &str) -> String {
+pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
     let lines: Vec<_> = message.lines().map(str::trim).collect();
     let message = lines.join("; ");
     for kind in ["unknown field `", "unknown variant `"] {
-        let said = message.strip_prefix(kind);
-        if let Some((unknown, expected)) = said.and_then(|said| said.split_once("`, expected ")) {
+        let rest = message.strip_prefix(kind);
+        if let Some((unknown, expected)) = rest.and_then(|rest| rest.split_once("`, expected ")) {
             let mut names: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
             if kind.contains("field") {
-                let apart = names_read_apart(key);
-                names.retain(|name| !apart.contains(name));
-                names.extend(apart);
+                let separate = separately_read_names(key);
+                names.retain(|name| !separate.contains(name));
+                names.extend(separate);
             }
             return with_names(kind, unknown, &names);
         }
@@ -42,19 +42,19 @@ pub(super) fn plain(key: &KeyPath, message: &str) -> String {
         return format!("a whole number is at most {}", i64::MAX);
     }
     match message.rsplit_once(", expected ") {
-        Some((found, expected)) => format!("{found}, expected {}", of_toml(expected)),
+        Some((found, expected)) => format!("{found}, expected {}", toml_type_name(expected)),
         None => message,
     }
 }
 
 /// Returns the most similar of the names, if one is similar enough.
-fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let alike = names
+fn find_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let similar = names
         .into_iter()
         .map(|other| (strsim::jaro_winkler(name, other), other));
-    let alike = alike.filter(|(alike, _)| *alike > ALIKE);
-    let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    nearest.map(|(_, name)| name)
+    let similar = similar.filter(|(similar, _)| *similar > MIN_SIMILARITY);
+    let best = similar.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.map(|(_, name)| name)
 }
 
 fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
@@ -64,12 +64,15 @@ fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
         [only] => format!("expected {only}"),
         all => format!("expected one of {}", all.join(", ")),
     };
-    let meant = nearest(unknown, names.iter().copied());
-    let meant = meant.map(|name| format!(" (did you mean `{name}`?)"));
-    format!("{kind}{unknown}`{}, {listed}", meant.unwrap_or_default())
+    let suggestion = find_similar(unknown, names.iter().copied());
+    let suggestion = suggestion.map(|name| format!(" (did you mean `{name}`?)"));
+    format!(
+        "{kind}{unknown}`{}, {listed}",
+        suggestion.unwrap_or_default()
+    )
 }
 
-fn of_toml(expected: &str) -> &str {
+fn toml_type_name(expected: &str) -> &str {
     if expected.starts_with("struct ") || expected.starts_with("internally tagged enum ") {
         return "a table";
     }
@@ -78,7 +81,7 @@ fn of_toml(expected: &str) -> &str {
 }
 
 /// Returns the accepted names at this level of the configuration that are read separately.
-fn names_read_apart(key: &KeyPath) -> Vec<&'static str> {
+fn separately_read_names(key: &KeyPath) -> Vec<&'static str> {
     match key.keys() {
         [_] => [&["mcp_servers", "models_file"][..], &DeclaredTools::KEYS].concat(),
         [Key::Name(tools), Key::Name(tool), _] if tools == "tools" => {
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn errors_list_all_valid_names_and_suggest_the_nearest() {
-        for (text, meant, among) in [
+        for (text, suggestion, among) in [
             (
                 "[executr]\ntimeout_ms = 5",
                 "executor",
@@ -142,9 +145,9 @@ mod tests {
             ("[log]\nformat = 'jsn'", "json", &["auto", "text"]),
         ] {
             let message = message(text);
-            let asked = format!(" (did you mean `{meant}`?), expected one of ");
-            let (_, listed) = message.split_once(&asked).expect(&message);
-            for name in [&[meant], among].concat() {
+            let hint = format!(" (did you mean `{suggestion}`?), expected one of ");
+            let (_, listed) = message.split_once(&hint).expect(&message);
+            for name in [&[suggestion], among].concat() {
                 assert_eq!(listed.matches(&format!("`{name}`")).count(), 1, "{message}");
             }
         }

@@ -11,7 +11,7 @@ impl ChatEvent {
     /// calls, which are of no use before the call starts, and for the end of the chat, which the
     /// caller reports with more details.
     #[must_use]
-    pub fn shown(self) -> Option<(&'static str, Value)> {
+    pub fn into_json(self) -> Option<(&'static str, Value)> {
         Some(match self {
             Self::Delta(Delta::Text(text)) => ("delta", json!({"text": text})),
             Self::Delta(Delta::Thought(text)) => ("thought", json!({"text": text})),
@@ -21,7 +21,7 @@ impl ChatEvent {
                 json!({
                     "id": call.id,
                     "name": call.name,
-                    "arguments": shown_arguments(call.arguments),
+                    "arguments": parse_text_arguments(call.arguments),
                 }),
             ),
             Self::ToolFinished(EndedCall { result, .. }) => (
@@ -38,7 +38,7 @@ impl ChatEvent {
                 let mut data = json!({
                     "call": waiting.call.id,
                     "tool": waiting.call.name,
-                    "arguments": waiting.asked(),
+                    "arguments": waiting.arguments(),
                 });
                 if let Some(id) = waiting.approval_id {
                     data["id"] = id.into();
@@ -67,17 +67,17 @@ impl ChatEvent {
 impl EndedCall {
     /// Returns the arguments from the model.
     #[must_use]
-    pub fn given(&self) -> Value {
-        shown_arguments(self.call.arguments.clone())
+    pub fn arguments(&self) -> Value {
+        parse_text_arguments(self.call.arguments.clone())
     }
 }
 
 impl WaitingCall {
     /// Returns the arguments that the call would run with.
     #[must_use]
-    pub fn asked(&self) -> Value {
+    pub fn arguments(&self) -> Value {
         let arguments = self.result.metadata.get("arguments");
-        shown_arguments(arguments.unwrap_or(&self.call.arguments).clone())
+        parse_text_arguments(arguments.unwrap_or(&self.call.arguments).clone())
     }
 }
 
@@ -108,11 +108,11 @@ impl LimitReached {
 
 /// Parses arguments that are JSON text, if the text is an object or an array within the depth
 /// limit. Missing arguments are an empty object.
-fn shown_arguments(arguments: Value) -> Value {
+fn parse_text_arguments(arguments: Value) -> Value {
     match arguments {
         Value::Null => json!({}),
         Value::String(text) => match serde_json::from_str(&text) {
-            Ok(said @ (Value::Object(_) | Value::Array(_))) if !is_too_deep(&said) => said,
+            Ok(value @ (Value::Object(_) | Value::Array(_))) if !is_too_deep(&value) => value,
             _ => Value::String(text),
         },
         arguments => arguments,
@@ -126,9 +126,9 @@ mod tests {
     #[test]
     fn a6_arguments_nested_too_deep_stay_text() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        let shown = shown_arguments(Value::String(nested(100)));
+        let shown = parse_text_arguments(Value::String(nested(100)));
         assert!(shown.is_array(), "{shown}");
-        let shown = shown_arguments(Value::String(nested(101)));
+        let shown = parse_text_arguments(Value::String(nested(101)));
         assert_eq!(shown, Value::String(nested(101)));
     }
 }

@@ -13,18 +13,18 @@ const KEY_PREFIXES: [&str; 9] = [
 
 /// Returns a provider's message on one line: shortened, with URLs reduced to their host, and
 /// without anything that looks like a key or a part of one. Returns `None` if nothing is left.
-pub(super) fn harmless(text: &str) -> Option<String> {
-    let mut said = String::new();
+pub(super) fn redact(text: &str) -> Option<String> {
+    let mut redacted = String::new();
     // Cutting first limits the work on a text of megabytes.
     let head: String = text.chars().take(4 * MAX_CHARS).collect();
     for word in head.split_whitespace() {
-        if !said.is_empty() {
-            said.push(' ');
+        if !redacted.is_empty() {
+            redacted.push(' ');
         }
-        said.push_str(&harmless_word(word));
+        redacted.push_str(&redact_word(word));
     }
-    let cut: String = said.chars().take(MAX_CHARS).collect();
-    let cut = if cut.len() < said.len() {
+    let cut: String = redacted.chars().take(MAX_CHARS).collect();
+    let cut = if cut.len() < redacted.len() {
         format!("{cut}…")
     } else {
         cut
@@ -32,7 +32,7 @@ pub(super) fn harmless(text: &str) -> Option<String> {
     (!cut.is_empty()).then_some(cut)
 }
 
-fn harmless_word(word: &str) -> String {
+fn redact_word(word: &str) -> String {
     if let Some((before, rest)) = word.split_once("://") {
         let scheme_at = before
             .trim_end_matches(|c: char| c.is_ascii_alphanumeric())
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn h4_keys_are_removed_from_error_messages_of_providers() {
-        for (said, passed_on) in [
+        for (message, redacted) in [
             (
                 "Incorrect API key provided: sk-abc***xyz. You can find it at https://platform.openai.com/account/api-keys.",
                 "Incorrect API key provided: […] You can find it at platform.openai.com",
@@ -94,11 +94,11 @@ mod tests {
                 "The model claude-sonnet-4-5-20250929 is overloaded",
             ),
         ] {
-            assert_eq!(harmless(said).as_deref(), Some(passed_on));
+            assert_eq!(redact(message).as_deref(), Some(redacted));
         }
-        assert_eq!(harmless(" \n "), None);
+        assert_eq!(redact(" \n "), None);
         assert_eq!(
-            harmless(&"ä".repeat(100_000)).map(|s| s.chars().count()),
+            redact(&"ä".repeat(100_000)).map(|s| s.chars().count()),
             Some(301)
         );
     }

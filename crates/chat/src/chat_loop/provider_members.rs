@@ -16,17 +16,17 @@ const OF_CALL: [&str; 4] = ["id", "type", "function", "index"];
 /// The provider-specific members of an answer and its calls that the provider wants to receive
 /// back, in the format of OpenAI's Chat Completions; empty for other providers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct WantedBack {
+pub struct ProviderMembers {
     /// Members of the message.
     pub message: Map<String, Value>,
     /// Members of each call, in the order of the calls.
     pub calls: Vec<Map<String, Value>>,
 }
 
-impl WantedBack {
-    /// Extracts the members from a valid response; `places` are the positions of the calls among
+impl ProviderMembers {
+    /// Extracts the members from a valid response; `indexes` are the positions of the calls among
     /// the response's function calls.
-    pub(super) fn of(provider: Provider, response: &Value, places: &[usize]) -> Self {
+    pub(super) fn of(provider: Provider, response: &Value, indexes: &[usize]) -> Self {
         let message = match provider {
             Provider::OpenAiChat => &response["choices"][0]["message"],
             _ => &Value::Null,
@@ -35,8 +35,8 @@ impl WantedBack {
         let functions =
             functions.filter(|call| call["type"].is_null() || call["type"] == "function");
         let functions: Vec<_> = functions.collect();
-        let calls = places.iter().map(|place| {
-            let call = functions.get(*place);
+        let calls = indexes.iter().map(|index| {
+            let call = functions.get(*index);
             members(call.copied(), |name| !OF_CALL.contains(&name))
         });
         Self {
@@ -46,9 +46,9 @@ impl WantedBack {
     }
 }
 
-fn members(value: Option<&Value>, is_wanted: impl Fn(&str) -> bool) -> Map<String, Value> {
+fn members(value: Option<&Value>, is_included: impl Fn(&str) -> bool) -> Map<String, Value> {
     let members = value.and_then(Value::as_object).into_iter().flatten();
-    let members = members.filter(|(name, value)| is_wanted(name) && !value.is_null());
+    let members = members.filter(|(name, value)| is_included(name) && !value.is_null());
     members
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()

@@ -6,7 +6,7 @@ use pillion_core::tool::ToolDefinition;
 use tokio::time::{Instant, timeout_at};
 
 use super::native::ReportedCalls;
-use super::{ChatLoop, out_of_time, size, trim};
+use super::{ChatLoop, size, timeout_error, trim};
 use crate::state::Measured;
 use crate::{
     Answer, ChatError, ChatEvent, ChatListener, ChatState, Conversation, Delta, ModelError,
@@ -47,34 +47,40 @@ impl Fitted<'_> {
 }
 
 /// A failed request.
-struct Unanswered {
+struct FailedRequest {
     error: ChatError,
     /// The size of the pieces received before the failure, as [`size`] counts; `None` if the
     /// request was not sent.
-    heard: Option<u64>,
+    received_size: Option<u64>,
 }
 
-impl Unanswered {
+impl FailedRequest {
     /// Returns whether the listener has received a part of the answer.
-    fn was_heard(&self) -> bool {
-        self.heard.is_some_and(|heard| heard > 0)
+    fn has_partial_answer(&self) -> bool {
+        self.received_size
+            .is_some_and(|received_size| received_size > 0)
     }
 
     /// Returns the estimated cost in tokens: a provider also bills an answer that is not read to
     /// its end or is invalid.
     fn cost(&self, request: RequestSize) -> u64 {
         let may_cost = matches!(&self.error, ChatError::Model(error) if error.may_have_cost);
-        match self.heard {
-            Some(heard) if may_cost || heard > 0 => request.tokens + size::tokens(heard, None),
+        match self.received_size {
+            Some(received_size) if may_cost || received_size > 0 => {
+                request.tokens + size::tokens(received_size, None)
+            }
             _ => 0,
         }
     }
 }
 
 /// A failure before the request was sent.
-impl From<ChatError> for Unanswered {
+impl From<ChatError> for FailedRequest {
     fn from(error: ChatError) -> Self {
-        Self { error, heard: None }
+        Self {
+            error,
+            received_size: None,
+        }
     }
 }
 
@@ -87,54 +93,60 @@ enum Trim {
 
 impl ChatLoop {
     /// Sends one request and counts its cost. Native calls that were reported to the listener while
-    /// the answer arrived are added to `told`.
-    pub(super) async fn ask(
+    /// the answer arrived are added to `reported_calls`.
+    pub(super) async fn request_answer(
         &self,
         state: &mut ChatState,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
-        told: &mut ReportedCalls,
+        reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
         let tool_bytes = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
-        let tool_bytes = tool_bytes.iter().map(size::plain).sum::<u64>();
-        let extra_bytes = self.options.extra.values().map(size::plain).sum::<u64>();
-        let beside = tool_bytes + extra_bytes;
-        let fitted = self.fit(state, beside, Trim::AsNeeded)?;
-        let asked = self.send(state, &fitted, tools, deadline, told, listener);
-        let (request, asked) = match asked.await {
+        let tool_bytes = tool_bytes.iter().map(size::text_size).sum::<u64>();
+        let extra_bytes = self
+            .options
+            .extra
+            .values()
+            .map(size::text_size)
+            .sum::<u64>();
+        let other_bytes = tool_bytes + extra_bytes;
+        let fitted = self.fit_conversation(state, other_bytes, Trim::AsNeeded)?;
+        let result = self.send(state, &fitted, tools, deadline, reported_calls, listener);
+        let (request, result) = match result.await {
             Err(failed) if is_too_long(&failed.error) => {
                 // The provider's count is more precise than the estimate: try once more without any
                 // old result.
                 let (refused, saved) = (fitted.size(), fitted.saved);
-                if failed.error.may_have_acted() || failed.was_heard() {
+                if failed.error.may_have_acted() || failed.has_partial_answer() {
                     // A repetition would act again, or send text to the listener again; only the
                     // next run uses the knowledge.
                     state.refused_tokens = Some(refused.tokens);
                     (refused, Err(failed))
                 } else {
-                    let shorter = self.fit(state, beside, Trim::All)?;
+                    let shorter = self.fit_conversation(state, other_bytes, Trim::All)?;
                     if shorter.saved == saved {
                         return Err(failed.error);
                     }
                     let request = shorter.size();
-                    let asked = self.send(state, &shorter, tools, deadline, told, listener);
-                    let asked = asked.await;
-                    if asked.is_ok() {
+                    let result =
+                        self.send(state, &shorter, tools, deadline, reported_calls, listener);
+                    let result = result.await;
+                    if result.is_ok() {
                         state.refused_tokens = Some(refused.tokens);
                     }
-                    (request, asked)
+                    (request, result)
                 }
             }
-            asked => (fitted.size(), asked),
+            result => (fitted.size(), result),
         };
-        let answer = asked.map_err(|failed| {
+        let answer = result.map_err(|failed| {
             let cost = failed.cost(request);
             state.spent_tokens = state.spent_tokens.saturating_add(cost);
             failed.error
         })?;
-        count(state, request, &answer);
-        listener.hear(ChatEvent::Usage {
+        record_usage(state, request, &answer);
+        listener.on_event(ChatEvent::Usage {
             request: state.requests,
             usage: answer.usage,
             total: state.usage,
@@ -148,15 +160,15 @@ impl ChatLoop {
         fitted: &Fitted<'_>,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
-        told: &mut ReportedCalls,
+        reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<Answer, Unanswered> {
+    ) -> Result<Answer, FailedRequest> {
         if Instant::now() >= deadline {
-            return Err(ChatError::from(out_of_time()).into());
+            return Err(ChatError::from(timeout_error()).into());
         }
-        let options = self.affordable(state, fitted.tokens)?;
-        let in_words = self.limit_reached(state).is_some();
-        let options = self.native.add_to(options, state.provider(), in_words);
+        let options = self.limit_answer_tokens(state, fitted.tokens)?;
+        let forbids_calls = self.limit_reached(state).is_some();
+        let options = self.native.add_to(options, state.provider(), forbids_calls);
         let turn = Turn {
             conversation: &fitted.conversation,
             tools,
@@ -164,72 +176,78 @@ impl ChatLoop {
             stream: self.is_streamed,
             deadline: deadline.into_std(),
         };
-        let mut heard = 0;
-        let mut hear = |delta: Delta| {
-            heard += size::of_delta(&delta);
+        let mut received_size = 0;
+        let mut on_delta = |delta: Delta| {
+            received_size += size::of_delta(&delta);
             match delta {
                 // If this body is invalid, the complete answer will fail to parse as well.
                 Delta::Native(body) => {
                     if let Ok(calls) = self.native.read(state.provider(), &body) {
-                        told.tell(&calls, listener);
+                        reported_calls.report_new(&calls, listener);
                     }
                 }
-                delta => listener.hear(ChatEvent::Delta(delta)),
+                delta => listener.on_event(ChatEvent::Delta(delta)),
             }
         };
-        let answer = timeout_at(deadline, self.model.respond(&turn, &mut hear)).await;
+        let answer = timeout_at(deadline, self.model.respond(&turn, &mut on_delta)).await;
         let answer = answer.unwrap_or_else(|_| {
             Err(ModelError {
                 may_have_acted: !self.native.is_empty(),
-                ..out_of_time()
+                ..timeout_error()
             })
         });
-        answer.map_err(|error| Unanswered {
+        answer.map_err(|error| FailedRequest {
             error: self.native.without_tokens(error).into(),
-            heard: Some(heard),
+            received_size: Some(received_size),
         })
     }
 
-    /// Returns the conversation, with old results left out if it would be too long. `beside` is the
-    /// size of the rest of the request, in bytes.
-    fn fit<'a>(
+    /// Returns the conversation, with old results left out if it would be too long. `other_bytes` is
+    /// the size of the rest of the request.
+    fn fit_conversation<'a>(
         &self,
         state: &'a ChatState,
-        beside: u64,
+        other_bytes: u64,
         how: Trim,
     ) -> Result<Fitted<'a>, ModelError> {
         let Conversation { system, messages } = &state.conversation;
-        let beside = beside + system.as_ref().map_or(0, size::plain);
-        let bytes = beside + messages.iter().map(size::bytes).sum::<u64>();
+        let other_bytes = other_bytes + system.as_ref().map_or(0, size::text_size);
+        let bytes = other_bytes + messages.iter().map(size::bytes).sum::<u64>();
         let tokens = size::tokens(bytes, state.measured);
-        let room = self.room();
+        let max_tokens = self.max_request_tokens();
         // A size that was rejected once will be too long again.
         let known = state.refused_tokens.map(|refused| refused / 4 * 3);
-        let aim = room.into_iter().chain(known).min();
+        let target = max_tokens.into_iter().chain(known).min();
         let mut fitted = Fitted {
             conversation: Cow::Borrowed(&state.conversation),
             bytes,
             tokens,
             saved: 0,
         };
-        let enough = match (how, aim) {
+        let bytes_to_trim = match (how, target) {
             (Trim::All, _) => u64::MAX,
-            (Trim::AsNeeded, Some(aim)) if tokens > aim => bytes - size::part(bytes, aim, tokens),
+            (Trim::AsNeeded, Some(target)) if tokens > target => {
+                bytes - size::part(bytes, target, tokens)
+            }
             (Trim::AsNeeded, _) => 0,
         };
-        if enough > 0 {
+        if bytes_to_trim > 0 {
             let old = state.round_at.min(messages.len());
             let shorter = fitted.conversation.to_mut();
-            fitted.saved = trim::trim(state.provider(), &mut shorter.messages[..old], enough);
+            fitted.saved = trim::trim(
+                state.provider(),
+                &mut shorter.messages[..old],
+                bytes_to_trim,
+            );
             fitted.bytes -= fitted.saved;
             fitted.tokens = size::tokens(fitted.bytes, state.measured);
         }
-        match room {
-            Some(room) if fitted.tokens > room => Err(ModelError::new(
+        match max_tokens {
+            Some(max_tokens) if fitted.tokens > max_tokens => Err(ModelError::new(
                 ModelErrorKind::ContextTooLong,
                 format!(
                     "the conversation has about {} tokens even without old tool results; the \
-                    model's context has room for {room}",
+                    model's context has room for {max_tokens}",
                     fitted.tokens
                 ),
             )),
@@ -238,14 +256,14 @@ impl ChatLoop {
     }
 
     /// Returns the maximum size of a request, in tokens, that leaves room for the answer.
-    fn room(&self) -> Option<u64> {
+    fn max_request_tokens(&self) -> Option<u64> {
         let context = self.limits.context_tokens?;
         let answer = self.options.max_output_tokens.unwrap_or(0);
         Some(context - answer.min(context / 2))
     }
 
     /// Returns the options, with the answer limited to the tokens that are left to spend.
-    fn affordable(
+    fn limit_answer_tokens(
         &self,
         state: &ChatState,
         request_tokens: u64,
@@ -260,17 +278,17 @@ impl ChatLoop {
             Provider::Anthropic => self.options.thinking_budget(),
             _ => 0,
         };
-        let shortest = match state.provider() {
+        let min_length = match state.provider() {
             Provider::OpenAiResponses => MIN_RESPONSE_TOKENS,
             _ => thinking.saturating_add(1),
         };
-        if left < shortest {
+        if left < min_length {
             return Err(ChatError::Spent { limit, spent });
         }
-        let unasked = MAX_DEFAULT_TOKENS.saturating_add(thinking);
-        let wanted = self.options.max_output_tokens.unwrap_or(unasked);
+        let default_length = MAX_DEFAULT_TOKENS.saturating_add(thinking);
+        let max_length = self.options.max_output_tokens.unwrap_or(default_length);
         Ok(Cow::Owned(TurnOptions {
-            max_output_tokens: Some(left.min(wanted)),
+            max_output_tokens: Some(left.min(max_length)),
             ..self.options.clone()
         }))
     }
@@ -281,14 +299,14 @@ fn is_too_long(error: &ChatError) -> bool {
 }
 
 /// Adds an answer to the cost of the chat.
-fn count(state: &mut ChatState, request: RequestSize, answer: &Answer) {
+fn record_usage(state: &mut ChatState, request: RequestSize, answer: &Answer) {
     let usage = answer.usage;
     state.requests += 1;
     state.usage += usage;
     let spent = match usage.total() {
         // Not every provider reports usage, but the limit must still hold.
         0 => request.tokens + size::tokens(size::bytes(&answer.body), None),
-        said => said,
+        total => total,
     };
     state.spent_tokens = state.spent_tokens.saturating_add(spent);
     if usage.input_tokens > 0 {
