@@ -68,7 +68,7 @@ pub(crate) async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (out, messages) = mpsc::channel(MAX_WAITING);
-    let (events, heard) = mpsc::channel(MAX_EVENTS);
+    let (events, event_receiver) = mpsc::channel(MAX_EVENTS);
     let (said, of_client) = mpsc::channel(MAX_EVENTS);
     let bridge = Bridge {
         target: Arc::new(target),
@@ -81,7 +81,7 @@ pub(crate) async fn serve(
         away: None,
     };
     let passing = async {
-        bridge.pass(first, heard, of_client, grace).await;
+        bridge.pass(first, event_receiver, of_client, grace).await;
         Ok(())
     };
     tokio::select! {
@@ -128,7 +128,7 @@ impl Bridge {
     async fn pass(
         mut self,
         first: Connection,
-        mut heard: mpsc::Receiver<Event>,
+        mut event_receiver: mpsc::Receiver<Event>,
         mut of_client: mpsc::Receiver<Event>,
         grace: Duration,
     ) {
@@ -140,7 +140,7 @@ impl Bridge {
                 _ => None,
             };
             let event = tokio::select! {
-                event = heard.recv() => event,
+                event = event_receiver.recv() => event,
                 event = async {
                     for leg in &self.legs {
                         leg.has_room().await;
@@ -169,7 +169,7 @@ impl Bridge {
     async fn take(&mut self, event: Event) {
         match event {
             Event::Client(inbound, line) => self.take_from_client(inbound, line).await,
-            Event::Nonsense(answer) => self.tell(answer).await,
+            Event::Nonsense(answer) => self.send_to_client(answer).await,
             Event::Sidecar(leg, line) => self.take_from_sidecar(leg, line).await,
             Event::Gone(leg) => self.lose(leg).await,
             Event::Connected(connection) => self.begin(connection).await,
@@ -242,21 +242,21 @@ impl Bridge {
             return;
         };
         match leg.hear(&line) {
-            SidecarMessage::ToClient => self.tell(line.into()).await,
+            SidecarMessage::ToClient => self.send_to_client(line.into()).await,
             SidecarMessage::Answer { id, error } => {
                 self.greeting.answered(&id, error.is_none());
-                self.tell(line.into()).await;
+                self.send_to_client(line.into()).await;
             }
             SidecarMessage::Draining => {
                 tracing::info!("The sidecar is shutting down; connecting to its successor");
                 leg.phase = Phase::Draining;
-                self.look_for_another("The sidecar is shutting down".to_owned());
+                self.connect_to_next("The sidecar is shutting down".to_owned());
             }
             SidecarMessage::Greeted => self.open(number).await,
             SidecarMessage::NotGreeted(error) => {
                 tracing::warn!(%error, "The new sidecar rejected this client's session");
                 self.legs.retain(|leg| leg.number != number);
-                self.look_on(Some(error));
+                self.continue_connecting(Some(error));
             }
             SidecarMessage::ToBridge => {}
         }
@@ -287,8 +287,12 @@ impl Bridge {
         let was_away = self.away.take().is_some();
         if was_away {
             tracing::info!("Reconnected to a sidecar");
-            for change in CHANGES.into_iter().filter(|_| self.greeting.was_said()) {
-                self.tell(message::outgoing(None, change, &json!({}))).await;
+            for change in CHANGES
+                .into_iter()
+                .filter(|_| self.greeting.was_successful())
+            {
+                self.send_to_client(message::outgoing(None, change, &json!({})))
+                    .await;
             }
         }
         let Some(leg) = self.legs.iter_mut().find(|leg| leg.number == number) else {
@@ -321,25 +325,25 @@ impl Bridge {
             let params =
                 json!({"requestId": id, "reason": "The connection to the sidecar was lost"});
             let notice = message::outgoing(None, "notifications/cancelled", &params);
-            self.tell(notice).await;
+            self.send_to_client(notice).await;
         }
         match leg.phase {
             Phase::Draining => {}
             Phase::Open => {
                 tracing::warn!("Lost the connection to the sidecar; reconnecting");
-                self.look_for_another("The connection to the sidecar was lost".to_owned());
+                self.connect_to_next("The connection to the sidecar was lost".to_owned());
             }
-            Phase::Opening => self.look_on(None),
+            Phase::Opening => self.continue_connecting(None),
         }
     }
 
     /// Starts to connect to the next sidecar.
-    fn look_for_another(&mut self, problem: String) {
+    fn connect_to_next(&mut self, problem: String) {
         self.away = Some(Away::new(&self.target, &self.events, problem));
     }
 
     /// Continues to connect, after a new connection has ended before it was ready.
-    fn look_on(&mut self, problem: Option<String>) {
+    fn continue_connecting(&mut self, problem: Option<String>) {
         if let Some(away) = &mut self.away {
             away.go_on(&self.target, &self.events, problem);
         }
@@ -362,11 +366,12 @@ impl Bridge {
 
     async fn refuse(&self, id: &RawValue, reason: String) {
         let error = RpcError::new(NO_CONNECTION, reason);
-        self.tell(message::response(Some(id), &Err(error))).await;
+        self.send_to_client(message::response(Some(id), &Err(error)))
+            .await;
     }
 
     /// Sends a message to the client. If the client is gone, another task ends the bridge.
-    async fn tell(&self, message: Bytes) {
+    async fn send_to_client(&self, message: Bytes) {
         drop(self.out.send(message).await);
     }
 }

@@ -68,7 +68,7 @@ impl Chatter {
 pub(crate) struct Beginning {
     /// The model's name; `None` for the default model.
     pub(crate) model: Option<String>,
-    pub(crate) said: Said,
+    pub(crate) input: ChatInput,
     /// Whether the model may use tools.
     pub(crate) tools: bool,
     pub(crate) options: TurnOptions,
@@ -76,14 +76,14 @@ pub(crate) struct Beginning {
 
 /// The conversation so far.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum ChatInput {
     /// Messages in the format of OpenAI's chat completions.
     Messages(Vec<Value>),
     /// A conversation in the format of the model's provider.
     AsItIs(Conversation),
 }
 
-impl Said {
+impl ChatInput {
     fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
         match self {
             Self::Messages(messages) => chat_loop.begin(&messages),
@@ -101,7 +101,7 @@ pub(crate) struct Ended {
     /// Data of the provider that the client must send back with the results of the calls.
     pub(crate) wanted_back: WantedBack,
     /// Whether the chat is stored and can continue.
-    pub(crate) is_kept: bool,
+    pub(crate) is_stored: bool,
     /// The provider's information about the end of the answer.
     pub(crate) ending: Ending,
     /// Why the chat has failed, if it has.
@@ -131,7 +131,7 @@ impl Chat {
         chatter: &Chatter,
         beginning: Beginning,
     ) -> Result<Self, ChatRefusal> {
-        let mut chat = Self::begin_unless_kept(app, chatter, beginning).await?;
+        let mut chat = Self::begin_unstored(app, chatter, beginning).await?;
         chat.kept.stays = Stays::Always;
         chat.record.json = chat.kept.to_json();
         chat.record.summary = chat.kept.summary(&chat.record.id);
@@ -146,7 +146,7 @@ impl Chat {
     ///
     /// # Errors
     /// [`ChatRefusal`].
-    pub(crate) async fn begin_unless_kept(
+    pub(crate) async fn begin_unstored(
         app: &App,
         chatter: &Chatter,
         beginning: Beginning,
@@ -156,7 +156,7 @@ impl Chat {
         let options = beginning.options.clone();
         let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, beginning.tools, beginning.options).await?;
-        let state = beginning.said.begin(&chat_loop)?;
+        let state = beginning.input.begin(&chat_loop)?;
         let kept = StoredChat {
             model: model.config.id.clone(),
             tools: beginning.tools,
@@ -360,9 +360,9 @@ pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, 
 ///
 /// # Errors
 /// [`ChatRefusal::Model`] if the model is misconfigured.
-fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
-    match &model.voice {
-        Ok(voice) => Ok(Arc::clone(voice)),
+fn client_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
+    match &model.client {
+        Ok(client) => Ok(Arc::clone(client)),
         Err(error) => Err(ChatRefusal::Model((**error).clone())),
     }
 }
@@ -384,7 +384,7 @@ async fn loop_of(
     with_tools: bool,
     options: TurnOptions,
 ) -> Result<ChatLoop, ChatRefusal> {
-    let voice = voice_of(model)?;
+    let client = client_of(model)?;
     let mut tools = Vec::new();
     let mut native = NativeTools::default();
     let mut executor = app.executor().clone();
@@ -399,7 +399,7 @@ async fn loop_of(
         tools = run_here.map(definition).collect();
     }
     let (native_servers, runner) = native.take_apart(executor);
-    Ok(ChatLoop::new(voice, runner)
+    Ok(ChatLoop::new(client, runner)
         .with_tools(tools)
         .with_native_servers(native_servers)
         .with_options(options_of(model, options))

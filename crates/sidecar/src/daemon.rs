@@ -108,7 +108,7 @@ impl Daemon {
         match sockets.confirmation.take() {
             Some(confirmation) => {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
-                service_manager::ready_in_place_of_another();
+                service_manager::ready_as_main_process();
                 following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
                 tokio::spawn(catch_up(caught_up));
                 state.watch(&sockets.predecessors);

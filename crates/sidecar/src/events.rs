@@ -165,20 +165,20 @@ impl Bus {
 
     /// Returns whether calls must be recorded, because there are listeners or one may resume;
     /// records that calls were skipped if not.
-    fn has_audience(&self) -> bool {
+    fn has_listeners(&self) -> bool {
         let left = self.last_left.load(Ordering::Relaxed);
-        let has_audience = self.listeners.load(Ordering::Relaxed) > 0
+        let has_listeners = self.listeners.load(Ordering::Relaxed) > 0
             || (left > 0 && self.began.elapsed().as_secs() < left + REMEMBERED.as_secs());
-        if !has_audience && !self.has_gap.load(Ordering::Relaxed) {
+        if !has_listeners && !self.has_gap.load(Ordering::Relaxed) {
             self.has_gap.store(true, Ordering::Relaxed);
         }
-        has_audience
+        has_listeners
     }
 }
 
 impl Observer for Bus {
     fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
-        if self.has_audience() {
+        if self.has_listeners() {
             let place = CallPlace::new(&call.id, origin, context);
             let tool = &call.name;
             self.tell(&Event::CallStarted { place, tool });
@@ -192,7 +192,7 @@ impl Observer for Bus {
         elapsed: Duration,
         context: &CallContext,
     ) {
-        if self.has_audience() {
+        if self.has_listeners() {
             self.tell(&Event::CallEnded {
                 place: CallPlace::new(&result.tool_call_id, origin, context),
                 tool: &result.tool_name,
@@ -211,7 +211,7 @@ impl Observer for Bus {
         elapsed: Duration,
         context: &CallContext,
     ) {
-        if self.has_audience() {
+        if self.has_listeners() {
             self.tell(&Event::CallEnded {
                 place: CallPlace::new(call.id, origin, context),
                 tool: call.tool_name,

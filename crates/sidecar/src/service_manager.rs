@@ -61,7 +61,7 @@ pub(crate) fn ready() {
 }
 
 /// Reports that this process serves requests as the new main process of the service.
-pub(crate) fn ready_in_place_of_another() {
+pub(crate) fn ready_as_main_process() {
     let own = NotifyState::MainPid(std::process::id());
     tell(&[own, NotifyState::Ready, NotifyState::Status("Serving")]);
 }

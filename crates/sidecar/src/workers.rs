@@ -194,7 +194,7 @@ impl Workers {
                     // The tool was registered successfully in a trial registry before.
                     tracing::error!(%error, "Cannot register a worker's tool");
                 }
-                if offered.tool.asks_otherwise(tool) {
+                if offered.tool.invalidates_calls_of(tool) {
                     for (_, job) in offered.waiting.drain(..) {
                         drop(job.reply.send(Err(tool.has_changed())));
                     }
@@ -221,7 +221,7 @@ impl Workers {
             let message = format!("No connected worker offers tool '{}'", tool.name());
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
         };
-        if offered.tool.asks_otherwise(tool) {
+        if offered.tool.invalidates_calls_of(tool) {
             return Err(tool.has_changed());
         }
         let idle = state

@@ -59,7 +59,7 @@ impl SessionReplay {
     }
 
     /// Returns whether the handshake was successful.
-    pub(super) fn was_said(&self) -> bool {
+    pub(super) fn was_successful(&self) -> bool {
         self.initialize.is_some()
     }
 
@@ -72,7 +72,7 @@ impl SessionReplay {
     /// Returns the messages to repeat after `initialize`.
     pub(super) fn rest(&self) -> Vec<Bytes> {
         let mut lines = Vec::new();
-        if !self.was_said() {
+        if !self.was_successful() {
             return lines;
         }
         if self.is_over {

@@ -63,7 +63,7 @@ impl ChatRecorder {
             answer: answer::of(&self.record.id, &self.kept, self.calls),
             calls: Vec::new(),
             wanted_back: WantedBack::default(),
-            is_kept: self.record.revision > 0,
+            is_stored: self.record.revision > 0,
             ending: ending.unwrap_or_default(),
             failure: self.kept.failure,
         }
@@ -71,7 +71,7 @@ impl ChatRecorder {
 
     async fn write(&mut self, state: ChatState) -> Result<(), StoreError> {
         self.kept.state = state;
-        if self.kept.stays == Stays::UntilAnswered && !self.has_something_to_lose() {
+        if self.kept.stays == Stays::UntilAnswered && !self.would_repeat_calls() {
             return self.forget().await;
         }
         let next = ChatRecord {
@@ -92,7 +92,7 @@ impl ChatRecorder {
 
     /// Returns whether repeating the request would repeat calls: the chat is unanswered, and calls
     /// were made.
-    fn has_something_to_lose(&self) -> bool {
+    fn would_repeat_calls(&self) -> bool {
         let state = &self.kept.state;
         state.answer().is_none() && state.rounds() > 0
     }

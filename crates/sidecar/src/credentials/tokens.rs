@@ -73,22 +73,24 @@ impl TokenStores {
     }
 
     /// Closes the matching token stores. Tokens in the vault are kept.
-    pub(super) async fn close(&self, is_meant: impl Fn(&TokenOwner) -> bool) {
-        for store in self.meant(is_meant) {
+    pub(super) async fn close(&self, is_match: impl Fn(&TokenOwner) -> bool) {
+        for store in self.find_stores(is_match) {
             store.close().await;
         }
     }
 
     /// Like [`close`](Self::close), without waiting for tokens that are being saved.
-    pub(super) fn refuse(&self, is_meant: impl Fn(&TokenOwner) -> bool) {
-        for store in self.meant(is_meant) {
+    pub(super) fn refuse(&self, is_match: impl Fn(&TokenOwner) -> bool) {
+        for store in self.find_stores(is_match) {
             store.refuse();
         }
     }
 
-    fn meant(&self, is_meant: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
+    fn find_stores(&self, is_match: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
         let issued = self.0.lock();
-        let meant = issued.iter().filter(|issued| is_meant(&issued.place));
-        meant.filter_map(|issued| issued.store.upgrade()).collect()
+        let matching = issued.iter().filter(|issued| is_match(&issued.place));
+        matching
+            .filter_map(|issued| issued.store.upgrade())
+            .collect()
     }
 }

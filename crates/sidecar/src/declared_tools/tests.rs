@@ -50,7 +50,7 @@ impl Bench {
         let tools = tools.into_iter().collect();
         self.registered = self
             .registered
-            .succeeded_by(tools, &self.registry, Some(&self.events));
+            .replace_tools(tools, &self.registry, Some(&self.events));
     }
 
     /// Returns the description of the tool with this name.

@@ -156,11 +156,11 @@ impl LocalEar {
             visibility,
             changes: Vec::new(),
         };
-        ear.turn_to_packs();
+        ear.watch_packs();
         ear
     }
 
-    fn turn_to_packs(&mut self) {
+    fn watch_packs(&mut self) {
         let packs = self.visibility.packs(&self.packs.borrow_and_update());
         let changes = packs.providers().filter_map(|provider| provider.changes());
         self.changes = changes.collect();
@@ -186,7 +186,7 @@ impl LocalEar {
                 Ok(()) = self.packs.changed() => None,
             };
             let Some((change, place)) = heard else {
-                self.turn_to_packs();
+                self.watch_packs();
                 return super::listening::RESOURCES_CHANGED;
             };
             match change {

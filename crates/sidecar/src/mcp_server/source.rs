@@ -25,7 +25,7 @@ pub(super) struct Listener {
     pub(super) messages: mpsc::Receiver<Bytes>,
     pub(super) ear: ChangeReceiver,
     /// Returns the notification of a change, if the client wants it.
-    pub(super) tell: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
+    pub(super) to_message: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
     pub(super) stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The last message, sent when the sidecar stops.
     pub(super) farewell: Option<Bytes>,
@@ -42,7 +42,7 @@ impl Listener {
         Self {
             messages: session.open_stream(),
             ear: app.mcp().listening.listen(app, &caller.visibility),
-            tell: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
+            to_message: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
             stopped: Box::pin(app.mcp().stopped()),
             farewell: None,
             held: Vec::new(),
@@ -66,7 +66,7 @@ impl Source for Listener {
                     self.is_over = message.is_none();
                     return message;
                 }
-                change = self.ear.next() => if let Some(message) = (self.tell)(change) {
+                change = self.ear.next() => if let Some(message) = (self.to_message)(change) {
                     return Some(message);
                 },
             }

@@ -146,10 +146,10 @@ impl Answering {
         caller: &Caller,
         session: &Arc<Session>,
         request: Request,
-        hears: bool,
+        can_stream: bool,
     ) -> Self {
         let id = request.id.clone();
-        let requester = session.requester(hears);
+        let requester = session.requester(can_stream);
         // In these revisions, a disconnect does not cancel a request.
         let running = Running::start(app, caller, Arc::new(request), requester, false);
         session.begin(id.get(), running.abort_handle());
@@ -177,7 +177,7 @@ impl Source for Answering {
             }
             Event::Cancelled => {
                 self.running = None;
-                if !self.session.has_cut_off(self.id.get()) {
+                if !self.session.has_aborted(self.id.get()) {
                     return None;
                 }
                 let reason = "The session ended before the request was answered; a tool that was \

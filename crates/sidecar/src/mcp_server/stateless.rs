@@ -45,7 +45,7 @@ const MAX_WAITING: usize = 256;
 pub(super) fn requester(
     app: &App,
     request: &Request,
-    hears: bool,
+    can_stream: bool,
     repeated: impl Fn(&'static str, &str) -> Result<(), RpcError>,
 ) -> Result<Requester, RpcError> {
     let meta = request.meta();
@@ -83,7 +83,7 @@ pub(super) fn requester(
         capabilities: capabilities::bounded(capabilities),
         log_level: LogThreshold::new(None),
         param_headers: None,
-        hears,
+        can_stream,
     })
 }
 
@@ -219,13 +219,13 @@ pub(super) async fn listen(
     let method = "notifications/subscriptions/acknowledged";
     let acknowledged = message::outgoing(None, method, &acknowledged);
     let id = request.id.clone();
-    let tell = move |change: &'static str| {
-        let is_wanted = match change {
+    let to_message = move |change: &'static str| {
+        let is_selected = match change {
             "notifications/tools/list_changed" => wanted.tools_list_changed,
             "notifications/prompts/list_changed" => wanted.prompts_list_changed,
             _ => wanted.resources_list_changed,
         };
-        is_wanted.then(|| tagged(change, None, &id))
+        is_selected.then(|| tagged(change, None, &id))
     };
     let ended = message::raw(&json!({
         "resultType": "complete",
@@ -234,7 +234,7 @@ pub(super) async fn listen(
     let listener = Listener {
         messages,
         ear,
-        tell: Box::new(tell),
+        to_message: Box::new(to_message),
         stopped: Box::pin(app.mcp().stopped()),
         farewell: Some(message::response(Some(&request.id), &ended)),
         held,

@@ -34,7 +34,7 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     let listed = own.listed.iter();
     of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
     let mut registered = app.registry().tools(None);
-    app.upstreams().put_in_order(&mut registered);
+    app.upstreams().sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
     let wanted = registered
         .iter()

@@ -103,31 +103,31 @@ impl event_stream::Events for Outgoing {
         tokio::select! {
             biased;
             () = stopping => None,
-            next = told(listener, only_of.as_deref()) => Some(next),
+            next = next_event(listener, only_of.as_deref()) => Some(next),
         }
     }
 }
 
 /// Returns the next event that the client may see. Cancellation-safe: dropping the future loses no
 /// event.
-async fn told(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
+async fn next_event(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
     loop {
-        let heard = listener.next().await;
-        if let Heard::Event(event) = &heard
+        let message = listener.next().await;
+        if let Heard::Event(event) = &message
             && only_of.is_some()
             && only_of != event.user.as_deref()
         {
             continue;
         }
-        if let Some(text) = written(&heard) {
+        if let Some(text) = to_sse(&message) {
             return text.into();
         }
     }
 }
 
-fn written(heard: &Heard) -> Option<String> {
+fn to_sse(message: &Heard) -> Option<String> {
     let mut text = String::new();
-    let (id, kind, data) = match heard {
+    let (id, kind, data) = match message {
         Heard::Ready { id } => {
             text.push_str("retry: 2000\n");
             (id, "ready", "{}")

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::intake::{Intake, Received};
 use super::listener::Listener;
 use super::memory;
-use super::patient::{self, Patient};
+use super::slow_client::{self, SlowClientStream};
 use super::unsent::Unsent;
 use super::waiting_bytes::WaitingShare;
 use super::waiting_room::Guest;
@@ -134,14 +134,14 @@ impl Connection {
         } = self;
         let app = current_app.app();
         let limits = app.http();
-        let patience = patient::Limits {
+        let patience = slow_client::Limits {
             patience: limits.write_timeout,
             max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
         };
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let intake = Intake::default();
         let flag = Arc::clone(&was_cut_off);
-        let stream = Patient::new(stream, patience, flag, share.clone(), intake.clone());
+        let stream = SlowClientStream::new(stream, patience, flag, share.clone(), intake.clone());
         let requests = Requests {
             current_app: current_app.clone(),
             peer,

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::Server;
 use super::connecting::not_connected;
 use super::connection::UpstreamConnection;
-use crate::credentials::{UserCredential, UserCredentials, place_of_url};
+use crate::credentials::{UserCredential, UserCredentials, origin_of};
 use pillion_config::CredentialPolicy;
 
 /// Maximum number of user connections per server. Above the limit, the least recently used
@@ -87,7 +87,7 @@ impl Users {
     async fn sweep(&self, server: &str) {
         let kept: Vec<_> = {
             let mut lines = self.lines.lock();
-            lines.give_up_idle(Instant::now());
+            lines.close_idle(Instant::now());
             let kept = lines.by_user.iter();
             kept.map(|(user, kept)| (user.clone(), kept.version.clone()))
                 .collect()
@@ -167,7 +167,7 @@ impl Lines {
     }
 
     /// Closes connections that have been idle for too long.
-    fn give_up_idle(&mut self, now: Instant) {
+    fn close_idle(&mut self, now: Instant) {
         let idle = |_: &String, kept: &mut UserConnection| now.duration_since(kept.used) > IDLE;
         for (_, kept) in self.by_user.extract_if(idle) {
             give_up(kept.line);
@@ -287,7 +287,7 @@ impl Server {
                 format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
             )
         })?;
-        let place = self.section.server.url().map(place_of_url);
+        let place = self.section.server.url().map(origin_of);
         match found {
             Some(credential) if place.as_ref() == Some(&credential.place) => {
                 Ok(Acting::User(user, Box::new(credential)))

@@ -222,7 +222,7 @@ impl Spooler {
 
     async fn write_batch(&mut self) -> Result<(), StoreError> {
         match write(&self.database, &self.statements, &self.batch).await {
-            Ok(late) => tell_of_late(late),
+            Ok(late) => log_late_calls(late),
             Err(error) => {
                 self.shared.gathered.lock().failed();
                 return Err(error);
@@ -249,7 +249,7 @@ pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), Stor
         let mut calls = Calls::new();
         let is_known = read(&left.read().map_err(unreadable)?, &mut calls);
         let calls: Vec<_> = calls.into_values().collect();
-        tell_of_late(write(database, &Statements::new(database), &calls).await?);
+        log_late_calls(write(database, &Statements::new(database), &calls).await?);
         if is_known {
             left.remove();
         } else {
@@ -361,7 +361,7 @@ async fn write(
     Ok(late)
 }
 
-fn tell_of_late(calls: usize) {
+fn log_late_calls(calls: usize) {
     if calls > 0 {
         tracing::warn!(
             calls,

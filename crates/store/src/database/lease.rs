@@ -88,7 +88,7 @@ impl Lease {
         let Ok(answer) = answer else {
             self.connection.take().map(PoolConnection::detach);
             // Idle connections lead to the same server.
-            self.postgres.give_idle_up();
+            self.postgres.close_idle();
             return Err(silent());
         };
         self.is_midway = false;

@@ -31,7 +31,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     {
         return match initialize(&exchange.caller, request) {
             Ok((session, result)) => {
-                exchange.app.mcp().sessions.keep(&session);
+                exchange.app.mcp().sessions.insert(&session);
                 opened(&session, request, result)
             }
             Err(error) => failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
@@ -87,8 +87,9 @@ async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Reques
         let message = message::response(Some(&request.id), &outcome);
         return json_response(StatusCode::OK, message);
     }
-    let hears = headers::accepts_stream(exchange.headers);
-    let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, hears);
+    let can_stream = headers::accepts_stream(exchange.headers);
+    let mut answering =
+        Answering::start(exchange.app, &exchange.caller, session, request, can_stream);
     match answering.next().await {
         // A cancelled request has no response.
         None => event_stream(body(None, answering)),

@@ -49,7 +49,7 @@ impl Calls {
             return (!arguments.is_empty()).then(|| more(arguments));
         };
         held.push_str(arguments);
-        if says_nothing(held) {
+        if has_no_arguments(held) {
             return None;
         }
         let function = json!({"name": first.name, "arguments": held});
@@ -89,7 +89,7 @@ fn beside(call: Value) -> Option<Value> {
 }
 
 /// Returns whether the arguments have no content so far.
-fn says_nothing(arguments: &str) -> bool {
+fn has_no_arguments(arguments: &str) -> bool {
     let mut words = arguments.chars().filter(|c| !c.is_whitespace());
     matches!(
         (words.next(), words.next(), words.next()),

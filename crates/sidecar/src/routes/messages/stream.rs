@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::answer;
 use crate::chat::Ended;
-use crate::routes::door::Writer;
+use crate::routes::compatible::Writer;
 
 /// Converts chat events to message events.
 pub(super) struct Events {
