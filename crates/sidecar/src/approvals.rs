@@ -102,7 +102,7 @@ impl Approvals {
         self.shared.pending.decided(id);
         let record = store.approval(id).await?;
         let record = record.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
-        self.shared.events.tell(&Event::ApprovalDecided(&record));
+        self.shared.events.publish(&Event::ApprovalDecided(&record));
         tracing::info!(
             approval.id = id, tool.name = %record.tool, decided_by = %decision.by,
             "A tool call was {}", decision.verdict.as_str()
@@ -194,7 +194,7 @@ impl Approvals {
             approval.id = %record.id, tool.name = %record.tool,
             "A tool call needs approval"
         );
-        events.tell(&Event::ApprovalRequested(&record));
+        events.publish(&Event::ApprovalRequested(&record));
         Ok(record)
     }
 

@@ -76,7 +76,7 @@ pub(crate) async fn serve(
         events,
         legs: Vec::new(),
         last_leg: 0,
-        greeting: SessionReplay::default(),
+        session_replay: SessionReplay::default(),
         waiting: VecDeque::new(),
         away: None,
     };
@@ -97,7 +97,7 @@ enum Event {
     /// A message from the client, with its line.
     Client(Inbound, Bytes),
     /// An invalid message from the client, with the error response.
-    Nonsense(Bytes),
+    InvalidMessage(Bytes),
     /// The client has closed its input.
     ClientClosed,
     /// A line from the sidecar on the connection with this number.
@@ -115,7 +115,7 @@ struct Bridge {
     /// The connections: one to the current sidecar, and those to sidecars that are shutting down.
     legs: Vec<Leg>,
     last_leg: u64,
-    greeting: SessionReplay,
+    session_replay: SessionReplay,
     /// Requests of the client that wait for the next sidecar.
     waiting: VecDeque<(Request, Bytes)>,
     away: Option<Away>,
@@ -169,7 +169,7 @@ impl Bridge {
     async fn take(&mut self, event: Event) {
         match event {
             Event::Client(inbound, line) => self.take_from_client(inbound, line).await,
-            Event::Nonsense(answer) => self.send_to_client(answer).await,
+            Event::InvalidMessage(answer) => self.send_to_client(answer).await,
             Event::Sidecar(leg, line) => self.take_from_sidecar(leg, line).await,
             Event::Gone(leg) => self.lose(leg).await,
             Event::Connected(connection) => self.begin(connection).await,
@@ -186,7 +186,7 @@ impl Bridge {
     async fn take_from_client(&mut self, inbound: Inbound, line: Bytes) {
         match inbound {
             Inbound::Request(request) => {
-                self.greeting.note(&request);
+                self.session_replay.record_request(&request);
                 self.ask(request, line).await;
             }
             Inbound::Notification { method, params } if method == "notifications/cancelled" => {
@@ -204,7 +204,7 @@ impl Bridge {
             }
             Inbound::Notification { method, .. } => {
                 if method == "notifications/initialized" {
-                    self.greeting.is_over();
+                    self.session_replay.mark_initialized();
                 }
                 if let Some(leg) = self.open_leg() {
                     leg.send(line).await;
@@ -212,7 +212,7 @@ impl Bridge {
             }
             Inbound::Response { id, .. } => {
                 for leg in &mut self.legs {
-                    if leg.asked.remove(id.get()) {
+                    if leg.pending_requests.remove(id.get()) {
                         leg.send(line).await;
                         return;
                     }
@@ -241,10 +241,10 @@ impl Bridge {
         let Some(leg) = self.legs.iter_mut().find(|leg| leg.number == number) else {
             return;
         };
-        match leg.hear(&line) {
+        match leg.track(&line) {
             SidecarMessage::ToClient => self.send_to_client(line.into()).await,
             SidecarMessage::Answer { id, error } => {
-                self.greeting.answered(&id, error.is_none());
+                self.session_replay.record_response(&id, error.is_none());
                 self.send_to_client(line.into()).await;
             }
             SidecarMessage::Draining => {
@@ -269,7 +269,7 @@ impl Bridge {
     async fn begin(&mut self, connection: Connection) {
         self.last_leg += 1;
         let leg = Leg::new(self.last_leg, connection, self.events.clone());
-        match self.greeting.hello() {
+        match self.session_replay.initialize_request() {
             Some(hello) => {
                 leg.send(hello).await;
                 self.legs.push(leg);
@@ -289,7 +289,7 @@ impl Bridge {
             tracing::info!("Reconnected to a sidecar");
             for change in CHANGES
                 .into_iter()
-                .filter(|_| self.greeting.was_successful())
+                .filter(|_| self.session_replay.has_handshake())
             {
                 self.send_to_client(message::outgoing(None, change, &json!({})))
                     .await;
@@ -299,7 +299,7 @@ impl Bridge {
             return;
         };
         leg.phase = Phase::Open;
-        for line in self.greeting.rest() {
+        for line in self.session_replay.remaining_messages() {
             leg.send(line).await;
         }
         for (request, line) in self.waiting.drain(..) {
@@ -318,7 +318,7 @@ impl Bridge {
                           run anyway";
             self.refuse(id, reason.to_owned()).await;
         }
-        for id in &leg.asked {
+        for id in &leg.pending_requests {
             let Ok(id) = RawValue::from_string(id.clone()) else {
                 continue;
             };

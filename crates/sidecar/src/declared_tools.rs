@@ -78,7 +78,7 @@ impl Registered {
             registry.withdraw(tool);
         }
         if let Some(events) = events {
-            changes(&before, &held(&now)).tell(None, registry, events);
+            changes(&before, &held(&now)).publish(None, registry, events);
         }
         Self(now)
     }
@@ -117,12 +117,12 @@ fn is_same(one: &RegisteredTool, other: &RegisteredTool) -> bool {
 }
 
 fn remove_duplicates(tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
-    let mut kept: Vec<Arc<dyn Tool>> = Vec::new();
+    let mut unique: Vec<Arc<dyn Tool>> = Vec::new();
     for tool in tools {
         let name = tool.definition().name();
-        let first = kept.iter_mut().find(|it| it.definition().name() == name);
+        let first = unique.iter_mut().find(|it| it.definition().name() == name);
         match first {
-            None => kept.push(tool),
+            None => unique.push(tool),
             Some(first) if !first.is_offered() => *first = tool,
             Some(_) => tracing::warn!(
                 tool.name = %name,
@@ -130,5 +130,5 @@ fn remove_duplicates(tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
             ),
         }
     }
-    kept
+    unique
 }

@@ -110,7 +110,7 @@ impl Default for Bus {
 
 impl Bus {
     /// Publishes an event, without waiting for listeners.
-    pub(crate) fn tell(&self, event: &Event<'_>) {
+    pub(crate) fn publish(&self, event: &Event<'_>) {
         let kind = event.kind();
         let data = event.data().to_string();
         let mut ring = self.ring.lock();
@@ -181,7 +181,7 @@ impl Observer for Bus {
         if self.has_listeners() {
             let place = CallPlace::new(&call.id, origin, context);
             let tool = &call.name;
-            self.tell(&Event::CallStarted { place, tool });
+            self.publish(&Event::CallStarted { place, tool });
         }
     }
 
@@ -193,7 +193,7 @@ impl Observer for Bus {
         context: &CallContext,
     ) {
         if self.has_listeners() {
-            self.tell(&Event::CallEnded {
+            self.publish(&Event::CallEnded {
                 place: CallPlace::new(&result.tool_call_id, origin, context),
                 tool: &result.tool_name,
                 success: result.success,
@@ -212,7 +212,7 @@ impl Observer for Bus {
         context: &CallContext,
     ) {
         if self.has_listeners() {
-            self.tell(&Event::CallEnded {
+            self.publish(&Event::CallEnded {
                 place: CallPlace::new(call.id, origin, context),
                 tool: call.tool_name,
                 success: false,

@@ -153,7 +153,7 @@ impl WasmTools {
             "WebAssembly tools changed"
         );
         self.listener.tools_changed();
-        changes.tell(None, &self.registry, &self.events);
+        changes.publish(None, &self.registry, &self.events);
     }
 
     /// Returns whether this tool is registered under its name.

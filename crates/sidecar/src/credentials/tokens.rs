@@ -57,18 +57,18 @@ pub(super) struct TokenOwner {
 pub(super) struct TokenStores(Arc<Mutex<Vec<Issued>>>);
 
 struct Issued {
-    place: TokenOwner,
+    owner: TokenOwner,
     store: Weak<VaultTokenStore>,
 }
 
 impl TokenStores {
     /// Returns a token store for a client.
-    pub(super) fn issue(&self, vault: Arc<Vault>, place: TokenOwner) -> Arc<VaultTokenStore> {
-        let store = Arc::new(VaultTokenStore::new(vault, place.identity.clone()));
+    pub(super) fn issue(&self, vault: Arc<Vault>, owner: TokenOwner) -> Arc<VaultTokenStore> {
+        let store = Arc::new(VaultTokenStore::new(vault, owner.identity.clone()));
         let mut issued = self.0.lock();
         issued.retain(|issued| issued.store.strong_count() > 0);
         let weak = Arc::downgrade(&store);
-        issued.push(Issued { place, store: weak });
+        issued.push(Issued { owner, store: weak });
         store
     }
 
@@ -88,7 +88,7 @@ impl TokenStores {
 
     fn find_stores(&self, is_match: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
         let issued = self.0.lock();
-        let matching = issued.iter().filter(|issued| is_match(&issued.place));
+        let matching = issued.iter().filter(|issued| is_match(&issued.owner));
         matching
             .filter_map(|issued| issued.store.upgrade())
             .collect()

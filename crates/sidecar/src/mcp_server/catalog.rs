@@ -387,7 +387,7 @@ async fn pass_on<const N: usize>(
     instead: [(&'static str, Box<RawValue>); N],
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let line = server.line_for(&caller.context).await;
+    let line = server.connection_for(&caller.context).await;
     let line = line.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
     let (span, trace) = server.span(&request.method, None, link.trace());
     let params = link.params_in(trace.as_ref(), instead);

@@ -31,7 +31,7 @@ pub(crate) struct Exchange<'a> {
     /// `tcp.allowed_origins`.
     pub(crate) is_origin_checked: bool,
     /// Checks that the token is still valid, for streams that stay open.
-    pub(crate) standing: TokenValidity,
+    pub(crate) token_validity: TokenValidity,
 }
 
 impl Exchange<'_> {

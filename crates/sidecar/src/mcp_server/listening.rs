@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::local::LocalEar;
+use super::local::LocalChangeReceiver;
 use crate::app::App;
 use crate::upstream::Server;
 use crate::visibility::Visibility;
@@ -72,7 +72,7 @@ struct Watch {
 #[derive(Debug)]
 pub(super) struct ChangeReceiver {
     changes: broadcast::Receiver<Change>,
-    local: LocalEar,
+    local: LocalChangeReceiver,
     _watches: Arc<Watches>,
 }
 
@@ -133,7 +133,7 @@ impl Listening {
         known.listeners.push(Arc::downgrade(&watches));
         ChangeReceiver {
             changes,
-            local: LocalEar::new(self.packs.subscribe(), visibility.clone()),
+            local: LocalChangeReceiver::new(self.packs.subscribe(), visibility.clone()),
             _watches: watches,
         }
     }

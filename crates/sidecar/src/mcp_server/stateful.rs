@@ -46,7 +46,7 @@ pub(super) fn initialize(
 }
 
 /// Handles a message that needs no response.
-pub(super) fn hear(session: &Session, inbound: Inbound) {
+pub(super) fn handle_message(session: &Session, inbound: Inbound) {
     match inbound {
         Inbound::Notification { method, params } if method == "notifications/cancelled" => {
             if let Some(id) = params.get("requestId") {
@@ -103,13 +103,13 @@ async fn watch(
         return Err(invalid_params("'uri' is too long for a subscription"));
     }
     let weak = Arc::downgrade(session);
-    let hear = move |method: &str, params: &RawValue| {
+    let notify = move |method: &str, params: &RawValue| {
         if let Some(session) = weak.upgrade() {
             let message = message::outgoing(None, method, &untagged(params));
             session.push(message);
         }
     };
-    let subscribed = subscriptions::subscribe(app, caller, &uri, hear).await?;
+    let subscribed = subscriptions::subscribe(app, caller, &uri, notify).await?;
     match session.watch(uri, subscribed) {
         true => Ok(()),
         false => Err(invalid_params(
@@ -161,7 +161,7 @@ impl Answering {
     }
 
     /// Returns whether the response was sent.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.running.is_none()
     }
 }

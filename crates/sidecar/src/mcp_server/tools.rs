@@ -36,18 +36,18 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     let mut registered = app.registry().tools(None);
     app.upstreams().sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
-    let wanted = registered
+    let allowed_names = registered
         .iter()
         .map(|tool| match of_servers.get(tool.name()) {
             Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
             _ => tool.name().as_str(),
         });
-    let wanted: Vec<_> = wanted.collect();
+    let allowed_names: Vec<_> = allowed_names.collect();
     let mut wanting: HashMap<&str, usize> = HashMap::new();
-    for name in &wanted {
+    for name in &allowed_names {
         *wanting.entry(name).or_default() += 1;
     }
-    let named = registered.iter().zip(&wanted).map(|(tool, name)| {
+    let named = registered.iter().zip(&allowed_names).map(|(tool, name)| {
         let registered_as = tool.name().as_str();
         let is_taken = app.registry().is_taken(name) || own.tools.contains_key(*name);
         let is_free = wanting.get(name) == Some(&1) && !is_taken;

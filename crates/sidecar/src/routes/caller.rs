@@ -145,8 +145,8 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     struct WaitPreference {
         wait_ms: Option<String>,
     }
-    let Parameters(asked) = Parameters::<WaitPreference>::of(&parts.uri)?;
-    let (name, text) = match asked.wait_ms {
+    let Parameters(preference) = Parameters::<WaitPreference>::of(&parts.uri)?;
+    let (name, text) = match preference.wait_ms {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };

@@ -73,7 +73,7 @@ pub(super) trait Writer: Send + 'static {
     fn begin(&mut self) -> Bytes;
 
     /// Converts a chat event; `None` if the event is not for the client.
-    fn hear(&mut self, event: ChatEvent) -> Option<Bytes>;
+    fn convert(&mut self, event: ChatEvent) -> Option<Bytes>;
 
     /// Returns the rest of the answer.
     fn end(&mut self, ended: &Ended) -> Bytes;
@@ -179,7 +179,7 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
         }));
         let listener = {
             let answer = Arc::clone(&answer);
-            move |event| answer.lock().hear(event)
+            move |event| answer.lock().send_event(event)
         };
         let mut run = pin!(run.run(Some(Box::new(listener))));
         let ended = match timeout(UNOPENED, &mut run).await {
@@ -222,8 +222,8 @@ impl<W: Writer> Streamed<W> {
         }
     }
 
-    fn hear(&mut self, event: ChatEvent) {
-        if let Some(chunk) = self.writer.hear(event) {
+    fn send_event(&mut self, event: ChatEvent) {
+        if let Some(chunk) = self.writer.convert(event) {
             if self.unopened.is_some() && chunk.starts_with(b":") {
                 self.comments.push(chunk);
                 return;

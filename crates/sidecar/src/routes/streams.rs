@@ -65,7 +65,7 @@ pub(super) async fn list(
 pub(super) async fn listen(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    standing: Option<Extension<TokenValidity>>,
+    token_validity: Option<Extension<TokenValidity>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
@@ -80,8 +80,11 @@ pub(super) async fn listen(
         only_of: grant.calls_of().map(str::to_owned),
         stopping: Box::pin(app.process().draining()),
     };
-    let standing = standing.map(|Extension(standing)| standing);
-    Ok(event_stream::of(outgoing, standing.unwrap_or_default()))
+    let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
+    Ok(event_stream::of(
+        outgoing,
+        token_validity.unwrap_or_default(),
+    ))
 }
 
 /// A pack stream that is sent to a client.

@@ -82,7 +82,7 @@ impl ConnectionPermit {
 impl Connection {
     /// Serves the connection to its end. The connection also ends when no socket rule admits its
     /// process any more.
-    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, place: ConnectionPermit) {
+    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, permit: ConnectionPermit) {
         let stream = match L::adopt(accepted) {
             Ok(stream) => stream,
             Err(error) => {
@@ -104,7 +104,7 @@ impl Connection {
                 pid,
                 "Rejected a connection: the socket rules do not allow its process"
             );
-            drop((app, place));
+            drop((app, permit));
             refuse(stream, self.peer).await;
             connections.closed();
             return;
@@ -112,9 +112,9 @@ impl Connection {
         // Each request uses the `App` of its own time, not the `App` of the connection's start.
         drop(app);
         let peer = self.peer;
-        let was_cut_off = self.converse(stream, &place).await;
+        let was_cut_off = self.converse(stream, &permit).await;
         metrics.connections(peer.transport()).closed();
-        drop(place);
+        drop(permit);
         if was_cut_off {
             memory::give_back();
         }
@@ -122,7 +122,7 @@ impl Connection {
 
     /// Serves requests until the connection ends. Returns whether the connection was closed because
     /// the client did not read.
-    async fn converse<S>(self, stream: S, place: &ConnectionPermit) -> bool
+    async fn converse<S>(self, stream: S, permit: &ConnectionPermit) -> bool
     where
         S: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static,
     {
@@ -145,7 +145,7 @@ impl Connection {
         let requests = Requests {
             current_app: current_app.clone(),
             peer,
-            admission: place.admission(),
+            admission: permit.admission(),
             intake,
             share: share.clone(),
             max_header_bytes: limits.max_header_bytes,
@@ -174,7 +174,7 @@ impl Connection {
                 // A stream never ends by itself, so it is cut off after a timeout.
                 timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
             }
-            () = place.refused() => {
+            () = permit.refused() => {
                 connections.refused();
                 tracing::debug!(?peer, "Closed a TCP connection that sent no valid token in time");
                 return false;
@@ -239,7 +239,7 @@ impl Service<Request<Incoming>> for Requests {
         }
         request.extensions_mut().insert(self.peer);
         if let Some(admission) = &admission {
-            admission.set_asking(true);
+            admission.set_checking(true);
             request.extensions_mut().insert(Arc::clone(admission));
         }
         let current_app = self.current_app.clone();
@@ -248,7 +248,7 @@ impl Service<Request<Incoming>> for Requests {
             let mut response = answer.await?;
             let mut is_last = current_app.app().process().is_draining();
             if let Some(admission) = &admission {
-                admission.set_asking(false);
+                admission.set_checking(false);
                 // A connection that has not authenticated is not kept alive.
                 is_last |= !admission.is_admitted();
             }

@@ -50,7 +50,7 @@ pub(super) struct SlowClientStream<S> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Maximum time in which a client reads nothing.
-    pub(super) patience: Duration,
+    pub(super) write_timeout: Duration,
     /// Maximum number of bytes that wait for all clients together.
     pub(super) max_waiting_bytes: u64,
 }
@@ -94,10 +94,10 @@ impl<S: Unsent> SlowClientStream<S> {
             return outcome;
         }
         let Limits {
-            patience,
+            write_timeout,
             max_waiting_bytes,
         } = self.limits;
-        let interval = (patience / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
+        let interval = (write_timeout / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let stream = &self.stream;
         let waiting = self.waiting.get_or_insert_with(|| Waiting {
             next_look: Box::pin(sleep(interval)),
@@ -113,7 +113,7 @@ impl<S: Unsent> SlowClientStream<S> {
                 self.share.progressed();
             }
             waiting.unsent = unsent;
-            let deadline = waiting.progress_at + patience;
+            let deadline = waiting.progress_at + write_timeout;
             let has_stalled = now >= waiting.progress_at + STALLED_AFTER;
             let gives_way = has_stalled && self.share.must_yield(max_waiting_bytes);
             if now >= deadline || gives_way {
@@ -257,11 +257,11 @@ mod tests {
 
     fn slow_client<S: Unsent>(
         stream: S,
-        patience: Duration,
+        write_timeout: Duration,
         was_cut_off: &Arc<AtomicBool>,
     ) -> SlowClientStream<S> {
         let limits = Limits {
-            patience,
+            write_timeout,
             max_waiting_bytes: u64::MAX,
         };
         let share = WaitingBytes::new().share();

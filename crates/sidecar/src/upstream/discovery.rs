@@ -201,7 +201,7 @@ impl Upstreams {
         if status == ConnectionStatus::Connected {
             self.listeners.connections.connected(&server.label);
         }
-        self.listeners.events.tell(&Event::ServerStatus {
+        self.listeners.events.publish(&Event::ServerStatus {
             server: &server.label,
             status: status.as_str(),
             error,
@@ -249,7 +249,7 @@ impl Upstreams {
             removed,
             changed,
         };
-        changes.tell(Some(&server.label), &self.registry, &self.listeners.events);
+        changes.publish(Some(&server.label), &self.registry, &self.listeners.events);
     }
 
     fn accept(

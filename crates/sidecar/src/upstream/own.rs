@@ -185,9 +185,9 @@ impl Upstreams {
         context: &CallContext,
         sought: &[String],
     ) -> Result<(Vec<OwnTool>, Option<String>), ToolFailure> {
-        let line = server.line_for(context).await?;
+        let connection = server.connection_for(context).await?;
         let came = Instant::now();
-        let mut listing = line.listing.lock().await;
+        let mut listing = connection.listing.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         // Callers that waited for a failed attempt share its outcome.
         let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
@@ -197,12 +197,12 @@ impl Upstreams {
             listing.failures > 0 && !has_waited && listing.is_missing_any(server, sought);
         if is_due || is_retried {
             if is_retried {
-                line.client.end_pause();
+                connection.client.end_pause();
             }
-            let asked = server
-                .list(&line.client, self.times.discovery_timeout)
+            let outcome = server
+                .list(&connection.client, self.times.discovery_timeout)
                 .await;
-            let listed = match asked {
+            let listed = match outcome {
                 Ok(tools) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
                     let owner = server.pinned(context.vouched_user());

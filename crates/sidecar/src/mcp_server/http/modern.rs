@@ -37,8 +37,8 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     if request.method == "subscriptions/listen" {
         return match listen(exchange.app, &exchange.caller, &request).await {
             Ok((first, listener)) => {
-                let standing = exchange.standing.clone();
-                event_stream(lasting_body(Some(first), listener, standing))
+                let token_validity = exchange.token_validity.clone();
+                event_stream(lasting_body(Some(first), listener, token_validity))
             }
             Err(error) => failed(&request, error),
         };

@@ -68,7 +68,7 @@ impl Writer for Chunks {
 
     /// Converts text and the pieces of calls that the client must run. The activity of the
     /// sidecar's tools becomes SSE comments, which clients ignore.
-    fn hear(&mut self, event: ChatEvent) -> Option<Bytes> {
+    fn convert(&mut self, event: ChatEvent) -> Option<Bytes> {
         match event {
             ChatEvent::Delta(Delta::Text(text)) => {
                 let begins = std::mem::take(&mut self.is_next_paragraph);
