@@ -157,7 +157,7 @@ impl Bus {
         Listener::new(Arc::clone(self), last, types)
     }
 
-    fn left(&self) {
+    fn remove_listener(&self) {
         let seconds = self.began.elapsed().as_secs() + 1;
         self.last_left.store(seconds, Ordering::Relaxed);
         self.listeners.fetch_sub(1, Ordering::Relaxed);

@@ -147,7 +147,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.bus.left();
+        self.bus.remove_listener();
     }
 }
 

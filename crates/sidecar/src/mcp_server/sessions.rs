@@ -230,7 +230,7 @@ impl Session {
     }
 
     /// Delivers the client's response to a request. An unexpected response is ignored.
-    pub(super) fn answered(&self, id: &str, outcome: Result<Value, RpcError>) {
+    pub(super) fn deliver_response(&self, id: &str, outcome: Result<Value, RpcError>) {
         let id: Result<String, _> = serde_json::from_str(id);
         let reply = id.ok().and_then(|id| self.state.lock().pending.remove(&id));
         if let Some(reply) = reply {

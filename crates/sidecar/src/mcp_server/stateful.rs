@@ -53,7 +53,7 @@ pub(super) fn handle_message(session: &Session, inbound: Inbound) {
                 session.cancel(id.get());
             }
         }
-        Inbound::Response { id, outcome } => session.answered(id.get(), outcome),
+        Inbound::Response { id, outcome } => session.deliver_response(id.get(), outcome),
         // `notifications/initialized` and unknown notifications.
         Inbound::Notification { .. } | Inbound::Request(_) => {}
     }

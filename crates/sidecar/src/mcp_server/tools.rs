@@ -36,21 +36,21 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     let mut registered = app.registry().tools(None);
     app.upstreams().sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
-    let allowed_names = registered
+    let preferred_names = registered
         .iter()
         .map(|tool| match of_servers.get(tool.name()) {
             Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
             _ => tool.name().as_str(),
         });
-    let allowed_names: Vec<_> = allowed_names.collect();
-    let mut wanting: HashMap<&str, usize> = HashMap::new();
-    for name in &allowed_names {
-        *wanting.entry(name).or_default() += 1;
+    let preferred_names: Vec<_> = preferred_names.collect();
+    let mut name_counts: HashMap<&str, usize> = HashMap::new();
+    for name in &preferred_names {
+        *name_counts.entry(name).or_default() += 1;
     }
-    let named = registered.iter().zip(&allowed_names).map(|(tool, name)| {
+    let named = registered.iter().zip(&preferred_names).map(|(tool, name)| {
         let registered_as = tool.name().as_str();
         let is_taken = app.registry().is_taken(name) || own.tools.contains_key(*name);
-        let is_free = wanting.get(name) == Some(&1) && !is_taken;
+        let is_free = name_counts.get(name) == Some(&1) && !is_taken;
         Exposed {
             name: if is_free { *name } else { registered_as }.to_owned(),
             tool: Arc::clone(tool),

@@ -93,11 +93,11 @@ impl Connection {
         let app = self.current_app.app();
         let metrics = Arc::clone(app.metrics());
         let connections = metrics.connections(self.peer.transport());
-        connections.opened();
+        connections.count_opened();
         if let Peer::Process { uid, gid, pid } = self.peer
             && !app.access().peers.allow(uid, gid)
         {
-            connections.refused();
+            connections.count_refused();
             tracing::warn!(
                 uid,
                 gid,
@@ -106,14 +106,14 @@ impl Connection {
             );
             drop((app, permit));
             refuse(stream, self.peer).await;
-            connections.closed();
+            connections.count_closed();
             return;
         }
         // Each request uses the `App` of its own time, not the `App` of the connection's start.
         drop(app);
         let peer = self.peer;
         let was_cut_off = self.converse(stream, &permit).await;
-        metrics.connections(peer.transport()).closed();
+        metrics.connections(peer.transport()).count_closed();
         drop(permit);
         if was_cut_off {
             memory::give_back();
@@ -134,14 +134,15 @@ impl Connection {
         } = self;
         let app = current_app.app();
         let limits = app.http();
-        let patience = slow_client::Limits {
+        let stream_limits = slow_client::Limits {
             patience: limits.write_timeout,
             max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
         };
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let intake = Intake::default();
         let flag = Arc::clone(&was_cut_off);
-        let stream = SlowClientStream::new(stream, patience, flag, share.clone(), intake.clone());
+        let stream =
+            SlowClientStream::new(stream, stream_limits, flag, share.clone(), intake.clone());
         let requests = Requests {
             current_app: current_app.clone(),
             peer,
@@ -175,14 +176,14 @@ impl Connection {
                 timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
             }
             () = permit.refused() => {
-                connections.refused();
+                connections.count_refused();
                 tracing::debug!(?peer, "Closed a TCP connection that sent no valid token in time");
                 return false;
             }
         };
         let was_cut_off = was_cut_off.load(Ordering::Relaxed);
         if was_cut_off {
-            connections.cut_off();
+            connections.count_cut_off();
             tracing::warn!(
                 ?peer,
                 "Closed a connection: the client stopped reading the response"

@@ -89,7 +89,7 @@ impl<S: Unsent> SlowClientStream<S> {
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             if self.waiting.take().is_some() {
-                self.share.progressed();
+                self.share.record_progress();
             }
             return outcome;
         }
@@ -110,7 +110,7 @@ impl<S: Unsent> SlowClientStream<S> {
             let unsent = stream.unsent();
             if unsent < waiting.unsent {
                 waiting.progress_at = now;
-                self.share.progressed();
+                self.share.record_progress();
             }
             waiting.unsent = unsent;
             let deadline = waiting.progress_at + write_timeout;
@@ -128,7 +128,7 @@ impl<S: Unsent> SlowClientStream<S> {
 
     fn wrote(&self, outcome: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = outcome {
-            self.share.written(*bytes as u64);
+            self.share.record_written(*bytes as u64);
         }
     }
 }
@@ -142,7 +142,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowClientStream<S> {
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.intake.received();
+            self.intake.record_received();
         }
         outcome
     }
