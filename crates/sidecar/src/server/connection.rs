@@ -135,7 +135,7 @@ impl Connection {
         let app = current_app.app();
         let limits = app.http();
         let stream_limits = slow_client::Limits {
-            patience: limits.write_timeout,
+            write_timeout: limits.write_timeout,
             max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
         };
         let was_cut_off = Arc::new(AtomicBool::new(false));
