@@ -1,7 +1,7 @@
 //! The state of a running sidecar, apart from its sockets.
 
 mod assembly;
-mod succession;
+mod reload;
 mod unknown_tools;
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::declared_tools::Registered;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::models::Models;
-use crate::packs::Shelf;
+use crate::packs::LoadedPacks;
 use crate::process::Process;
 use crate::results::Results;
 use crate::servers::Servers;
@@ -61,7 +61,7 @@ struct Shared {
     mcp: Arc<McpServer>,
     models: Arc<Models>,
     tool_keys: ToolKeys,
-    strangers: UnknownTools,
+    unknown_tools: UnknownTools,
     workers: Arc<Workers>,
     wasm_tools: Arc<WasmTools>,
     /// The tools that the configuration registered.
@@ -70,7 +70,7 @@ struct Shared {
     has_all_tools: bool,
     /// Stores the steps of composed tools; in memory if there is no store.
     checkpoints: Arc<dyn CheckpointStore>,
-    shelf: Shelf,
+    loaded_packs: LoadedPacks,
     process: Arc<Process>,
     /// Closes when the last clone of this `App` is dropped.
     used: watch::Sender<()>,
@@ -110,7 +110,7 @@ impl App {
 
     /// Returns the maximum time of one chat request: the chat timeout plus the maximum wait for
     /// approvals.
-    pub(crate) fn longest_chat(&self) -> Duration {
+    pub(crate) fn max_chat_duration(&self) -> Duration {
         let chat = self.models().chat().timeout;
         chat.saturating_add(self.approvals().section().max_wait)
     }
@@ -177,7 +177,7 @@ impl App {
 
     /// Returns the offered packs, with their resources and counters.
     pub(crate) fn packs(&self) -> &Packs {
-        &self.shared.shelf.offered
+        &self.shared.loaded_packs.offered
     }
 
     /// Returns the offered packs of which a caller with this visibility may see at least one tool.
@@ -243,7 +243,7 @@ impl App {
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
         let unavailable = self.shared.upstreams.discover().await;
         if unavailable.is_empty() {
-            self.shared.strangers.tell(self.registry());
+            self.shared.unknown_tools.log_missing(self.registry());
         }
         unavailable
     }
@@ -258,7 +258,7 @@ impl App {
         let unavailable_servers = self.discover().await;
         let own = self.shared.upstreams.own(context).await;
         let mut tools = self.registry().tools(None);
-        self.shared.upstreams.put_in_order(&mut tools);
+        self.shared.upstreams.sort_by_config(&mut tools);
         tools.extend(own.tools.values().cloned());
         tools.retain(|tool| visibility.admits(tool, tool.name().as_str()));
         Offered {

@@ -102,7 +102,7 @@ impl Approvals {
         self.shared.pending.decided(id);
         let record = store.approval(id).await?;
         let record = record.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
-        self.shared.events.tell(&Event::ApprovalDecided(&record));
+        self.shared.events.publish(&Event::ApprovalDecided(&record));
         tracing::info!(
             approval.id = id, tool.name = %record.tool, decided_by = %decision.by,
             "A tool call was {}", decision.verdict.as_str()
@@ -118,19 +118,19 @@ impl Approvals {
     async fn live(
         &self,
         store: &dyn Store,
-        wanted: &NeededApproval,
+        needed: &NeededApproval,
     ) -> Result<Option<ApprovalRecord>, ToolFailure> {
         let now = Timestamp::now();
         let fits =
-            |record: &ApprovalRecord| record.arguments_hash == wanted.hash && record.is_live(now);
-        if let Some(id) = &wanted.named {
+            |record: &ApprovalRecord| record.arguments_hash == needed.hash && record.is_live(now);
+        if let Some(id) = &needed.named {
             let named = store.approval(id).await.map_err(failure::of_store)?;
             if let Some(record) = named.filter(fits) {
                 return Ok(Some(record));
             }
         }
         let filter = ApprovalFilter {
-            arguments_hash: Some(wanted.hash.clone()),
+            arguments_hash: Some(needed.hash.clone()),
             ..ApprovalFilter::default()
         };
         let page = PageRequest::first(LOOK_BACK);
@@ -194,7 +194,7 @@ impl Approvals {
             approval.id = %record.id, tool.name = %record.tool,
             "A tool call needs approval"
         );
-        events.tell(&Event::ApprovalRequested(&record));
+        events.publish(&Event::ApprovalRequested(&record));
         Ok(record)
     }
 
@@ -258,8 +258,8 @@ impl Approvals {
         store: &dyn Store,
         request: &ApprovalRequest,
     ) -> Result<(), ToolFailure> {
-        let wanted = NeededApproval::by(request);
-        while let Some(record) = self.live(store, &wanted).await? {
+        let needed = NeededApproval::by(request);
+        while let Some(record) = self.live(store, &needed).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
             if verdict != Some(Verdict::Approved) {
                 break;
@@ -352,12 +352,12 @@ impl Approver for Approvals {
     }
 
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
-        let (this, wanted) = (self.clone(), NeededApproval::by(request));
+        let (this, needed) = (self.clone(), NeededApproval::by(request));
         Box::pin(async move {
             let Some(store) = &this.shared.store else {
                 return Ok(None);
             };
-            let live = this.live(&**store, &wanted).await?;
+            let live = this.live(&**store, &needed).await?;
             Ok(live.and_then(|record| record.call))
         })
     }
@@ -411,12 +411,12 @@ mod tests {
         let options = StoreOptions::new(StoreLocation::Memory);
         let store = SqlStore::open(&options).await.unwrap();
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
-        let wanted = NeededApproval {
+        let needed = NeededApproval {
             hash: "hash".to_owned(),
             named: None,
         };
         let live = async || {
-            let live = approvals.live(&store, &wanted).await.unwrap();
+            let live = approvals.live(&store, &needed).await.unwrap();
             live.map(|record| record.id)
         };
         for (second, id) in (0..).zip(["a", "b", "c"]) {

@@ -68,7 +68,7 @@ pub(crate) async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (out, messages) = mpsc::channel(MAX_WAITING);
-    let (events, heard) = mpsc::channel(MAX_EVENTS);
+    let (events, event_receiver) = mpsc::channel(MAX_EVENTS);
     let (said, of_client) = mpsc::channel(MAX_EVENTS);
     let bridge = Bridge {
         target: Arc::new(target),
@@ -76,12 +76,12 @@ pub(crate) async fn serve(
         events,
         legs: Vec::new(),
         last_leg: 0,
-        greeting: SessionReplay::default(),
+        session_replay: SessionReplay::default(),
         waiting: VecDeque::new(),
         away: None,
     };
     let passing = async {
-        bridge.pass(first, heard, of_client, grace).await;
+        bridge.pass(first, event_receiver, of_client, grace).await;
         Ok(())
     };
     tokio::select! {
@@ -97,7 +97,7 @@ enum Event {
     /// A message from the client, with its line.
     Client(Inbound, Bytes),
     /// An invalid message from the client, with the error response.
-    Nonsense(Bytes),
+    InvalidMessage(Bytes),
     /// The client has closed its input.
     ClientClosed,
     /// A line from the sidecar on the connection with this number.
@@ -115,7 +115,7 @@ struct Bridge {
     /// The connections: one to the current sidecar, and those to sidecars that are shutting down.
     legs: Vec<Leg>,
     last_leg: u64,
-    greeting: SessionReplay,
+    session_replay: SessionReplay,
     /// Requests of the client that wait for the next sidecar.
     waiting: VecDeque<(Request, Bytes)>,
     away: Option<Away>,
@@ -128,7 +128,7 @@ impl Bridge {
     async fn pass(
         mut self,
         first: Connection,
-        mut heard: mpsc::Receiver<Event>,
+        mut event_receiver: mpsc::Receiver<Event>,
         mut of_client: mpsc::Receiver<Event>,
         grace: Duration,
     ) {
@@ -140,7 +140,7 @@ impl Bridge {
                 _ => None,
             };
             let event = tokio::select! {
-                event = heard.recv() => event,
+                event = event_receiver.recv() => event,
                 event = async {
                     for leg in &self.legs {
                         leg.has_room().await;
@@ -169,7 +169,7 @@ impl Bridge {
     async fn take(&mut self, event: Event) {
         match event {
             Event::Client(inbound, line) => self.take_from_client(inbound, line).await,
-            Event::Nonsense(answer) => self.tell(answer).await,
+            Event::InvalidMessage(answer) => self.send_to_client(answer).await,
             Event::Sidecar(leg, line) => self.take_from_sidecar(leg, line).await,
             Event::Gone(leg) => self.lose(leg).await,
             Event::Connected(connection) => self.begin(connection).await,
@@ -186,7 +186,7 @@ impl Bridge {
     async fn take_from_client(&mut self, inbound: Inbound, line: Bytes) {
         match inbound {
             Inbound::Request(request) => {
-                self.greeting.note(&request);
+                self.session_replay.record_request(&request);
                 self.ask(request, line).await;
             }
             Inbound::Notification { method, params } if method == "notifications/cancelled" => {
@@ -204,7 +204,7 @@ impl Bridge {
             }
             Inbound::Notification { method, .. } => {
                 if method == "notifications/initialized" {
-                    self.greeting.is_over();
+                    self.session_replay.mark_initialized();
                 }
                 if let Some(leg) = self.open_leg() {
                     leg.send(line).await;
@@ -212,7 +212,7 @@ impl Bridge {
             }
             Inbound::Response { id, .. } => {
                 for leg in &mut self.legs {
-                    if leg.asked.remove(id.get()) {
+                    if leg.pending_requests.remove(id.get()) {
                         leg.send(line).await;
                         return;
                     }
@@ -241,22 +241,22 @@ impl Bridge {
         let Some(leg) = self.legs.iter_mut().find(|leg| leg.number == number) else {
             return;
         };
-        match leg.hear(&line) {
-            SidecarMessage::ToClient => self.tell(line.into()).await,
+        match leg.track(&line) {
+            SidecarMessage::ToClient => self.send_to_client(line.into()).await,
             SidecarMessage::Answer { id, error } => {
-                self.greeting.answered(&id, error.is_none());
-                self.tell(line.into()).await;
+                self.session_replay.record_response(&id, error.is_none());
+                self.send_to_client(line.into()).await;
             }
             SidecarMessage::Draining => {
                 tracing::info!("The sidecar is shutting down; connecting to its successor");
                 leg.phase = Phase::Draining;
-                self.look_for_another("The sidecar is shutting down".to_owned());
+                self.connect_to_next("The sidecar is shutting down".to_owned());
             }
             SidecarMessage::Greeted => self.open(number).await,
             SidecarMessage::NotGreeted(error) => {
                 tracing::warn!(%error, "The new sidecar rejected this client's session");
                 self.legs.retain(|leg| leg.number != number);
-                self.look_on(Some(error));
+                self.continue_connecting(Some(error));
             }
             SidecarMessage::ToBridge => {}
         }
@@ -269,7 +269,7 @@ impl Bridge {
     async fn begin(&mut self, connection: Connection) {
         self.last_leg += 1;
         let leg = Leg::new(self.last_leg, connection, self.events.clone());
-        match self.greeting.hello() {
+        match self.session_replay.initialize_request() {
             Some(hello) => {
                 leg.send(hello).await;
                 self.legs.push(leg);
@@ -287,15 +287,19 @@ impl Bridge {
         let was_away = self.away.take().is_some();
         if was_away {
             tracing::info!("Reconnected to a sidecar");
-            for change in CHANGES.into_iter().filter(|_| self.greeting.was_said()) {
-                self.tell(message::outgoing(None, change, &json!({}))).await;
+            for change in CHANGES
+                .into_iter()
+                .filter(|_| self.session_replay.has_handshake())
+            {
+                self.send_to_client(message::outgoing(None, change, &json!({})))
+                    .await;
             }
         }
         let Some(leg) = self.legs.iter_mut().find(|leg| leg.number == number) else {
             return;
         };
         leg.phase = Phase::Open;
-        for line in self.greeting.rest() {
+        for line in self.session_replay.remaining_messages() {
             leg.send(line).await;
         }
         for (request, line) in self.waiting.drain(..) {
@@ -314,32 +318,32 @@ impl Bridge {
                           run anyway";
             self.refuse(id, reason.to_owned()).await;
         }
-        for id in &leg.asked {
+        for id in &leg.pending_requests {
             let Ok(id) = RawValue::from_string(id.clone()) else {
                 continue;
             };
             let params =
                 json!({"requestId": id, "reason": "The connection to the sidecar was lost"});
             let notice = message::outgoing(None, "notifications/cancelled", &params);
-            self.tell(notice).await;
+            self.send_to_client(notice).await;
         }
         match leg.phase {
             Phase::Draining => {}
             Phase::Open => {
                 tracing::warn!("Lost the connection to the sidecar; reconnecting");
-                self.look_for_another("The connection to the sidecar was lost".to_owned());
+                self.connect_to_next("The connection to the sidecar was lost".to_owned());
             }
-            Phase::Opening => self.look_on(None),
+            Phase::Opening => self.continue_connecting(None),
         }
     }
 
     /// Starts to connect to the next sidecar.
-    fn look_for_another(&mut self, problem: String) {
+    fn connect_to_next(&mut self, problem: String) {
         self.away = Some(Away::new(&self.target, &self.events, problem));
     }
 
     /// Continues to connect, after a new connection has ended before it was ready.
-    fn look_on(&mut self, problem: Option<String>) {
+    fn continue_connecting(&mut self, problem: Option<String>) {
         if let Some(away) = &mut self.away {
             away.go_on(&self.target, &self.events, problem);
         }
@@ -362,11 +366,12 @@ impl Bridge {
 
     async fn refuse(&self, id: &RawValue, reason: String) {
         let error = RpcError::new(NO_CONNECTION, reason);
-        self.tell(message::response(Some(id), &Err(error))).await;
+        self.send_to_client(message::response(Some(id), &Err(error)))
+            .await;
     }
 
     /// Sends a message to the client. If the client is gone, another task ends the bridge.
-    async fn tell(&self, message: Bytes) {
+    async fn send_to_client(&self, message: Bytes) {
         drop(self.out.send(message).await);
     }
 }

@@ -68,7 +68,7 @@ impl Chatter {
 pub(crate) struct Beginning {
     /// The model's name; `None` for the default model.
     pub(crate) model: Option<String>,
-    pub(crate) said: Said,
+    pub(crate) input: ChatInput,
     /// Whether the model may use tools.
     pub(crate) tools: bool,
     pub(crate) options: TurnOptions,
@@ -76,14 +76,14 @@ pub(crate) struct Beginning {
 
 /// The conversation so far.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum ChatInput {
     /// Messages in the format of OpenAI's chat completions.
     Messages(Vec<Value>),
     /// A conversation in the format of the model's provider.
     AsItIs(Conversation),
 }
 
-impl Said {
+impl ChatInput {
     fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
         match self {
             Self::Messages(messages) => chat_loop.begin(&messages),
@@ -101,7 +101,7 @@ pub(crate) struct Ended {
     /// Data of the provider that the client must send back with the results of the calls.
     pub(crate) provider_members: ProviderMembers,
     /// Whether the chat is stored and can continue.
-    pub(crate) is_kept: bool,
+    pub(crate) is_stored: bool,
     /// The provider's information about the end of the answer.
     pub(crate) ending: Ending,
     /// Why the chat has failed, if it has.
@@ -112,7 +112,7 @@ pub(crate) struct Ended {
 pub(crate) struct Chat {
     store: Arc<dyn Store>,
     record: ChatRecord,
-    kept: StoredChat,
+    stored_chat: StoredChat,
     chat_loop: ChatLoop,
     context: CallContext,
     /// Maximum time to wait for approvals.
@@ -131,10 +131,10 @@ impl Chat {
         chatter: &Chatter,
         beginning: Beginning,
     ) -> Result<Self, ChatRefusal> {
-        let mut chat = Self::begin_unless_kept(app, chatter, beginning).await?;
-        chat.kept.stays = Stays::Always;
-        chat.record.json = chat.kept.to_json();
-        chat.record.summary = chat.kept.summary(&chat.record.id);
+        let mut chat = Self::begin_unstored(app, chatter, beginning).await?;
+        chat.stored_chat.stays = Stays::Always;
+        chat.record.json = chat.stored_chat.to_json();
+        chat.record.summary = chat.stored_chat.summary(&chat.record.id);
         chat.record.claim = Some(chat.claim.record());
         chat.record.revision = 1;
         chat.store.insert_chat(&chat.record).await?;
@@ -146,7 +146,7 @@ impl Chat {
     ///
     /// # Errors
     /// [`ChatRefusal`].
-    pub(crate) async fn begin_unless_kept(
+    pub(crate) async fn begin_unstored(
         app: &App,
         chatter: &Chatter,
         beginning: Beginning,
@@ -156,8 +156,8 @@ impl Chat {
         let options = beginning.options.clone();
         let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, beginning.tools, beginning.options).await?;
-        let state = beginning.said.begin(&chat_loop)?;
-        let kept = StoredChat {
+        let state = beginning.input.begin(&chat_loop)?;
+        let stored_chat = StoredChat {
             model: model.config.id.clone(),
             tools: beginning.tools,
             channel: chatter.context.channel.clone(),
@@ -181,8 +181,8 @@ impl Chat {
         Ok(Self {
             store,
             record,
-            context: context_of(&kept, chatter),
-            kept,
+            context: context_of(&stored_chat, chatter),
+            stored_chat,
             chat_loop,
             wait: wait_of(app, &chatter.context),
             approvals: app.approvals().clone(),
@@ -202,17 +202,17 @@ impl Chat {
     ) -> Result<Self, ChatRefusal> {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
         let claim = take(app, &store, &chatter.context, id).await?;
-        let (mut record, mut kept) = find(&*store, &chatter.context, id).await?;
-        kept.failure = None;
-        let model = model_of(app, Some(&kept.model))?;
-        let options = kept.options.clone();
+        let (mut record, mut stored_chat) = find(&*store, &chatter.context, id).await?;
+        stored_chat.failure = None;
+        let model = model_of(app, Some(&stored_chat.model))?;
+        let options = stored_chat.options.clone();
         let chatter = &chatter.with_model(model);
-        let chat_loop = loop_of(app, chatter, model, kept.tools, options).await?;
+        let chat_loop = loop_of(app, chatter, model, stored_chat.tools, options).await?;
         if !messages.is_empty() {
-            chat_loop.add(&mut kept.state, messages)?;
+            chat_loop.add(&mut stored_chat.state, messages)?;
             // Stored first, so that the user's messages are not lost if the answer fails.
-            record.json = kept.to_json();
-            record.summary = kept.summary(id);
+            record.json = stored_chat.to_json();
+            record.summary = stored_chat.summary(id);
             record.revision += 1;
             record.updated_at = Timestamp::now();
             store.replace_chat(&record).await?;
@@ -220,8 +220,8 @@ impl Chat {
         Ok(Self {
             store,
             record,
-            context: context_of(&kept, chatter),
-            kept,
+            context: context_of(&stored_chat, chatter),
+            stored_chat,
             chat_loop,
             wait: wait_of(app, &chatter.context),
             approvals: app.approvals().clone(),
@@ -234,7 +234,7 @@ impl Chat {
     }
 
     pub(crate) fn model(&self) -> &str {
-        &self.kept.model
+        &self.stored_chat.model
     }
 
     /// Runs the chat until the model has answered, calls wait for approval, or an error occurs.
@@ -243,7 +243,7 @@ impl Chat {
         let Self {
             store,
             record,
-            kept,
+            stored_chat,
             chat_loop,
             context,
             wait,
@@ -251,8 +251,9 @@ impl Chat {
             claim,
         } = self;
         let chat_loop = chat_loop.streamed(listener.is_some());
-        let mut state = kept.state.clone();
-        let mut keeper = ChatRecorder::new(Arc::clone(&store), record, kept, claim, listener);
+        let mut state = stored_chat.state.clone();
+        let mut keeper =
+            ChatRecorder::new(Arc::clone(&store), record, stored_chat, claim, listener);
         let until = Instant::now() + wait;
         loop {
             let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
@@ -284,7 +285,7 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAns
         let answer = match chat.summary.as_str() {
             // The chat was stored by a version without summaries.
             "" => match find(&*store, context, &chat.id).await {
-                Ok((record, kept)) => answer::of(&record.id, &kept, Vec::new()),
+                Ok((record, stored_chat)) => answer::of(&record.id, &stored_chat, Vec::new()),
                 // The chat was removed in the meantime, or is unreadable, which was logged.
                 Err(_) => continue,
             },
@@ -314,17 +315,17 @@ pub(crate) async fn show(
     id: &str,
 ) -> Result<ChatTranscript, ChatRefusal> {
     let store = app.store().ok_or(ChatRefusal::NoStore)?;
-    let (record, kept) = find(&*store, context, id).await?;
+    let (record, stored_chat) = find(&*store, context, id).await?;
     Ok(ChatTranscript {
         success: true,
         chat: now(
-            answer::of(&record.id, &kept, Vec::new()),
+            answer::of(&record.id, &stored_chat, Vec::new()),
             record.claim.as_ref(),
         ),
         created_at: format_timestamp(record.created_at),
         updated_at: format_timestamp(record.updated_at),
-        system: kept.state.system().cloned(),
-        messages: kept.state.messages().to_vec(),
+        system: stored_chat.state.system().cloned(),
+        messages: stored_chat.state.messages().to_vec(),
     })
 }
 
@@ -360,9 +361,9 @@ pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, 
 ///
 /// # Errors
 /// [`ChatRefusal::Model`] if the model is misconfigured.
-fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
-    match &model.voice {
-        Ok(voice) => Ok(Arc::clone(voice)),
+fn client_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
+    match &model.client {
+        Ok(client) => Ok(Arc::clone(client)),
         Err(error) => Err(ChatRefusal::Model((**error).clone())),
     }
 }
@@ -384,7 +385,7 @@ async fn loop_of(
     with_tools: bool,
     options: TurnOptions,
 ) -> Result<ChatLoop, ChatRefusal> {
-    let voice = voice_of(model)?;
+    let client = client_of(model)?;
     let mut tools = Vec::new();
     let mut native = NativeTools::default();
     let mut executor = app.executor().clone();
@@ -399,7 +400,7 @@ async fn loop_of(
         tools = run_here.map(definition).collect();
     }
     let (native_servers, runner) = native.take_apart(executor);
-    Ok(ChatLoop::new(voice, runner)
+    Ok(ChatLoop::new(client, runner)
         .with_tools(tools)
         .with_native_servers(native_servers)
         .with_options(options_of(model, options))
@@ -439,11 +440,11 @@ async fn find(
 ) -> Result<(ChatRecord, StoredChat), ChatRefusal> {
     let record = store.chat(&owner_of(context), id).await?;
     let record = record.ok_or(ChatRefusal::Unknown)?;
-    let kept = StoredChat::from_json(&record.json).map_err(|error| {
+    let stored_chat = StoredChat::from_json(&record.json).map_err(|error| {
         tracing::warn!(chat = id, %error, "Cannot read a stored chat");
         ChatRefusal::Unreadable
     })?;
-    Ok((record, kept))
+    Ok((record, stored_chat))
 }
 
 /// Returns the owner of chats: the principal together with the user.
@@ -461,14 +462,14 @@ fn wait_of(app: &App, context: &CallContext) -> Duration {
 
 /// Returns the context in which the tools of a chat run. Calls do not wait for approvals
 /// themselves: the chat is stored before it waits.
-fn context_of(kept: &StoredChat, chatter: &Chatter) -> CallContext {
+fn context_of(stored_chat: &StoredChat, chatter: &Chatter) -> CallContext {
     CallContext {
         approval: ApprovalWish {
             wait: Duration::ZERO,
             ..chatter.context.approval.clone()
         },
         caller: Some("chat".to_owned()),
-        channel: kept.channel.clone(),
+        channel: stored_chat.channel.clone(),
         ..chatter.context.clone()
     }
 }

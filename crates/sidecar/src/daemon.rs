@@ -108,7 +108,7 @@ impl Daemon {
         match sockets.confirmation.take() {
             Some(confirmation) => {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
-                service_manager::ready_in_place_of_another();
+                service_manager::ready_as_main_process();
                 following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
                 tokio::spawn(catch_up(caught_up));
                 state.watch(&sockets.predecessors);
@@ -116,7 +116,7 @@ impl Daemon {
             None => service_manager::ready(),
         }
         // Kept open until this process ends.
-        let mut line_of_successor = None;
+        let mut successor_connection = None;
         let mut stopping_since = None;
         let shutdown = async {
             let stop = tokio::select! {
@@ -126,7 +126,7 @@ impl Daemon {
                 }
                 line = sockets.hand_over(state.life()) => {
                     tracing::info!("Another sidecar has taken over");
-                    line_of_successor = Some(line);
+                    successor_connection = Some(line);
                     sockets.leave();
                     Stop::Continued { last_requests: LAST_REQUESTS }
                 }
@@ -147,7 +147,7 @@ impl Daemon {
             telemetry.stop().await;
         }
         state.close().await;
-        match line_of_successor {
+        match successor_connection {
             Some(line) => drop(line),
             None => sockets.remove()?,
         }

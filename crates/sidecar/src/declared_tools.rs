@@ -37,7 +37,7 @@ impl Registered {
     /// is never without a tool in between. A name that belongs to another tool, such as a worker's,
     /// stays with that tool as long as it exists. Of two tools with one name, the first one counts,
     /// unless it is not offered. Without `events`, no changes are published.
-    pub(crate) fn succeeded_by(
+    pub(crate) fn replace_tools(
         &self,
         tools: Vec<Arc<dyn Tool>>,
         registry: &ToolRegistry,
@@ -50,7 +50,7 @@ impl Registered {
         };
         let before = held(&self.0);
         let mut now = Vec::new();
-        for tool in without_doubles(tools) {
+        for tool in remove_duplicates(tools) {
             let name = tool.definition().name().clone();
             let may_replace = |holder: &Arc<RegisteredTool>| {
                 !holder.is_offered() || self.0.iter().any(|ours| Arc::ptr_eq(ours, holder))
@@ -78,7 +78,7 @@ impl Registered {
             registry.withdraw(tool);
         }
         if let Some(events) = events {
-            changes(&before, &held(&now)).tell(None, registry, events);
+            changes(&before, &held(&now)).publish(None, registry, events);
         }
         Self(now)
     }
@@ -116,13 +116,13 @@ fn is_same(one: &RegisteredTool, other: &RegisteredTool) -> bool {
     one.definition() == other.definition() && one.tool().digest() == other.tool().digest()
 }
 
-fn without_doubles(tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
-    let mut kept: Vec<Arc<dyn Tool>> = Vec::new();
+fn remove_duplicates(tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
+    let mut unique: Vec<Arc<dyn Tool>> = Vec::new();
     for tool in tools {
         let name = tool.definition().name();
-        let first = kept.iter_mut().find(|it| it.definition().name() == name);
+        let first = unique.iter_mut().find(|it| it.definition().name() == name);
         match first {
-            None => kept.push(tool),
+            None => unique.push(tool),
             Some(first) if !first.is_offered() => *first = tool,
             Some(_) => tracing::warn!(
                 tool.name = %name,
@@ -130,5 +130,5 @@ fn without_doubles(tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
             ),
         }
     }
-    kept
+    unique
 }

@@ -110,7 +110,7 @@ impl Default for Bus {
 
 impl Bus {
     /// Publishes an event, without waiting for listeners.
-    pub(crate) fn tell(&self, event: &Event<'_>) {
+    pub(crate) fn publish(&self, event: &Event<'_>) {
         let kind = event.kind();
         let data = event.data().to_string();
         let mut ring = self.ring.lock();
@@ -157,7 +157,7 @@ impl Bus {
         Listener::new(Arc::clone(self), last, types)
     }
 
-    fn left(&self) {
+    fn remove_listener(&self) {
         let seconds = self.began.elapsed().as_secs() + 1;
         self.last_left.store(seconds, Ordering::Relaxed);
         self.listeners.fetch_sub(1, Ordering::Relaxed);
@@ -165,23 +165,23 @@ impl Bus {
 
     /// Returns whether calls must be recorded, because there are listeners or one may resume;
     /// records that calls were skipped if not.
-    fn has_audience(&self) -> bool {
+    fn has_listeners(&self) -> bool {
         let left = self.last_left.load(Ordering::Relaxed);
-        let has_audience = self.listeners.load(Ordering::Relaxed) > 0
+        let has_listeners = self.listeners.load(Ordering::Relaxed) > 0
             || (left > 0 && self.began.elapsed().as_secs() < left + REMEMBERED.as_secs());
-        if !has_audience && !self.has_gap.load(Ordering::Relaxed) {
+        if !has_listeners && !self.has_gap.load(Ordering::Relaxed) {
             self.has_gap.store(true, Ordering::Relaxed);
         }
-        has_audience
+        has_listeners
     }
 }
 
 impl Observer for Bus {
     fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
-        if self.has_audience() {
+        if self.has_listeners() {
             let place = CallPlace::new(&call.id, origin, context);
             let tool = &call.name;
-            self.tell(&Event::CallStarted { place, tool });
+            self.publish(&Event::CallStarted { place, tool });
         }
     }
 
@@ -192,8 +192,8 @@ impl Observer for Bus {
         elapsed: Duration,
         context: &CallContext,
     ) {
-        if self.has_audience() {
-            self.tell(&Event::CallEnded {
+        if self.has_listeners() {
+            self.publish(&Event::CallEnded {
                 place: CallPlace::new(&result.tool_call_id, origin, context),
                 tool: &result.tool_name,
                 success: result.success,
@@ -211,8 +211,8 @@ impl Observer for Bus {
         elapsed: Duration,
         context: &CallContext,
     ) {
-        if self.has_audience() {
-            self.tell(&Event::CallEnded {
+        if self.has_listeners() {
+            self.publish(&Event::CallEnded {
                 place: CallPlace::new(call.id, origin, context),
                 tool: call.tool_name,
                 success: false,

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::predecessors::{Predecessor, Predecessors, line_of};
+use crate::predecessors::{Predecessor, Predecessors, clone_connection};
 use crate::socket::{FileId, SocketError};
 
 /// Maximum time for each step of the other process. The successor's start-up takes as long as its
@@ -207,7 +207,7 @@ impl Inheritance {
             .partition::<Vec<_>, _>(|(item, _)| *item == Item::Line);
         let lines = lines.into_iter().map(|(_, owned)| owned);
         // The last connection is to the sidecar that handed over.
-        let mut lines = lines.chain([line_of(&stream)?]);
+        let mut lines = lines.chain([clone_connection(&stream)?]);
         let predecessors = lives.into_iter().map(|life| Predecessor {
             life,
             line: lines.next(),
@@ -295,7 +295,7 @@ mod tests {
         let (other_end, line) = UnixStream::pair().unwrap();
         let before = Predecessors::new(vec![Predecessor {
             life: "a".to_owned(),
-            line: Some(line_of(&line).unwrap()),
+            line: Some(clone_connection(&line).unwrap()),
         }]);
         let handing = tokio::spawn(async move {
             loop {

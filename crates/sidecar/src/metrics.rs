@@ -94,24 +94,24 @@ impl Default for Metrics {
 }
 
 impl Connections {
-    /// Counts a new connection, which counts as open until [`closed`](Self::closed).
-    pub fn opened(&self) {
+    /// Counts a new connection, which counts as open until [`count_closed`](Self::count_closed).
+    pub fn count_opened(&self) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts the end of a connection.
-    pub fn closed(&self) {
+    pub fn count_closed(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Counts a connection that was only answered with a refusal, or closed without authentication.
-    pub fn refused(&self) {
+    pub fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a connection that was closed because its client did not read.
-    pub fn cut_off(&self) {
+    pub fn count_cut_off(&self) {
         self.cut_off.fetch_add(1, Ordering::Relaxed);
     }
 

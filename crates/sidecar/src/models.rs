@@ -33,7 +33,7 @@ pub(crate) struct Model {
     /// The model's name and tool settings.
     pub(crate) config: Arc<ModelConfig>,
     /// The client of the model's provider, or why there is none.
-    pub(crate) voice: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
+    pub(crate) client: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
     /// The API of the model's provider, if it has one.
     pub(crate) api: Option<Provider>,
     /// The MCP servers that the model's provider calls directly.
@@ -52,8 +52,8 @@ impl Models {
         let model = |section: &ModelSection| {
             let name = section.config.provider.as_deref();
             let provider = name.and_then(|name| providers.get(name).copied());
-            let voice = match provider {
-                Some(provider) => voice(provider, section, vault).map_err(Arc::new),
+            let client = match provider {
+                Some(provider) => client(provider, section, vault).map_err(Arc::new),
                 None => Err(Arc::new(without_provider(section))),
             };
             let servers = config.mcp_servers.iter();
@@ -66,7 +66,7 @@ impl Models {
             let model = Model {
                 native: native.filter_map(NativeEndpoint::of).collect(),
                 config: Arc::clone(&section.config),
-                voice,
+                client,
                 api: provider.map(ProviderSection::api),
                 context_tokens: section.context_tokens,
                 max_output_tokens: section.max_output_tokens,
@@ -112,7 +112,7 @@ impl Models {
 }
 
 /// Creates the client of a model's provider.
-fn voice(
+fn client(
     provider: &ProviderSection,
     section: &ModelSection,
     vault: &UserCredentials,

@@ -13,14 +13,14 @@ use pillion_config::Config;
 /// The offered packs, and the instances of packs. An instance, with its counters and streams, lives
 /// as long as the process, even if the configuration disables its pack.
 #[derive(Clone, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct LoadedPacks {
     pub(crate) offered: Packs,
     tabletop: Option<Arc<Tabletop>>,
 }
 
-impl Shelf {
+impl LoadedPacks {
     /// Applies a new configuration. Returns the packs, which use these models, and their tools.
-    pub(crate) fn succeeded_by(
+    pub(crate) fn reload(
         &self,
         config: &Config,
         models: &Models,
@@ -32,15 +32,15 @@ impl Shelf {
             let tabletop = self.tabletop.clone();
             return (Self { offered, tabletop }, Vec::new());
         }
-        let wanted = section.model.as_deref().filter(|_| config.features.llm);
-        if wanted.is_none() {
+        let model_name = section.model.as_deref().filter(|_| config.features.llm);
+        if model_name.is_none() {
             tracing::info!(
                 "The tool orchestrate_action has no model and accepts no actions: set features.llm \
                  and tabletop.model"
             );
         }
-        let model = wanted.and_then(|name| {
-            let model = models.get(name).map(|model| model.voice.clone());
+        let model = model_name.and_then(|name| {
+            let model = models.get(name).map(|model| model.client.clone());
             match model {
                 None => tracing::warn!(
                     model = name,
@@ -67,11 +67,11 @@ impl Shelf {
             tracing::error!(%error, "Cannot register the tools of a pack");
             Vec::new()
         });
-        let shelf = Self {
+        let loaded_packs = Self {
             offered: packs,
             tabletop: Some(tabletop),
         };
-        (shelf, tools)
+        (loaded_packs, tools)
     }
 }
 

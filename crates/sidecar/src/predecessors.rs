@@ -101,6 +101,6 @@ async fn end_of(line: OwnedFd) -> io::Result<()> {
 }
 
 /// Returns another descriptor of the same connection.
-pub(crate) fn line_of(stream: &UnixStream) -> io::Result<OwnedFd> {
+pub(crate) fn clone_connection(stream: &UnixStream) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }

@@ -86,10 +86,10 @@ impl Process {
         }
     }
 
-    /// Waits up to `patience` for calls whose callers have disconnected.
-    pub(crate) async fn finish_calls(&self, patience: Duration) {
+    /// Waits up to `limit` for calls whose callers have disconnected.
+    pub(crate) async fn finish_calls(&self, limit: Duration) {
         self.calls.close();
-        drop(timeout(patience, self.calls.wait()).await);
+        drop(timeout(limit, self.calls.wait()).await);
     }
 
     /// Marks the process as draining: it accepts no more requests.
@@ -135,7 +135,7 @@ impl Process {
         let event = Event::ConfigurationReloaded {
             error: error.as_deref(),
         };
-        self.events.tell(&event);
+        self.events.publish(&event);
         let at = SystemTime::now();
         *self.last_reload.lock() = Some(Reload { at, error });
     }

@@ -109,7 +109,7 @@ impl Reloader {
         servers: Arc<Servers>,
         log: LogControl,
     ) -> Self {
-        tell_doubts(&config);
+        log_warnings(&config);
         Self {
             source,
             current_app,
@@ -165,7 +165,7 @@ impl Reloader {
         let process = self.current_app.app().process().clone();
         let outcome = match loaded {
             Ok((config, access)) => {
-                let outcome = self.put_in_force(config, access).await;
+                let outcome = self.apply(config, access).await;
                 outcome.map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
@@ -184,7 +184,7 @@ impl Reloader {
         }
     }
 
-    async fn put_in_force(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
+    async fn apply(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
         self.servers.reconfigure(&config, access).await?;
         for key in needing_a_restart(&self.config, &config) {
             tracing::warn!(
@@ -193,14 +193,14 @@ impl Reloader {
             );
         }
         self.log.set_filter(&config.log.filter);
-        tell_doubts(&config);
+        log_warnings(&config);
         self.config = config;
         Ok(())
     }
 }
 
 /// Logs the warnings about the configuration that `pillion check` prints.
-fn tell_doubts(config: &Config) {
+fn log_warnings(config: &Config) {
     for warning in config.warnings(|name| std::env::var(name).ok()) {
         tracing::warn!("Configuration warning: {warning}");
     }

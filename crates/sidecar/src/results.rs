@@ -103,7 +103,7 @@ impl Results {
         since.elapsed().is_ok_and(|age| age >= self.ttl)
     }
 
-    fn put_now(&self, result: &BigResult) -> io::Result<Spilled> {
+    fn store_blocking(&self, result: &BigResult) -> io::Result<Spilled> {
         let (content, media_type) = file::content_of(&result.output);
         let bytes = content.len() as u64;
         if bytes > self.max_bytes {
@@ -194,7 +194,7 @@ impl Spill for Results {
         let this = self.clone();
         Box::pin(async move {
             let name = result.tool.name().clone();
-            let put = spawn_blocking(move || this.put_now(&result)).await;
+            let put = spawn_blocking(move || this.store_blocking(&result)).await;
             put.unwrap_or_else(|error| Err(io::Error::other(error)))
                 .map_err(|error| {
                     tracing::error!(tool.name = %name, %error, "Cannot store a large tool result");

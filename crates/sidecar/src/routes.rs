@@ -4,8 +4,8 @@ mod approvals;
 mod body;
 mod caller;
 mod chat;
+mod compatible;
 mod completions;
-mod door;
 mod error;
 mod event_stream;
 mod events;
@@ -68,7 +68,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .with_state(app.clone())
         .layer(body_limit);
-    layered(router, app)
+    add_middleware(router, app)
 }
 
 /// Returns every path and its methods.
@@ -80,7 +80,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let approval = format!("{}{{id}}", route::APPROVALS);
     let stream = format!("{}{{name}}", route::STREAMS);
     let kind = format!("{}{{pack}}/{{kind}}", route::PACKS);
-    let kept = format!("{kind}/{{name}}");
+    let item = format!("{kind}/{{name}}");
     let pin = format!("{}{{server}}/{{tool}}", route::PINS);
     let accept = format!("{pin}/accept");
     let chat = format!("{}{{id}}", route::CHAT);
@@ -134,8 +134,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (route::STREAMS, get(streams::list)),
         (&stream, get(streams::listen)),
         (route::PACKS, get(packs::list)),
-        (&kind, get(packs::kept)),
-        (&kept, delete(packs::remove)),
+        (&kind, get(packs::list_items)),
+        (&item, delete(packs::remove)),
         (route::PINS, get(pins::list)),
         (&pin, get(pins::show)),
         (&accept, post(pins::accept)),
@@ -153,11 +153,11 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
 
 /// Adds the middleware around every route: request log and metrics, error formats of other APIs,
 /// panic handling, and authentication of TCP requests.
-fn layered(router: Router, app: App) -> Router {
+fn add_middleware(router: Router, app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), gate::enter))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn(door::in_their_words))
+        .layer(from_fn(compatible::rewrite_errors))
         .layer(from_fn_with_state(app, request_log::log))
 }
 
@@ -244,7 +244,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_gives_a_response_without_details() {
         let broken = get(async || -> &'static str { panic!("with a secret inside") });
-        let router = layered(Router::new().route("/broken", broken), app());
+        let router = add_middleware(Router::new().route("/broken", broken), app());
         let request = Request::get("/broken").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);

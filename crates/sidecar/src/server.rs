@@ -5,7 +5,7 @@ mod intake;
 mod lanes;
 mod listener;
 mod memory;
-mod patient;
+mod slow_client;
 mod unsent;
 mod waiting_bytes;
 mod waiting_room;

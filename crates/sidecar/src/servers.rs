@@ -212,7 +212,7 @@ impl Servers {
                 catalog.replace_account(&id, &account, now).await;
             }
         }
-        self.put_in_force(&base, Some(access)).await;
+        self.apply_config(&base, Some(access)).await;
         Ok(())
     }
 
@@ -224,7 +224,7 @@ impl Servers {
         let base = self.base.lock().await;
         let vault = open_vault(&self.store, &base).await?;
         self.user_credentials.move_to(vault);
-        self.put_in_force(&base, None).await;
+        self.apply_config(&base, None).await;
         if let Some(current_app) = self.current_app() {
             current_app.app().upstreams().sweep_users().await;
         }
@@ -243,7 +243,7 @@ impl Servers {
         let of_it = |server: &str, _: &TokenKey| server == name;
         self.user_credentials.close_tokens_of_servers(of_it).await;
         *self.beginnings.lock().entry(name).or_default() += 1;
-        self.put_in_force(&base, None).await;
+        self.apply_config(&base, None).await;
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl Servers {
         let base = self.base.lock().await;
         self.check_file(&base, &keys)?;
         let record = self.catalog(&base, Who::Caller).add(keys).await?;
-        self.put_in_force(&base, None).await;
+        self.apply_config(&base, None).await;
         tracing::info!(server.label = record.name, "An MCP server was added");
         Ok(record.id)
     }
@@ -269,7 +269,7 @@ impl Servers {
         self.check_file(&base, &keys)?;
         let catalog = self.catalog(&base, Who::Caller);
         let record = catalog.change(&record, keys, how).await?;
-        self.put_in_force(&base, None).await;
+        self.apply_config(&base, None).await;
         tracing::info!(server.label = record.name, "An MCP server was changed");
         Ok(record.id)
     }
@@ -279,7 +279,7 @@ impl Servers {
         let base = self.base.lock().await;
         let record = self.record(&base, key).await?;
         self.catalog(&base, Who::Caller).remove(&record).await?;
-        self.put_in_force(&base, None).await;
+        self.apply_config(&base, None).await;
         tracing::info!(server.label = record.name, "An MCP server was removed");
         Ok(record.id)
     }
@@ -370,15 +370,15 @@ impl Servers {
         }
     }
 
-    async fn put_in_force(&self, base: &Config, access: Option<Access>) {
+    async fn apply_config(&self, base: &Config, access: Option<Access>) {
         let config = self.merged(base).await;
         let Some(current_app) = self.current_app() else {
             return;
         };
         let before = current_app.app();
         let app = match access {
-            Some(access) => before.succeeded_by(&config, access).await,
-            None => before.with_servers_of(&config).await,
+            Some(access) => before.reload(&config, access).await,
+            None => before.reload_servers(&config).await,
         };
         let old = current_app.replace(app.clone());
         app.process().let_in(&app.access().peers);

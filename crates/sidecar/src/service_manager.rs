@@ -57,35 +57,35 @@ impl Activated {
 
 /// Reports that the sidecar serves requests.
 pub(crate) fn ready() {
-    tell(&[NotifyState::Ready, NotifyState::Status("Serving")]);
+    notify(&[NotifyState::Ready, NotifyState::Status("Serving")]);
 }
 
 /// Reports that this process serves requests as the new main process of the service.
-pub(crate) fn ready_in_place_of_another() {
+pub(crate) fn ready_as_main_process() {
     let own = NotifyState::MainPid(std::process::id());
-    tell(&[own, NotifyState::Ready, NotifyState::Status("Serving")]);
+    notify(&[own, NotifyState::Ready, NotifyState::Status("Serving")]);
 }
 
 /// Reports that the configuration is being reloaded, until [`ready`] or [`reload_failed`].
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(_) => tell(&[NotifyState::Reloading]),
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(_) => notify(&[NotifyState::Reloading]),
     }
 }
 
 /// Reports that the new configuration was rejected, and the old one stays in force.
 pub(crate) fn reload_failed(error: &str) {
     let status = format!("Serving; rejected the new configuration: {error}");
-    tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
 /// Reports that the sidecar is stopping.
 pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("Stopping")]);
+    notify(&[NotifyState::Stopping, NotifyState::Status("Stopping")]);
 }
 
-fn tell(what: &[NotifyState<'_>]) {
+fn notify(what: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(what) {
         tracing::warn!(%error, "Cannot notify the service manager");
     }

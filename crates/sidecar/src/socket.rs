@@ -91,7 +91,7 @@ impl Socket {
         let permissions = Permissions::resolve(group, mode)?;
         directory::prepare(path, permissions.group, mode)?;
         // Checked first, so that no lock file is left where no socket can be bound.
-        occupant::is_there(path)?;
+        occupant::socket_exists(path)?;
         let lock = lock::Lock::take(path)?;
         let (listener, file) = bind(path, permissions).await?;
         let guard = SocketGuard {
@@ -147,7 +147,7 @@ impl SocketGuard {
     pub(crate) async fn restore(&mut self) -> Result<Option<UnixListener>, SocketError> {
         let Permissions { group, mode } = self.permissions;
         directory::prepare(&self.path, group, mode)?;
-        occupant::is_there(&self.path)?;
+        occupant::socket_exists(&self.path)?;
         if !self.lock.is_in_place() {
             self.lock = lock::Lock::take(&self.path)?;
         }

@@ -66,7 +66,7 @@ impl State {
         };
         interrupt_calls(&store, &process, predecessors).await?;
         warn_of(interrupt_ended_processes(&store, ProcessLocks::of(config)).await?);
-        let store_id = store_id::of_or_new(&*store).await?;
+        let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
             ..Self::over(store, process, predecessors.clone(), config)

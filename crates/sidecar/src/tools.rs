@@ -25,7 +25,7 @@ pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryErro
 }
 
 /// Logs the number of offered tools at start-up.
-pub(crate) fn tell_how_many(registry: &ToolRegistry) {
+pub(crate) fn log_count(registry: &ToolRegistry) {
     let tools = registry.tools(None);
     let offered = tools.iter().filter(|tool| tool.tool().is_offered()).count();
     tracing::info!(tools = offered, "Initialized {offered} tools");

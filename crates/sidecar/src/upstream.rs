@@ -189,7 +189,7 @@ impl Upstreams {
 
     /// Sorts the tools of servers into the order of the configuration, in whatever order the
     /// servers were asked. Other tools keep their positions.
-    pub(crate) fn put_in_order(&self, tools: &mut [Arc<RegisteredTool>]) {
+    pub(crate) fn sort_by_config(&self, tools: &mut [Arc<RegisteredTool>]) {
         let servers = &self.latest().servers;
         let rank = |tool: &Arc<RegisteredTool>| match tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => servers
@@ -265,7 +265,7 @@ impl Upstreams {
     /// sessions and tools; the tools of changed and removed servers are unregistered at once.
     /// Running calls continue. Waits for requests of [`discover`](Self::discover) that are in
     /// progress on removed servers.
-    pub(crate) async fn succeeded_by(
+    pub(crate) async fn reload(
         &self,
         servers: &[McpServerSection],
         times: McpSection,
@@ -282,7 +282,7 @@ impl Upstreams {
             });
         }
         for gone in known {
-            self.tell_status(gone, ConnectionStatus::Disconnected, None);
+            self.publish_status(gone, ConnectionStatus::Disconnected, None);
             // The lock waits for a request in progress, which registers its tools first; a closed
             // server is not asked again.
             let mut state = gone.state.lock().await;

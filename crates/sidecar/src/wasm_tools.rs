@@ -32,7 +32,7 @@ pub(crate) struct WasmTools {
     registry: Arc<ToolRegistry>,
     listener: Arc<dyn ToolListener>,
     events: Arc<Bus>,
-    wanted: watch::Sender<WasmToolsSection>,
+    settings: watch::Sender<WasmToolsSection>,
     state: Mutex<State>,
 }
 
@@ -54,17 +54,17 @@ impl WasmTools {
             registry,
             listener,
             events,
-            wanted: watch::Sender::new(section.clone()),
+            settings: watch::Sender::new(section.clone()),
             state: Mutex::default(),
         })
     }
 
     /// Sets the configuration, which applies after the next check of the folder.
     pub(crate) fn reconfigure(&self, section: &WasmToolsSection) {
-        self.wanted.send_if_modified(|wanted| {
-            let is_other = wanted != section;
+        self.settings.send_if_modified(|settings| {
+            let is_other = settings != section;
             if is_other {
-                wanted.clone_from(section);
+                settings.clone_from(section);
             }
             is_other
         });
@@ -73,10 +73,10 @@ impl WasmTools {
     /// Registers the tools in the folder, and checks the folder until `self` is dropped. Waits up
     /// to [`FIRST_LOOK`] for the first check.
     pub(crate) async fn start(self: &Arc<Self>) {
-        let wanted = self.wanted.subscribe();
-        let has_folder = wanted.borrow().folder.is_some();
+        let settings = self.settings.subscribe();
+        let has_folder = settings.borrow().folder.is_some();
         let (looked, first_look) = oneshot::channel();
-        tokio::spawn(watch_over(Arc::downgrade(self), wanted, looked));
+        tokio::spawn(watch_folder(Arc::downgrade(self), settings, looked));
         if has_folder && timeout(FIRST_LOOK, first_look).await.is_err() {
             tracing::warn!(
                 "Still compiling WebAssembly tools; each one is offered as soon as it is compiled"
@@ -153,7 +153,7 @@ impl WasmTools {
             "WebAssembly tools changed"
         );
         self.listener.tools_changed();
-        changes.tell(None, &self.registry, &self.events);
+        changes.publish(None, &self.registry, &self.events);
     }
 
     /// Returns whether this tool is registered under its name.
@@ -167,9 +167,9 @@ impl WasmTools {
 
 /// Checks the folder at intervals, and compiles its files in the background, so that removed tools
 /// and revoked permissions apply in the meantime.
-async fn watch_over(
+async fn watch_folder(
     tools: std::sync::Weak<WasmTools>,
-    mut wanted: watch::Receiver<WasmToolsSection>,
+    mut settings: watch::Receiver<WasmToolsSection>,
     looked: oneshot::Sender<()>,
 ) {
     let mut folder: Option<WasmFolder> = None;
@@ -178,10 +178,10 @@ async fn watch_over(
     let mut due = interval(LOOK_EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let is_watched = folder.is_some() || wanted.borrow().folder.is_some();
+        let is_watched = folder.is_some() || settings.borrow().folder.is_some();
         let mut turn = None;
         tokio::select! {
-            changed = wanted.changed() => if changed.is_err() {
+            changed = settings.changed() => if changed.is_err() {
                 return;
             },
             next = works.next() => turn = Some(next),
@@ -190,7 +190,7 @@ async fn watch_over(
         let Some(tools) = tools.upgrade() else {
             return;
         };
-        let section = wanted.borrow_and_update().clone();
+        let section = settings.borrow_and_update().clone();
         let has_folder = section.folder.is_some();
         let mut now = match folder.take() {
             Some(mut folder) => {

@@ -146,7 +146,7 @@ impl Workers {
         };
         state.workers.insert(id, worker);
         drop(state);
-        self.tell(changes);
+        self.publish_changes(changes);
         let workers = Arc::clone(self);
         Ok(WorkerRegistration { workers, id, calls })
     }
@@ -177,10 +177,10 @@ impl Workers {
     }
 
     /// Publishes changes of tools, if any.
-    fn tell(&self, changes: ToolChanges) {
+    fn publish_changes(&self, changes: ToolChanges) {
         if !changes.is_empty() {
             self.listener.tools_changed();
-            changes.tell(None, &self.registry, &self.events);
+            changes.publish(None, &self.registry, &self.events);
         }
     }
 
@@ -194,7 +194,7 @@ impl Workers {
                     // The tool was registered successfully in a trial registry before.
                     tracing::error!(%error, "Cannot register a worker's tool");
                 }
-                if offered.tool.asks_otherwise(tool) {
+                if offered.tool.invalidates_calls_of(tool) {
                     for (_, job) in offered.waiting.drain(..) {
                         drop(job.reply.send(Err(tool.has_changed())));
                     }
@@ -221,7 +221,7 @@ impl Workers {
             let message = format!("No connected worker offers tool '{}'", tool.name());
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
         };
-        if offered.tool.asks_otherwise(tool) {
+        if offered.tool.invalidates_calls_of(tool) {
             return Err(tool.has_changed());
         }
         let idle = state
@@ -306,7 +306,7 @@ impl Workers {
             ids.into_iter().for_each(|id| state.feed(id));
         }
         drop(state);
-        self.tell(changes);
+        self.publish_changes(changes);
         if !orphans.is_empty() {
             let (this, grace) = (Weak::clone(&self.this), self.section.read().grace);
             tokio::spawn(async move {
@@ -339,7 +339,7 @@ impl Workers {
         let names = withdrawn
             .iter()
             .map(|it: &Offered| it.tool.name().to_string());
-        self.tell(ToolChanges {
+        self.publish_changes(ToolChanges {
             removed: names.collect(),
             ..ToolChanges::default()
         });

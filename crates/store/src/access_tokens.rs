@@ -60,9 +60,9 @@ fn read(row: &Row) -> Result<AccessToken, StoreError> {
         hash: row.text("hash")?,
         name: row.text("name")?,
         scopes: scopes.map_err(|error| unreadable("scopes").with_source(error))?,
-        created_at: row.moment("created_at")?,
-        expires_at: row.optional_moment("expires_at")?,
-        last_used_at: row.optional_moment("last_used_at")?,
-        revoked_at: row.optional_moment("revoked_at")?,
+        created_at: row.timestamp("created_at")?,
+        expires_at: row.optional_timestamp("expires_at")?,
+        last_used_at: row.optional_timestamp("last_used_at")?,
+        revoked_at: row.optional_timestamp("revoked_at")?,
     })
 }

@@ -82,8 +82,8 @@ impl ApprovalStore for SqlStore {
             let (created_at, id) = place(after)?;
             values.push(created_at.into());
             values.push(id.into());
-            let (moment, id) = (values.len() - 1, values.len());
-            conditions.push(format!("(created_at, id) < (${moment}, ${id})"));
+            let (timestamp, id) = (values.len() - 1, values.len());
+            conditions.push(format!("(created_at, id) < (${timestamp}, ${id})"));
         }
         values.push((i64::from(page.size()) + 1).into());
         let sql = format!(
@@ -186,7 +186,7 @@ fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {
         Some(verdict) => Some(ApprovalDecision {
             verdict: Verdict::from_name(&verdict).ok_or_else(|| unreadable("verdict"))?,
             by: row.text("decided_by")?,
-            at: row.moment("decided_at")?,
+            at: row.timestamp("decided_at")?,
             reason: row.optional_text("reason")?,
         }),
         None => None,
@@ -199,9 +199,9 @@ fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {
         arguments_hash: row.text("arguments_hash")?,
         arguments: row.text("arguments")?,
         user: row.optional_text("user_name")?,
-        created_at: row.moment("created_at")?,
-        expires_at: row.moment("expires_at")?,
+        created_at: row.timestamp("created_at")?,
+        expires_at: row.timestamp("expires_at")?,
         decision,
-        used_at: row.optional_moment("used_at")?,
+        used_at: row.optional_timestamp("used_at")?,
     })
 }

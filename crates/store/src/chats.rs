@@ -139,14 +139,14 @@ fn record(row: &Row) -> Result<ChatRecord, StoreError> {
         json: row.text("json")?,
         summary: row.text("summary")?,
         revision: u64::try_from(row.integer("revision")?).unwrap_or_default(),
-        created_at: row.moment("created_at")?,
-        updated_at: row.moment("updated_at")?,
+        created_at: row.timestamp("created_at")?,
+        updated_at: row.timestamp("updated_at")?,
         claim: claim(row)?,
     })
 }
 
 fn claim(row: &Row) -> Result<Option<ChatClaim>, StoreError> {
     let by = row.optional_text("claimed_by")?;
-    let until = row.optional_moment("claimed_until")?;
+    let until = row.optional_timestamp("claimed_until")?;
     Ok(by.zip(until).map(|(by, until)| ChatClaim { by, until }))
 }

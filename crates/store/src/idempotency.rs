@@ -47,7 +47,7 @@ impl IdempotencyStore for SqlStore {
                 },
                 None => KeyClaim::InProgress {
                     fingerprint,
-                    expires_at: row.moment("expires_at")?,
+                    expires_at: row.timestamp("expires_at")?,
                 },
             });
         }

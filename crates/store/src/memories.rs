@@ -128,7 +128,7 @@ fn read(row: &Row) -> Result<Memory, StoreError> {
         category: category.ok_or_else(|| unreadable("category"))?,
         content: row.text("content")?,
         importance: importance.map_err(|_| unreadable("importance"))?,
-        created_at: row.moment("created_at")?,
-        last_accessed_at: row.moment("last_accessed_at")?,
+        created_at: row.timestamp("created_at")?,
+        last_accessed_at: row.timestamp("last_accessed_at")?,
     })
 }

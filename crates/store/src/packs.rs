@@ -283,7 +283,7 @@ fn behind(after: Option<&str>, values: &mut Vec<Value>) -> String {
 fn entry(row: &Row) -> Result<LogEntry, StoreError> {
     Ok(LogEntry {
         number: row.count("number")?,
-        at: row.moment("at")?,
+        at: row.timestamp("at")?,
         json: row.text("json")?,
     })
 }

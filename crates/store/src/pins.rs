@@ -124,7 +124,7 @@ fn read(row: &Row) -> Result<ToolPin, StoreError> {
         Some(hash) => Some(PendingDefinition {
             hash,
             definition: row.text("pending_definition")?,
-            seen_at: row.moment("pending_seen_at")?,
+            seen_at: row.timestamp("pending_seen_at")?,
         }),
         None => None,
     };
@@ -135,7 +135,7 @@ fn read(row: &Row) -> Result<ToolPin, StoreError> {
         tool: row.text("tool")?,
         hash: row.text("hash")?,
         definition: row.text("definition")?,
-        accepted_at: row.moment("accepted_at")?,
+        accepted_at: row.timestamp("accepted_at")?,
         pending,
     })
 }

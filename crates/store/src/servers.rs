@@ -138,9 +138,9 @@ fn read(row: &Row) -> Result<ServerRecord, StoreError> {
         name: row.text("name")?,
         configuration: row.text("configuration")?,
         enabled: row.integer("enabled")? != 0,
-        last_connected_at: row.optional_moment("last_connected_at")?,
-        created_at: row.moment("created_at")?,
-        updated_at: row.moment("updated_at")?,
+        last_connected_at: row.optional_timestamp("last_connected_at")?,
+        created_at: row.timestamp("created_at")?,
+        updated_at: row.timestamp("updated_at")?,
     })
 }
 

@@ -18,7 +18,7 @@ impl Raw<'_> {
     ///
     /// # Errors
     /// [`ClientError`]: `not_found` if the pack does not exist or has no such kind.
-    pub fn kept(
+    pub fn list_pack_items(
         &self,
         pack: &str,
         kind: &str,
@@ -31,8 +31,13 @@ impl Raw<'_> {
     /// [`KeptRemoved`](pillion_wire::KeptRemoved).
     ///
     /// # Errors
-    /// As for [`kept`](Self::kept); `not_found` also if there is no entry of that name.
-    pub fn remove_kept(&self, pack: &str, kind: &str, name: &str) -> Result<Vec<u8>, ClientError> {
+    /// As for [`list_pack_items`](Self::list_pack_items); `not_found` also if there is no entry of that name.
+    pub fn remove_pack_item(
+        &self,
+        pack: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Vec<u8>, ClientError> {
         let name = utf8_percent_encode(name, SEGMENT);
         let path = format!("{}/{name}", path_of(pack, kind));
         let caller = Caller::default();

@@ -10,23 +10,23 @@ use tokio_util::sync::CancellationToken;
 /// authenticated connection holds. An extension of every request on the connection.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    places: Arc<Semaphore>,
-    place: OnceLock<OwnedSemaphorePermit>,
+    permits: Arc<Semaphore>,
+    permit: OnceLock<OwnedSemaphorePermit>,
     admitted: CancellationToken,
     /// Maximum time that the connection waits for a permit.
     timeout: Duration,
-    is_asking: AtomicBool,
+    is_checking: AtomicBool,
 }
 
 impl Admission {
     /// Creates the admission of a connection that may wait up to `timeout` for one of the permits.
-    pub(crate) fn new(places: &Arc<Semaphore>, timeout: Duration) -> Self {
+    pub(crate) fn new(permits: &Arc<Semaphore>, timeout: Duration) -> Self {
         Self {
-            places: Arc::clone(places),
-            place: OnceLock::new(),
+            permits: Arc::clone(permits),
+            permit: OnceLock::new(),
             admitted: CancellationToken::new(),
             timeout,
-            is_asking: AtomicBool::new(false),
+            is_checking: AtomicBool::new(false),
         }
     }
 
@@ -36,18 +36,18 @@ impl Admission {
         if self.is_admitted() {
             return true;
         }
-        let place = Arc::clone(&self.places).acquire_owned();
-        let Ok(Ok(place)) = timeout(self.timeout, place).await else {
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let Ok(Ok(permit)) = timeout(self.timeout, permit).await else {
             return false;
         };
         // A connection serves one request at a time, so the permit is set only once.
-        drop(self.place.set(place));
+        drop(self.permit.set(permit));
         self.admitted.cancel();
         true
     }
 
     pub(crate) fn is_admitted(&self) -> bool {
-        self.place.get().is_some()
+        self.permit.get().is_some()
     }
 
     /// Resolves when the connection has its permit.
@@ -56,11 +56,11 @@ impl Admission {
     }
 
     /// Records whether a request of the connection is being checked.
-    pub(crate) fn set_asking(&self, is_asking: bool) {
-        self.is_asking.store(is_asking, Ordering::Relaxed);
+    pub(crate) fn set_checking(&self, is_checking: bool) {
+        self.is_checking.store(is_checking, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_asking(&self) -> bool {
-        self.is_asking.load(Ordering::Relaxed)
+    pub(crate) fn is_checking(&self) -> bool {
+        self.is_checking.load(Ordering::Relaxed)
     }
 }

@@ -159,7 +159,7 @@ impl Grant {
     /// Returns whether the caller may act for this user. A token with the scope `admin` and no user
     /// of its own may act for every user, because it could change the credentials anyway.
     #[must_use]
-    pub fn vouches_for(&self, user: &str) -> bool {
+    pub fn may_act_for(&self, user: &str) -> bool {
         match &self.users {
             Users::One(own) => own == user,
             Users::Anybody => true,
@@ -236,12 +236,12 @@ mod tests {
             users: Users::parse(word).unwrap_or_default(),
             tools: AllowedTools::default(),
         };
-        assert!(!grant(Scope::Approve, "").vouches_for("alice"));
-        assert!(grant(Scope::Admin, "").vouches_for("alice"));
-        assert!(grant(Scope::Execute, "any-user").vouches_for("alice"));
-        assert!(grant(Scope::Execute, "user=alice").vouches_for("alice"));
-        assert!(!grant(Scope::Admin, "user=alice").vouches_for("bob"));
-        assert!(!grant(Scope::Execute, "user=").vouches_for(""));
+        assert!(!grant(Scope::Approve, "").may_act_for("alice"));
+        assert!(grant(Scope::Admin, "").may_act_for("alice"));
+        assert!(grant(Scope::Execute, "any-user").may_act_for("alice"));
+        assert!(grant(Scope::Execute, "user=alice").may_act_for("alice"));
+        assert!(!grant(Scope::Admin, "user=alice").may_act_for("bob"));
+        assert!(!grant(Scope::Execute, "user=").may_act_for(""));
         for word in ["any-user", "user=alice", "user=any-user"] {
             assert_eq!(Users::parse(word).unwrap().word().unwrap(), word);
         }

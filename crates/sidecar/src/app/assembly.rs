@@ -17,7 +17,7 @@ use crate::declared_tools::{self, Registered, StepCheckpoints};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::models::Models;
-use crate::packs::Shelf;
+use crate::packs::LoadedPacks;
 use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
@@ -114,16 +114,16 @@ impl Assembly<'_> {
             &self.0.wasm_tools,
         );
         let checkpoints = self.checkpoints(state.as_ref());
-        let (shelf, tools) = self.tools_of(
-            &Shelf::default(),
+        let (loaded_packs, tools) = self.tools_of(
+            &LoadedPacks::default(),
             &models,
             state.as_ref().filter(|_| has_all_tools),
             &credentials,
             &checkpoints,
         );
-        let registered = Registered::default().succeeded_by(tools, &registry, None);
+        let registered = Registered::default().replace_tools(tools, &registry, None);
         self.set_up_builtins(&registry);
-        mcp.offer_packs(&shelf.offered);
+        mcp.offer_packs(&loaded_packs.offered);
         let executor = Executor::with_hooks(registry, self.0.executor_config(), hooks);
         App::of(Shared {
             executor,
@@ -137,13 +137,13 @@ impl Assembly<'_> {
             mcp,
             models,
             tool_keys: ToolKeys::of(&self.0.builtins),
-            strangers: UnknownTools::of(self.0),
+            unknown_tools: UnknownTools::of(self.0),
             workers,
             wasm_tools,
             registered,
             has_all_tools,
             checkpoints,
-            shelf,
+            loaded_packs,
             process,
             used: watch::Sender::new(()),
         })
@@ -153,23 +153,23 @@ impl Assembly<'_> {
     /// tools.
     pub(super) fn tools_of(
         &self,
-        shelf: &Shelf,
+        loaded_packs: &LoadedPacks,
         models: &Models,
         state: Option<&State>,
         credentials: &UserCredentials,
         checkpoints: &Arc<dyn CheckpointStore>,
-    ) -> (Shelf, Vec<Arc<dyn Tool>>) {
+    ) -> (LoadedPacks, Vec<Arc<dyn Tool>>) {
         let Some(state) = state else {
             return (
-                shelf.clone(),
+                loaded_packs.clone(),
                 declared_tools::build(&self.0.declared, checkpoints),
             );
         };
         let mut tools = tools::configured(self.0, Some(state.store()), credentials);
-        let (shelf, of_packs) = shelf.succeeded_by(self.0, models, state.store());
+        let (loaded_packs, of_packs) = loaded_packs.reload(self.0, models, state.store());
         tools.extend(of_packs);
         tools.extend(declared_tools::build(&self.0.declared, checkpoints));
-        (shelf, tools)
+        (loaded_packs, tools)
     }
 
     /// Applies the settings and aliases of the built-in tools in the registry.

@@ -10,21 +10,21 @@ use pillion_config::Config;
 #[derive(Debug)]
 pub(super) struct UnknownTools {
     names: BTreeSet<String>,
-    were_told: AtomicBool,
+    were_logged: AtomicBool,
 }
 
 impl UnknownTools {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             names: config.tools.keys().cloned().collect(),
-            were_told: AtomicBool::new(config.tools.is_empty()),
+            were_logged: AtomicBool::new(config.tools.is_empty()),
         }
     }
 
     /// Logs the names that no tool has, once. Call this when the tools of the MCP servers are
     /// known.
-    pub(super) fn tell(&self, registry: &ToolRegistry) {
-        for name in self.missing_at_first(registry) {
+    pub(super) fn log_missing(&self, registry: &ToolRegistry) {
+        for name in self.take_missing(registry) {
             tracing::warn!(
                 tool.name = name,
                 "The configuration has [tools.{name}], but there is no tool with this name"
@@ -33,8 +33,10 @@ impl UnknownTools {
     }
 
     /// Returns the names without a tool on the first call, and nothing on later calls.
-    fn missing_at_first(&self, registry: &ToolRegistry) -> Vec<&str> {
-        if self.were_told.load(Ordering::Relaxed) || self.were_told.swap(true, Ordering::Relaxed) {
+    fn take_missing(&self, registry: &ToolRegistry) -> Vec<&str> {
+        if self.were_logged.load(Ordering::Relaxed)
+            || self.were_logged.swap(true, Ordering::Relaxed)
+        {
             return Vec::new();
         }
         let names = self.names.iter().map(String::as_str);
@@ -52,9 +54,9 @@ mod tests {
             "[tools.calculator]\ntimeout_ms = 5\n[tools.far_ecko]\nrequire_approval = 'always'";
         let config = Config::parse(text, "pillion.toml").unwrap();
         let registry = crate::tools::registry().unwrap();
-        let strangers = UnknownTools::of(&config);
-        assert_eq!(strangers.missing_at_first(&registry), ["far_ecko"]);
-        assert!(strangers.were_told.load(Ordering::Relaxed));
-        assert!(strangers.missing_at_first(&registry).is_empty());
+        let unknown_tools = UnknownTools::of(&config);
+        assert_eq!(unknown_tools.take_missing(&registry), ["far_ecko"]);
+        assert!(unknown_tools.were_logged.load(Ordering::Relaxed));
+        assert!(unknown_tools.take_missing(&registry).is_empty());
     }
 }

@@ -114,10 +114,10 @@ impl PendingDecisions {
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
         let mut outcome = self.follow(id, look);
-        let told = outcome.wait_for(Option::is_some).await;
-        let told = told.ok().and_then(|told| told.clone());
+        let decision = outcome.wait_for(Option::is_some).await;
+        let decision = decision.ok().and_then(|decision| decision.clone());
         // The task was dropped, for example with its runtime.
-        told.unwrap_or_else(|| Err(failure::unreachable()))
+        decision.unwrap_or_else(|| Err(failure::unreachable()))
     }
 
     fn follow<L>(

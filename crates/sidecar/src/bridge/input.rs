@@ -34,7 +34,7 @@ pub(super) async fn read(
             Ok(inbound) => Event::Client(inbound, Bytes::copy_from_slice(text.as_bytes())),
             Err(unreadable) => {
                 let id = unreadable.id.as_deref();
-                Event::Nonsense(message::response(id, &Err(unreadable.error)))
+                Event::InvalidMessage(message::response(id, &Err(unreadable.error)))
             }
         };
         if events.send(event).await.is_err() {

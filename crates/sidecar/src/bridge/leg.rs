@@ -18,7 +18,7 @@ pub(super) struct Leg {
     pub(super) number: u64,
     pub(super) phase: Phase,
     /// Requests of the sidecar that the client has not answered, by id as in JSON.
-    pub(super) asked: HashSet<String>,
+    pub(super) pending_requests: HashSet<String>,
     /// Requests of the client that the sidecar has not answered, by id as the client wrote it.
     pending: HashMap<String, Pending>,
     lines: mpsc::Sender<Bytes>,
@@ -75,7 +75,7 @@ impl Leg {
         Self {
             number,
             phase: Phase::Opening,
-            asked: HashSet::new(),
+            pending_requests: HashSet::new(),
             pending: HashMap::new(),
             lines,
             _tasks: [
@@ -126,14 +126,14 @@ impl Leg {
     }
 
     /// Tracks a message from the sidecar, and returns its kind.
-    pub(super) fn hear(&mut self, line: &[u8]) -> SidecarMessage {
+    pub(super) fn track(&mut self, line: &[u8]) -> SidecarMessage {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(line) else {
             return SidecarMessage::ToClient;
         };
         match (envelope.method.as_deref(), envelope.id) {
             (Some(DRAINING), None) => SidecarMessage::Draining,
             (Some(_), Some(id)) => {
-                self.asked.insert(id.get().to_owned());
+                self.pending_requests.insert(id.get().to_owned());
                 SidecarMessage::ToClient
             }
             (Some(_), None) => SidecarMessage::ToClient,

@@ -17,7 +17,7 @@ pub(super) struct SessionReplay {
     /// The id and parameters of an unanswered `initialize`.
     offered: Option<(String, Members)>,
     initialize: Option<Members>,
-    is_over: bool,
+    is_initialized: bool,
     level: Option<Members>,
     /// The parameters of resource subscriptions, by URI.
     watched: IndexMap<String, Members>,
@@ -30,7 +30,7 @@ pub(super) fn is_ours(id: &str) -> bool {
 
 impl SessionReplay {
     /// Records a request that changes the session.
-    pub(super) fn note(&mut self, request: &Request) {
+    pub(super) fn record_request(&mut self, request: &Request) {
         let uri = || request.text("uri").unwrap_or_default();
         match request.method.as_str() {
             "initialize" if self.initialize.is_none() => {
@@ -47,35 +47,35 @@ impl SessionReplay {
     }
 
     /// Records a response: a handshake counts after the sidecar has accepted it.
-    pub(super) fn answered(&mut self, id: &str, is_success: bool) {
+    pub(super) fn record_response(&mut self, id: &str, is_success: bool) {
         if let Some((_, params)) = self.offered.take_if(|(offered, _)| offered == id) {
             self.initialize = Some(params).filter(|_| is_success);
         }
     }
 
     /// Records that the client has sent `notifications/initialized`.
-    pub(super) fn is_over(&mut self) {
-        self.is_over = true;
+    pub(super) fn mark_initialized(&mut self) {
+        self.is_initialized = true;
     }
 
     /// Returns whether the handshake was successful.
-    pub(super) fn was_said(&self) -> bool {
+    pub(super) fn has_handshake(&self) -> bool {
         self.initialize.is_some()
     }
 
     /// Returns the `initialize` request to repeat, if there was a handshake.
-    pub(super) fn hello(&self) -> Option<Bytes> {
+    pub(super) fn initialize_request(&self) -> Option<Bytes> {
         let params = self.initialize.as_ref()?;
         Some(message::outgoing(Some(&id(0)), "initialize", params))
     }
 
     /// Returns the messages to repeat after `initialize`.
-    pub(super) fn rest(&self) -> Vec<Bytes> {
+    pub(super) fn remaining_messages(&self) -> Vec<Bytes> {
         let mut lines = Vec::new();
-        if !self.was_said() {
+        if !self.has_handshake() {
             return lines;
         }
-        if self.is_over {
+        if self.is_initialized {
             let none = json!({});
             lines.push(message::outgoing(None, "notifications/initialized", &none));
         }

@@ -51,7 +51,7 @@ pub(crate) struct Requester {
     /// over HTTP in a revision that has these headers.
     pub(crate) param_headers: Option<Arc<HashMap<String, String>>>,
     /// Whether the client can receive messages before the result.
-    pub(crate) hears: bool,
+    pub(crate) can_stream: bool,
 }
 
 /// The lowest level of log messages that a client wants. May change while a request runs.
@@ -82,7 +82,7 @@ pub(crate) type Verbatim = Result<Box<RawValue>, RpcError>;
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) requester: Requester,
-    said: mpsc::Sender<ClientMessage>,
+    messages: mpsc::Sender<ClientMessage>,
     progress_token: Option<Box<RawValue>>,
     /// The log level in the request itself (MCP 2026-07-28).
     own_level: Option<Box<RawValue>>,
@@ -101,7 +101,7 @@ impl Link {
         requester: Requester,
         request: &message::Request,
     ) -> (Arc<Self>, mpsc::Receiver<ClientMessage>) {
-        let (said, comes_out) = mpsc::channel(MAX_WAITING);
+        let (messages, comes_out) = mpsc::channel(MAX_WAITING);
         let mut meta = request.meta();
         let progress_token = meta.shift_remove("progressToken");
         let own_level = meta.shift_remove(LOG_LEVEL);
@@ -115,7 +115,7 @@ impl Link {
         }
         let link = Self {
             requester,
-            said,
+            messages,
             progress_token,
             own_level,
             others,
@@ -192,17 +192,18 @@ impl Link {
         {
             options = options.meta(LOG_LEVEL, level);
         }
-        if let (Some(token), true) = (self.progress_token.clone(), self.requester.hears) {
-            let said = self.said.clone();
-            options = options.on_progress(move |progress| tell(&said, &token, &progress));
+        if let (Some(token), true) = (self.progress_token.clone(), self.requester.can_stream) {
+            let messages = self.messages.clone();
+            options =
+                options.on_progress(move |progress| send_progress(&messages, &token, &progress));
         }
         options
     }
 
     /// Sends a progress notification, if the client requested progress.
     pub(crate) fn progress(&self, progress: &Progress) {
-        if let (Some(token), true) = (&self.progress_token, self.requester.hears) {
-            tell(&self.said, token, progress);
+        if let (Some(token), true) = (&self.progress_token, self.requester.can_stream) {
+            send_progress(&self.messages, token, progress);
         }
     }
 
@@ -220,8 +221,8 @@ impl Link {
                 Some((key.clone(), value))
             })
             .collect();
-        let said = (!others.is_empty()).then(|| serde_json::to_string(&others).ok())?;
-        said.map(|said| sha256_hex(&said))
+        let text = (!others.is_empty()).then(|| serde_json::to_string(&others).ok())?;
+        text.map(|text| sha256_hex(&text))
     }
 
     /// Forwards a log message, if the client wants its level.
@@ -233,15 +234,15 @@ impl Link {
             }
             None => level.is_some_and(|level| self.requester.log_level.admits(level)),
         };
-        if wanted && self.requester.hears {
+        if wanted && self.requester.can_stream {
             let notice = message::outgoing(None, "notifications/message", &params);
-            let _ = self.said.try_send(ClientMessage::Notice(notice));
+            let _ = self.messages.try_send(ClientMessage::Notice(notice));
         }
     }
 
     /// Sends a request of an upstream server to the client, and waits for the response.
     pub(crate) async fn ask(&self, method: &str, params: Box<RawValue>) -> Result<Value, RpcError> {
-        let Some(capability) = capability_for(method).filter(|_| self.requester.hears) else {
+        let Some(capability) = capability_for(method).filter(|_| self.requester.can_stream) else {
             return Err(refusal(method));
         };
         if !self.requester.capabilities.contains_key(capability) {
@@ -254,7 +255,7 @@ impl Link {
             reply,
         };
         let gone = || RpcError::new(message::INTERNAL_ERROR, "The client has disconnected");
-        let asked = self.said.send(ClientMessage::Question(question)).await;
+        let asked = self.messages.send(ClientMessage::Question(question)).await;
         asked.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
@@ -264,7 +265,7 @@ impl Link {
         let elicitation = self.requester.capabilities.get("elicitation");
         let elicitation = elicitation.and_then(Value::as_object);
         let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
-        forms && self.requester.hears
+        forms && self.requester.can_stream
     }
 
     /// Stores an upstream server's result, which the client gets unchanged.
@@ -278,10 +279,10 @@ impl Link {
 }
 
 /// Sends a progress notification without waiting: a slow client misses some.
-fn tell(said: &mpsc::Sender<ClientMessage>, token: &RawValue, progress: &Progress) {
+fn send_progress(messages: &mpsc::Sender<ClientMessage>, token: &RawValue, progress: &Progress) {
     let params = progress_params(token, progress);
     let notice = message::outgoing(None, "notifications/progress", &params);
-    let _ = said.try_send(ClientMessage::Notice(notice));
+    let _ = messages.try_send(ClientMessage::Notice(notice));
 }
 
 /// The keys of the trace context in `_meta`.

@@ -16,22 +16,22 @@ pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 const MAX_LISTED_LEN: usize = 4096;
 
 /// Returns the chat's state, with the calls of one request.
-pub(super) fn of(id: &str, kept: &StoredChat, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
-    let state = &kept.state;
+pub(super) fn of(id: &str, stored: &StoredChat, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
+    let state = &stored.state;
     let waiting = state.waiting();
-    let answer = state.answer().filter(|_| kept.failure.is_none());
+    let answer = state.answer().filter(|_| stored.failure.is_none());
     let status = match () {
-        () if kept.failure.is_some() => "failed",
+        () if stored.failure.is_some() => "failed",
         () if answer.is_some() => "answered",
         () if !waiting.is_empty() => AWAITING_APPROVAL,
         // The request was aborted; the next request continues the chat.
         () => "interrupted",
     };
-    let failure = kept.failure.as_ref();
+    let failure = stored.failure.as_ref();
     ChatAnswer {
         success: answer.is_some(),
         id: id.to_owned(),
-        model: kept.model.clone(),
+        model: stored.model.clone(),
         status: status.to_owned(),
         content: answer.map(|answer| answer.text.clone()),
         finish_reason: answer.map(|answer| answer.finish.reason().to_owned()),

@@ -17,7 +17,7 @@ pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
 pub(super) struct ChatRecorder {
     store: Arc<dyn Store>,
     record: ChatRecord,
-    kept: StoredChat,
+    stored_chat: StoredChat,
     claim: Claim,
     listener: Option<Listener>,
     calls: Vec<ChatToolCall>,
@@ -27,14 +27,14 @@ impl ChatRecorder {
     pub(super) fn new(
         store: Arc<dyn Store>,
         record: ChatRecord,
-        kept: StoredChat,
+        stored_chat: StoredChat,
         claim: Claim,
         listener: Option<Listener>,
     ) -> Self {
         Self {
             store,
             record,
-            kept,
+            stored_chat,
             claim,
             listener,
             calls: Vec::new(),
@@ -47,10 +47,10 @@ impl ChatRecorder {
         state: ChatState,
         outcome: Result<ChatEnd, ChatError>,
     ) -> Ended {
-        self.kept.failure = outcome.err().as_ref().map(Failure::of);
+        self.stored_chat.failure = outcome.err().as_ref().map(Failure::of);
         if let Err(error) = self.write(state).await {
             tracing::warn!(chat = self.record.id, %error, "Cannot store a chat");
-            self.kept
+            self.stored_chat
                 .failure
                 .get_or_insert_with(|| Failure::of_store(&error));
         }
@@ -58,25 +58,25 @@ impl ChatRecorder {
             0 => self.claim.forget(),
             _ => self.claim.release().await,
         }
-        let ending = self.kept.state.answer().map(|it| it.ending.clone());
+        let ending = self.stored_chat.state.answer().map(|it| it.ending.clone());
         Ended {
-            answer: answer::of(&self.record.id, &self.kept, self.calls),
+            answer: answer::of(&self.record.id, &self.stored_chat, self.calls),
             calls: Vec::new(),
             provider_members: ProviderMembers::default(),
-            is_kept: self.record.revision > 0,
+            is_stored: self.record.revision > 0,
             ending: ending.unwrap_or_default(),
-            failure: self.kept.failure,
+            failure: self.stored_chat.failure,
         }
     }
 
     async fn write(&mut self, state: ChatState) -> Result<(), StoreError> {
-        self.kept.state = state;
-        if self.kept.stays == Stays::UntilAnswered && !self.has_something_to_lose() {
+        self.stored_chat.state = state;
+        if self.stored_chat.stays == Stays::UntilAnswered && !self.would_repeat_calls() {
             return self.forget().await;
         }
         let next = ChatRecord {
-            json: self.kept.to_json(),
-            summary: self.kept.summary(&self.record.id),
+            json: self.stored_chat.to_json(),
+            summary: self.stored_chat.summary(&self.record.id),
             revision: self.record.revision + 1,
             updated_at: Timestamp::now(),
             claim: Some(self.claim.record()),
@@ -92,8 +92,8 @@ impl ChatRecorder {
 
     /// Returns whether repeating the request would repeat calls: the chat is unanswered, and calls
     /// were made.
-    fn has_something_to_lose(&self) -> bool {
-        let state = &self.kept.state;
+    fn would_repeat_calls(&self) -> bool {
+        let state = &self.stored_chat.state;
         state.answer().is_none() && state.rounds() > 0
     }
 
@@ -125,7 +125,7 @@ impl ChatListener for ChatRecorder {
     }
 
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
-        let kept = self.write(state.clone()).await;
-        kept.map_err(|error| ToolFailure::new(error.code(), error.to_string()))
+        let written = self.write(state.clone()).await;
+        written.map_err(|error| ToolFailure::new(error.code(), error.to_string()))
     }
 }

@@ -79,7 +79,7 @@ impl Claim {
 
     /// Returns the record to store with a new chat.
     pub(super) fn record(&self) -> ChatClaim {
-        at_present(&self.by)
+        claim_now(&self.by)
     }
 
     /// Ends the claim of a chat that is not stored.
@@ -122,11 +122,11 @@ impl Drop for Claim {
 }
 
 async fn claim(store: &dyn Store, owner: &str, id: &str, by: &str) -> Result<bool, StoreError> {
-    let claim = at_present(by);
+    let claim = claim_now(by);
     store.claim_chat(owner, id, &claim, Timestamp::now()).await
 }
 
-fn at_present(by: &str) -> ChatClaim {
+fn claim_now(by: &str) -> ChatClaim {
     ChatClaim {
         by: by.to_owned(),
         until: Timestamp::now().plus(HOLDS),

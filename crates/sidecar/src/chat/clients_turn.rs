@@ -6,7 +6,7 @@ use pillion_wire::ChatAnswer;
 use uuid::Uuid;
 
 use super::stored_chat::Failure;
-use super::{Beginning, ChatRefusal, Ended, Listener, answer, model_of, options_of, voice_of};
+use super::{Beginning, ChatRefusal, Ended, Listener, answer, client_of, model_of, options_of};
 use crate::app::App;
 
 /// One turn of a model that uses only the client's own tools: calls are returned to the client, and
@@ -29,14 +29,14 @@ impl ClientsTurn {
         tools: Vec<Arc<ToolDefinition>>,
     ) -> Result<Self, ChatRefusal> {
         let model = model_of(app, beginning.model.as_deref())?;
-        let chat_loop = ChatLoop::new(voice_of(model)?, Arc::new(app.executor().clone()))
+        let chat_loop = ChatLoop::new(client_of(model)?, Arc::new(app.executor().clone()))
             .with_tools(tools)
             .with_options(options_of(model, beginning.options))
             .with_limits(app.models().limits(model));
         Ok(Self {
             id: Uuid::now_v7().to_string(),
             model: model.config.id.clone(),
-            state: beginning.said.begin(&chat_loop)?,
+            state: beginning.input.begin(&chat_loop)?,
             chat_loop,
         })
     }
@@ -87,7 +87,7 @@ impl ClientsTurn {
             answer,
             calls,
             provider_members,
-            is_kept: false,
+            is_stored: false,
             ending,
             failure,
         }

@@ -12,7 +12,7 @@ use pillion_store::VaultTokenStore;
 use super::operator::Operator;
 use super::{CliError, SocketOption, print};
 use crate::credentials::{
-    Account as Obtained, CredentialError, UserCredentials, file_id, identity_of, place_of_url,
+    Account as Obtained, CredentialError, UserCredentials, file_id, identity_of, origin_of,
 };
 use crate::servers::ServerError;
 
@@ -107,7 +107,7 @@ impl Account {
                 credentials,
                 server: section.id.unwrap_or_else(|| file_id(name)),
                 user: user.to_owned(),
-                address: place_of_url(url),
+                address: origin_of(url),
             }),
             None => None,
         };

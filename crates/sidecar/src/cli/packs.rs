@@ -105,7 +105,7 @@ impl Show {
         let mut query = vec![("limit", self.limit.to_string())];
         query.extend(self.after.map(|after| ("after", after)));
         let OfKind { pack, kind } = self.of;
-        let body = client.raw().kept(&pack, &kind, &query)?;
+        let body = client.raw().list_pack_items(&pack, &kind, &query)?;
         if self.json {
             print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
@@ -126,7 +126,7 @@ impl Show {
 impl Remove {
     fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let OfKind { pack, kind } = self.of;
-        let body = client.raw().remove_kept(&pack, &kind, &self.name)?;
+        let body = client.raw().remove_pack_item(&pack, &kind, &self.name)?;
         if self.json {
             print_json(&String::from_utf8_lossy(&body))?;
         } else {

@@ -57,38 +57,40 @@ pub(super) struct TokenOwner {
 pub(super) struct TokenStores(Arc<Mutex<Vec<Issued>>>);
 
 struct Issued {
-    place: TokenOwner,
+    owner: TokenOwner,
     store: Weak<VaultTokenStore>,
 }
 
 impl TokenStores {
     /// Returns a token store for a client.
-    pub(super) fn issue(&self, vault: Arc<Vault>, place: TokenOwner) -> Arc<VaultTokenStore> {
-        let store = Arc::new(VaultTokenStore::new(vault, place.identity.clone()));
+    pub(super) fn issue(&self, vault: Arc<Vault>, owner: TokenOwner) -> Arc<VaultTokenStore> {
+        let store = Arc::new(VaultTokenStore::new(vault, owner.identity.clone()));
         let mut issued = self.0.lock();
         issued.retain(|issued| issued.store.strong_count() > 0);
         let weak = Arc::downgrade(&store);
-        issued.push(Issued { place, store: weak });
+        issued.push(Issued { owner, store: weak });
         store
     }
 
     /// Closes the matching token stores. Tokens in the vault are kept.
-    pub(super) async fn close(&self, is_meant: impl Fn(&TokenOwner) -> bool) {
-        for store in self.meant(is_meant) {
+    pub(super) async fn close(&self, is_match: impl Fn(&TokenOwner) -> bool) {
+        for store in self.find_stores(is_match) {
             store.close().await;
         }
     }
 
     /// Like [`close`](Self::close), without waiting for tokens that are being saved.
-    pub(super) fn refuse(&self, is_meant: impl Fn(&TokenOwner) -> bool) {
-        for store in self.meant(is_meant) {
+    pub(super) fn refuse(&self, is_match: impl Fn(&TokenOwner) -> bool) {
+        for store in self.find_stores(is_match) {
             store.refuse();
         }
     }
 
-    fn meant(&self, is_meant: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
+    fn find_stores(&self, is_match: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
         let issued = self.0.lock();
-        let meant = issued.iter().filter(|issued| is_meant(&issued.place));
-        meant.filter_map(|issued| issued.store.upgrade()).collect()
+        let matching = issued.iter().filter(|issued| is_match(&issued.owner));
+        matching
+            .filter_map(|issued| issued.store.upgrade())
+            .collect()
     }
 }

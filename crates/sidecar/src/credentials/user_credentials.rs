@@ -168,7 +168,7 @@ impl UserCredentials {
     /// Closes the token stores of users whose server id matches.
     pub(crate) async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
         let is_meant =
-            |it: &TokenOwner| parts_of(&it.identity).is_some_and(|[server, _]| is_meant(&server));
+            |it: &TokenOwner| parse_id(&it.identity).is_some_and(|[server, _]| is_meant(&server));
         self.tokens.close(is_meant).await;
     }
 
@@ -248,7 +248,7 @@ impl UserCredentials {
         };
         let mut all = Vec::new();
         for id in vault.ids(SecretKind::UserCredential).await? {
-            if let Some([of, user]) = parts_of(&id)
+            if let Some([of, user]) = parse_id(&id)
                 && of == server
                 && let Some(credential) = self.get(server, &user).await?
             {
@@ -279,7 +279,7 @@ fn is_of(place: &SecretPlace, server: &str) -> bool {
         }
         _ => None,
     };
-    let parts = identity.as_deref().and_then(parts_of);
+    let parts = identity.as_deref().and_then(parse_id);
     parts.is_some_and(|[of, _]| of == server)
 }
 
@@ -292,7 +292,7 @@ fn id_of(server: &str, user: &str) -> String {
     json!([server, user]).to_string()
 }
 
-fn parts_of(id: &str) -> Option<[String; 2]> {
+fn parse_id(id: &str) -> Option<[String; 2]> {
     serde_json::from_str(id).ok()
 }
 

@@ -41,7 +41,7 @@ impl Assembly {
             Arc::clone(&servers),
             access,
         );
-        tools::tell_how_many(&registry);
+        tools::log_count(&registry);
         let current_app = CurrentApp::new(app, routes::router);
         servers.attach(&current_app);
         current_app.app().wasm_tools().start().await;

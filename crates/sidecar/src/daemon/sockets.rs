@@ -153,7 +153,7 @@ impl Sockets {
         let outcome = match &self.guard {
             Some(guard) if !guard.is_in_place() => self.restore_socket().await,
             Some(_) => Ok(()),
-            None => self.look_at_activated(),
+            None => self.check_activated_file(),
         };
         let outcome = outcome.and_then(|()| self.restore_control());
         let trouble = outcome.err().map(|error| error.to_string());
@@ -210,7 +210,7 @@ impl Sockets {
 
     /// Checks the file of the service manager's socket. Only the service manager can bind that
     /// socket.
-    fn look_at_activated(&self) -> Result<(), SocketError> {
+    fn check_activated_file(&self) -> Result<(), SocketError> {
         let is_gone = |file| !FileId::at(&self.path).is_ok_and(|found| found == Some(file));
         match self.activated_file {
             Some(file) if is_gone(file) => Err(SocketError::ActivatedIsGone(self.path.clone())),

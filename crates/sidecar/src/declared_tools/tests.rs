@@ -50,7 +50,7 @@ impl Bench {
         let tools = tools.into_iter().collect();
         self.registered = self
             .registered
-            .succeeded_by(tools, &self.registry, Some(&self.events));
+            .replace_tools(tools, &self.registry, Some(&self.events));
     }
 
     /// Returns the description of the tool with this name.
@@ -187,7 +187,7 @@ async fn p_a_name_that_another_tool_takes_over_has_changed() {
         removed: vec!["c".to_owned()],
         ..ToolChanges::default()
     };
-    gone.tell(None, &registry, &bench.events);
+    gone.publish(None, &registry, &bench.events);
     assert_eq!(
         told(&mut listener).await,
         [none.clone(), none.clone(), json!(["c"])]

@@ -16,7 +16,7 @@ impl Types {
     /// Parses a list of kinds, separated by commas; the first part of a name stands for all kinds
     /// with that part, such as `call` for `call.started`. Returns `None` for an unknown kind.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut wanted = Vec::new();
+        let mut selected = Vec::new();
         for name in text
             .split(',')
             .map(str::trim)
@@ -26,18 +26,20 @@ impl Types {
                 let group = kind.split_once('.').map(|(group, _)| group);
                 *kind == name || group == Some(name)
             };
-            let before = wanted.len();
-            wanted.extend(Event::KINDS.into_iter().filter(is_meant));
-            if wanted.len() == before {
+            let before = selected.len();
+            selected.extend(Event::KINDS.into_iter().filter(is_meant));
+            if selected.len() == before {
                 return None;
             }
         }
-        Some(Self((!wanted.is_empty()).then_some(wanted)))
+        Some(Self((!selected.is_empty()).then_some(selected)))
     }
 
     fn admit(&self, kind: &str) -> bool {
-        let Self(wanted) = self;
-        wanted.as_ref().is_none_or(|wanted| wanted.contains(&kind))
+        let Self(selected) = self;
+        selected
+            .as_ref()
+            .is_none_or(|selected| selected.contains(&kind))
     }
 }
 
@@ -145,7 +147,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.bus.left();
+        self.bus.remove_listener();
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 fn told(bus: &Bus, count: usize) {
     for _ in 0..count {
-        bus.tell(&Event::ConfigurationReloaded { error: None });
+        bus.publish(&Event::ConfigurationReloaded { error: None });
     }
 }
 
@@ -103,7 +103,7 @@ async fn event_types_are_selected_by_name_and_group() {
     let mut listener = bus.listen(None, Types::parse("server, approval.decided").unwrap());
     next(&mut listener).await;
     told(&bus, 3);
-    bus.tell(&Event::ServerStatus {
+    bus.publish(&Event::ServerStatus {
         server: "far",
         status: "connected",
         error: None,
@@ -136,7 +136,7 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
             ..CallContext::default()
         };
         bus.started(&ToolCall::new("c", "echo", json!({})), None, &context);
-        bus.tell(&Event::ApprovalRequested(&approval(user)));
+        bus.publish(&Event::ApprovalRequested(&approval(user)));
     }
     told(&bus, 1);
     for (listener, calls, approvals) in [(&mut hers, 1, 1), (&mut decider, 1, 3), (&mut all, 3, 3)]

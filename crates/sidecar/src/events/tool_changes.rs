@@ -22,7 +22,7 @@ impl ToolChanges {
 
     /// Publishes the changes, if any: of an MCP server's tools, or of other tools without `server`.
     /// A removed name counts as changed if `registry` already has another tool with that name.
-    pub(crate) fn tell(mut self, server: Option<&str>, registry: &ToolRegistry, bus: &Bus) {
+    pub(crate) fn publish(mut self, server: Option<&str>, registry: &ToolRegistry, bus: &Bus) {
         let is_taken_up = |name: &String| {
             let tool = registry.get(name);
             tool.is_some_and(|tool| tool.is_offered() && tool.name().as_str() == name)
@@ -30,7 +30,7 @@ impl ToolChanges {
         let taken_up = self.removed.extract_if(.., |name| is_taken_up(name));
         self.changed.extend(taken_up);
         if !self.is_empty() {
-            bus.tell(&Event::ToolsChanged {
+            bus.publish(&Event::ToolsChanged {
                 server,
                 changes: self,
             });

@@ -171,7 +171,7 @@ impl Catalog {
     }
 
     /// Returns whether the list was requested within the last second.
-    fn has_just_asked(&self, kind: Kind) -> bool {
+    fn has_fresh_list(&self, kind: Kind) -> bool {
         let known = self.known.read();
         known
             .get(&kind)
@@ -252,7 +252,7 @@ impl Catalog {
         let by_template = self.find(app, &seen, Kind::Templates, fits).await;
         // Another server may list the resource by now, and takes precedence over a template.
         let is_sure = by_template.is_some()
-            && (app.upstreams().servers().len() == 1 || self.has_just_asked(Kind::Resources));
+            && (app.upstreams().servers().len() == 1 || self.has_fresh_list(Kind::Resources));
         let listed = match is_new || is_sure {
             true => None,
             false => first(&self.refresh(app, Kind::Resources).await, &seen, is_it),
@@ -387,7 +387,7 @@ async fn pass_on<const N: usize>(
     instead: [(&'static str, Box<RawValue>); N],
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let line = server.line_for(&caller.context).await;
+    let line = server.connection_for(&caller.context).await;
     let line = line.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
     let (span, trace) = server.span(&request.method, None, link.trace());
     let params = link.params_in(trace.as_ref(), instead);

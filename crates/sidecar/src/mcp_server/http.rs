@@ -31,7 +31,7 @@ pub(crate) struct Exchange<'a> {
     /// `tcp.allowed_origins`.
     pub(crate) is_origin_checked: bool,
     /// Checks that the token is still valid, for streams that stay open.
-    pub(crate) standing: TokenValidity,
+    pub(crate) token_validity: TokenValidity,
 }
 
 impl Exchange<'_> {
@@ -85,14 +85,14 @@ impl Exchange<'_> {
         if let Some(refusal) = self.refuse_origin() {
             return refusal;
         }
-        if self.says_stateless() {
+        if self.declares_stateless() {
             return only_post();
         }
         answer(self)
     }
 
     /// Returns whether the version header names a revision without sessions.
-    fn says_stateless(&self) -> bool {
+    fn declares_stateless(&self) -> bool {
         let version = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
         let version = version.and_then(|version| version.parse::<ProtocolVersion>().ok());
         version.is_some_and(|version| version.supports(Feature::RequestMetadata))
@@ -102,7 +102,7 @@ impl Exchange<'_> {
     /// members that only such messages have, or because it names an unknown revision outside of a
     /// session.
     fn is_stateless(&self, inbound: &Inbound) -> bool {
-        if self.says_stateless() {
+        if self.declares_stateless() {
             return true;
         }
         if self.headers.contains_key(SESSION_ID) {

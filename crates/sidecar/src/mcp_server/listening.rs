@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::local::LocalEar;
+use super::local::LocalChangeReceiver;
 use crate::app::App;
 use crate::upstream::Server;
 use crate::visibility::Visibility;
@@ -41,7 +41,7 @@ pub(super) struct Listening {
 struct WatchedServers {
     /// The watches by server label.
     watches: HashMap<String, Weak<Watch>>,
-    ears: Vec<Weak<Watches>>,
+    listeners: Vec<Weak<Watches>>,
     /// The current servers, since they last changed; `None` before the first change.
     servers: Option<Vec<Arc<Server>>>,
 }
@@ -72,7 +72,7 @@ struct Watch {
 #[derive(Debug)]
 pub(super) struct ChangeReceiver {
     changes: broadcast::Receiver<Change>,
-    local: LocalEar,
+    local: LocalChangeReceiver,
     _watches: Arc<Watches>,
 }
 
@@ -98,11 +98,11 @@ impl Listening {
     pub(super) fn servers_changed(&self, app: &App) {
         let mut known = self.known.lock();
         let servers = app.upstreams().servers().to_vec();
-        let ears: Vec<_> = known.ears.iter().filter_map(Weak::upgrade).collect();
-        for ear in ears {
+        let listeners: Vec<_> = known.listeners.iter().filter_map(Weak::upgrade).collect();
+        for listener in listeners {
             let watches = known.watch(&servers, &self.changes);
             // Watches that only the old value holds end now.
-            let _old = std::mem::replace(&mut *ear.lock(), watches);
+            let _old = std::mem::replace(&mut *listener.lock(), watches);
         }
         known.servers = Some(servers);
         drop(known);
@@ -127,11 +127,13 @@ impl Listening {
         let servers = servers.unwrap_or_else(|| app.upstreams().servers().to_vec());
         let watches = Mutex::new(known.watch(&servers, &self.changes));
         let watches = Arc::new(watches);
-        known.ears.retain(|ear| ear.strong_count() > 0);
-        known.ears.push(Arc::downgrade(&watches));
+        known
+            .listeners
+            .retain(|listener| listener.strong_count() > 0);
+        known.listeners.push(Arc::downgrade(&watches));
         ChangeReceiver {
             changes,
-            local: LocalEar::new(self.packs.subscribe(), visibility.clone()),
+            local: LocalChangeReceiver::new(self.packs.subscribe(), visibility.clone()),
             _watches: watches,
         }
     }
@@ -198,7 +200,7 @@ struct Gathering {
 
 impl Gathering {
     /// Records a change. Returns whether to forward it now.
-    fn is_told_now(&mut self, now: Instant) -> bool {
+    fn record_change(&mut self, now: Instant) -> bool {
         if self.ends.is_some() {
             self.is_waiting = true;
             return false;
@@ -209,14 +211,14 @@ impl Gathering {
     }
 
     /// Records a change that is forwarded at `then` or later. Always returns `false`.
-    fn is_told_later(&mut self, then: Instant) -> bool {
+    fn record_delayed_change(&mut self, then: Instant) -> bool {
         self.is_waiting = true;
         self.ends = self.ends.max(Some(then));
         false
     }
 
     /// Returns whether a combined change must be forwarded now, and starts the next interval if so.
-    fn has_to_tell(&mut self, now: Instant) -> bool {
+    fn take_due_change(&mut self, now: Instant) -> bool {
         if self.ends.is_none_or(|ends| now < ends) {
             return false;
         }
@@ -258,19 +260,19 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                             if list == 0 {
                                 server.list_has_changed();
                             }
-                            let is_told_now = match server.notification_pause.until() {
+                            let forward_now = match server.notification_pause.until() {
                                 // A list requested before that time would still be the old list.
-                                Some(until) if list == 0 => gathering[list].is_told_later(until),
-                                _ => gathering[list].is_told_now(Instant::now()),
+                                Some(until) if list == 0 => gathering[list].record_delayed_change(until),
+                                _ => gathering[list].record_change(Instant::now()),
                             };
-                            if is_told_now {
+                            if forward_now {
                                 // An error means that there is no listener at present.
                                 let _ = changes.send(CHANGES[list]);
                             }
                         }
                         () = at(ends) => {
                             for (list, change) in gathering.iter_mut().zip(CHANGES) {
-                                if list.has_to_tell(Instant::now()) {
+                                if list.take_due_change(Instant::now()) {
                                     let _ = changes.send(change);
                                 }
                             }
@@ -306,24 +308,24 @@ mod tests {
     fn repeated_changes_are_announced_less_and_less_often_and_none_is_lost() {
         let start = Instant::now();
         let mut gathering = Gathering::default();
-        let mut told = Vec::new();
+        let mut forwarded = Vec::new();
         let mut last_change = 0;
         for millis in 0..60_000 {
             let now = start + Duration::from_millis(millis);
             // One change per millisecond for half a minute.
-            let is_told = millis < 30_000 && {
+            let is_forwarded = millis < 30_000 && {
                 last_change = millis;
-                gathering.is_told_now(now)
+                gathering.record_change(now)
             };
-            if is_told || gathering.has_to_tell(now) {
-                told.push(millis);
+            if is_forwarded || gathering.take_due_change(now) {
+                forwarded.push(millis);
             }
         }
-        assert_eq!(told[..5], [0, 250, 750, 1_750, 3_750]);
-        assert_eq!(told.len(), 9, "{told:?}");
-        assert!(told.last().is_some_and(|last| *last > last_change));
+        assert_eq!(forwarded[..5], [0, 250, 750, 1_750, 3_750]);
+        assert_eq!(forwarded.len(), 9, "{forwarded:?}");
+        assert!(forwarded.last().is_some_and(|last| *last > last_change));
         assert!(
-            gathering.is_told_now(start + Duration::from_secs(60)),
+            gathering.record_change(start + Duration::from_secs(60)),
             "it was quiet for a while"
         );
     }

@@ -102,13 +102,13 @@ pub(super) fn complete(
     is_local.then(|| raw(&json!({"completion": {"values": [], "hasMore": false}})))
 }
 
-/// Subscribes to a resource, if it belongs to a pack: `hear` receives the notifications until the
+/// Subscribes to a resource, if it belongs to a pack: `notify` receives the notifications until the
 /// subscription is dropped.
 pub(super) fn subscribe(
     app: &App,
     caller: &Caller,
     uri: &str,
-    hear: impl Fn(&str, &RawValue) + Send + 'static,
+    notify: impl Fn(&str, &RawValue) + Send + 'static,
 ) -> Option<Result<Subscribed, RpcError>> {
     app.packs().provider_of(uri)?;
     let packs = packs(app, caller);
@@ -126,7 +126,7 @@ pub(super) fn subscribe(
         };
         while let Some(change) = changes.next().await {
             if concerns(&change, &uri) {
-                hear(UPDATED, &params);
+                notify(UPDATED, &params);
             }
         }
     }))))
@@ -143,24 +143,24 @@ fn concerns(change: &ResourceChange, uri: &str) -> bool {
 
 /// Receives changes of the resource lists of the visible packs.
 #[derive(Debug)]
-pub(super) struct LocalEar {
+pub(super) struct LocalChangeReceiver {
     packs: watch::Receiver<Packs>,
     visibility: Visibility,
     changes: Vec<ChangeListener>,
 }
 
-impl LocalEar {
+impl LocalChangeReceiver {
     pub(super) fn new(packs: watch::Receiver<Packs>, visibility: Visibility) -> Self {
-        let mut ear = Self {
+        let mut receiver = Self {
             packs,
             visibility,
             changes: Vec::new(),
         };
-        ear.turn_to_packs();
-        ear
+        receiver.watch_packs();
+        receiver
     }
 
-    fn turn_to_packs(&mut self) {
+    fn watch_packs(&mut self) {
         let packs = self.visibility.packs(&self.packs.borrow_and_update());
         let changes = packs.providers().filter_map(|provider| provider.changes());
         self.changes = changes.collect();
@@ -180,13 +180,13 @@ impl LocalEar {
                     false => futures_util::future::select_all(next).await,
                 }
             };
-            let heard = tokio::select! {
+            let received = tokio::select! {
                 (change, place, _) = next => Some((change, place)),
                 // The sender lives as long as the sidecar.
                 Ok(()) = self.packs.changed() => None,
             };
-            let Some((change, place)) = heard else {
-                self.turn_to_packs();
+            let Some((change, place)) = received else {
+                self.watch_packs();
                 return super::listening::RESOURCES_CHANGED;
             };
             match change {

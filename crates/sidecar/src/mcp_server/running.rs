@@ -15,7 +15,7 @@ use axum::body::Bytes;
 /// A request in progress, in its own task.
 #[derive(Debug)]
 pub(super) struct Running {
-    said: mpsc::Receiver<ClientMessage>,
+    messages: mpsc::Receiver<ClientMessage>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
     /// Whether dropping this value cancels the request.
     ends_with_this: bool,
@@ -45,14 +45,14 @@ impl Running {
         requester: Requester,
         ends_with_this: bool,
     ) -> Self {
-        let (link, said) = Link::new(requester, &request);
+        let (link, messages) = Link::new(requester, &request);
         let (app, caller) = (app.clone(), caller.clone());
         // Boxed because a large future would be moved about ten times before the task runs.
         let answer =
             async move { Box::pin(dispatch::answer(&app, &caller, &request, &link)).await };
         let task = tokio::spawn(answer);
         Self {
-            said,
+            messages,
             task,
             ends_with_this,
             result: None,
@@ -69,7 +69,7 @@ impl Running {
         if self.result.is_none() {
             tokio::select! {
                 biased;
-                Some(said) = self.said.recv() => return said.into(),
+                Some(message) = self.messages.recv() => return message.into(),
                 ended = &mut self.task => match ended {
                     Ok(result) => self.result = Some(result),
                     Err(error) if error.is_cancelled() => return Event::Cancelled,
@@ -80,8 +80,8 @@ impl Running {
                 },
             }
         }
-        match self.said.try_recv() {
-            Ok(said) => said.into(),
+        match self.messages.try_recv() {
+            Ok(message) => message.into(),
             Err(_) => match self.result.take() {
                 Some(result) => Event::Done(result),
                 None => Event::Cancelled,
@@ -91,8 +91,8 @@ impl Running {
 }
 
 impl From<ClientMessage> for Event {
-    fn from(said: ClientMessage) -> Self {
-        match said {
+    fn from(message: ClientMessage) -> Self {
+        match message {
             ClientMessage::Notice(notice) => Self::Notice(notice),
             ClientMessage::Question(question) => Self::Question(question),
         }

@@ -41,17 +41,17 @@ const MAX_RESOURCES: usize = 1_000;
 /// this map and end with the connection.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    kept: Mutex<HashMap<Uuid, Arc<Session>>>,
-    most: usize,
-    most_of_one: usize,
+    sessions: Mutex<HashMap<Uuid, Arc<Session>>>,
+    max_sessions: usize,
+    max_sessions_per_principal: usize,
 }
 
 impl Default for Sessions {
     fn default() -> Self {
         Self {
-            kept: Mutex::default(),
-            most: MAX_SESSIONS,
-            most_of_one: MAX_SESSIONS_PER_PRINCIPAL,
+            sessions: Mutex::default(),
+            max_sessions: MAX_SESSIONS,
+            max_sessions_per_principal: MAX_SESSIONS_PER_PRINCIPAL,
         }
     }
 }
@@ -73,10 +73,10 @@ struct State {
     /// The stream for messages that belong to no request.
     stream: Option<mpsc::Sender<Bytes>>,
     /// Requests that were sent to the client and await responses, by id.
-    asked: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
+    pending: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
     /// The prefix of the ids of requests to the client. The prefix is unique because a client may
     /// have pending requests of two sidecar processes, one of which is shutting down.
-    question_prefix: String,
+    request_prefix: String,
     questions: u64,
     /// Requests of the client in progress, by id as the client wrote it.
     running: HashMap<String, AbortHandle>,
@@ -97,17 +97,17 @@ impl State {
 impl Sessions {
     /// Stores a session until it is closed, expires, or is evicted because its principal or all
     /// principals have too many sessions.
-    pub(super) fn keep(&self, session: &Arc<Session>) {
-        let mut sessions = self.kept.lock();
-        sessions.retain(|_, session| !session.is_forgotten());
+    pub(super) fn insert(&self, session: &Arc<Session>) {
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|_, session| !session.is_expired());
         let holder = session.holder();
         let own = sessions.values().filter(|other| other.holder() == holder);
-        let spare = match own.count() >= self.most_of_one {
-            true => spare_of(&sessions, holder),
-            false if sessions.len() >= self.most => spare(&sessions),
+        let evicted = match own.count() >= self.max_sessions_per_principal {
+            true => find_evictable_of(&sessions, holder),
+            false if sessions.len() >= self.max_sessions => find_evictable(&sessions),
             false => None,
         };
-        if let Some(session) = spare.and_then(|id| sessions.remove(&id)) {
+        if let Some(session) = evicted.and_then(|id| sessions.remove(&id)) {
             session.end();
         }
         sessions.insert(session.id, Arc::clone(session));
@@ -116,7 +116,7 @@ impl Sessions {
     /// Returns the session with this id if it belongs to `owner`.
     pub(super) fn get(&self, id: &str, owner: &Owner) -> Option<Arc<Session>> {
         let id = Uuid::parse_str(id).ok()?;
-        let session = self.kept.lock().get(&id).cloned()?;
+        let session = self.sessions.lock().get(&id).cloned()?;
         (session.owner == *owner).then(|| {
             session.state.lock().last_used = Instant::now();
             session
@@ -125,16 +125,16 @@ impl Sessions {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.kept.lock().len()
+        self.sessions.lock().len()
     }
 
     pub(super) fn close(&self, session: &Session) {
-        self.kept.lock().remove(&session.id);
+        self.sessions.lock().remove(&session.id);
         session.end();
     }
 
     pub(super) fn end_all(&self) {
-        let sessions = std::mem::take(&mut *self.kept.lock());
+        let sessions = std::mem::take(&mut *self.sessions.lock());
         for session in sessions.into_values() {
             // The requests in progress are drained with their connections.
             session.state.lock().stream = None;
@@ -143,24 +143,24 @@ impl Sessions {
 }
 
 /// Returns the session to evict when there are too many in total.
-fn spare(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
+fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     let mut numbers: HashMap<Option<&str>, usize> = HashMap::new();
     for session in sessions.values() {
         *numbers.entry(session.holder()).or_default() += 1;
     }
     let most = numbers.values().copied().max()?;
-    let of_whoever_has_most = sessions
+    let of_heaviest = sessions
         .values()
         .filter(|session| numbers.get(&session.holder()) == Some(&most));
-    let spare = of_whoever_has_most.min_by_key(|session| session.use_of_it())?;
-    Some(spare.id)
+    let evicted = of_heaviest.min_by_key(|session| session.usage())?;
+    Some(evicted.id)
 }
 
 /// Returns the session to evict when a principal has too many sessions.
-fn spare_of(sessions: &HashMap<Uuid, Arc<Session>>, holder: Option<&str>) -> Option<Uuid> {
+fn find_evictable_of(sessions: &HashMap<Uuid, Arc<Session>>, holder: Option<&str>) -> Option<Uuid> {
     let own = sessions.values().filter(|it| it.holder() == holder);
-    let spare = own.min_by_key(|session| session.use_of_it())?;
-    Some(spare.id)
+    let evicted = own.min_by_key(|session| session.usage())?;
+    Some(evicted.id)
 }
 
 impl Session {
@@ -178,8 +178,8 @@ impl Session {
             state: Mutex::new(State {
                 last_used: Instant::now(),
                 stream: None,
-                asked: HashMap::new(),
-                question_prefix: format!("pillion-{}", Uuid::new_v4().simple()),
+                pending: HashMap::new(),
+                request_prefix: format!("pillion-{}", Uuid::new_v4().simple()),
                 questions: 0,
                 running: HashMap::new(),
                 cut_off: HashSet::new(),
@@ -190,14 +190,14 @@ impl Session {
     }
 
     /// Returns the requester for a request in this session.
-    pub(super) fn requester(&self, hears: bool) -> Requester {
+    pub(super) fn requester(&self, can_stream: bool) -> Requester {
         Requester {
             owner: self.id,
             version: self.version,
             capabilities: Arc::clone(&self.capabilities),
             log_level: self.log_level.clone(),
             param_headers: None,
-            hears,
+            can_stream,
         }
     }
 
@@ -222,17 +222,17 @@ impl Session {
     /// Returns the request to the client, and registers where its response goes.
     pub(super) fn ask(&self, question: Question) -> Bytes {
         let mut state = self.state.lock();
-        state.asked.retain(|_, reply| !reply.is_closed());
+        state.pending.retain(|_, reply| !reply.is_closed());
         state.questions += 1;
-        let id = format!("{}-{}", state.question_prefix, state.questions);
-        state.asked.insert(id.clone(), question.reply);
+        let id = format!("{}-{}", state.request_prefix, state.questions);
+        state.pending.insert(id.clone(), question.reply);
         message::outgoing(Some(&id), &question.method, &question.params)
     }
 
     /// Delivers the client's response to a request. An unexpected response is ignored.
-    pub(super) fn answered(&self, id: &str, outcome: Result<Value, RpcError>) {
+    pub(super) fn deliver_response(&self, id: &str, outcome: Result<Value, RpcError>) {
         let id: Result<String, _> = serde_json::from_str(id);
-        let reply = id.ok().and_then(|id| self.state.lock().asked.remove(&id));
+        let reply = id.ok().and_then(|id| self.state.lock().pending.remove(&id));
         if let Some(reply) = reply {
             // The upstream server may have given up.
             let _ = reply.send(outcome);
@@ -260,7 +260,7 @@ impl Session {
 
     /// Returns whether the end of the session has aborted the request. Its client has not cancelled
     /// the request, and waits for a response.
-    pub(super) fn has_cut_off(&self, id: &str) -> bool {
+    pub(super) fn has_aborted(&self, id: &str) -> bool {
         self.state.lock().cut_off.contains(id)
     }
 
@@ -286,13 +286,13 @@ impl Session {
 
     /// Returns whether the session has an open stream or running requests, and when it was last
     /// used.
-    fn use_of_it(&self) -> (bool, Instant) {
+    fn usage(&self) -> (bool, Instant) {
         let mut state = self.state.lock();
         (state.is_busy(), state.last_used)
     }
 
-    fn is_forgotten(&self) -> bool {
-        let (is_busy, last_used) = self.use_of_it();
+    fn is_expired(&self) -> bool {
+        let (is_busy, last_used) = self.usage();
         !is_busy && last_used.elapsed() > MAX_IDLE_TIME
     }
 
@@ -302,7 +302,7 @@ impl Session {
         let state = &mut *state;
         state.has_ended = true;
         state.stream = None;
-        state.asked.clear();
+        state.pending.clear();
         state.resources.clear();
         for (id, handle) in state.running.drain() {
             handle.abort();
@@ -323,20 +323,20 @@ mod tests {
         };
         let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), owner);
         let session = Arc::new(session);
-        sessions.keep(&session);
+        sessions.insert(&session);
         session
     }
 
     fn is_stored(sessions: &Sessions, session: &Session) -> bool {
-        sessions.kept.lock().contains_key(&session.id)
+        sessions.sessions.lock().contains_key(&session.id)
     }
 
     #[tokio::test]
     async fn an_evicted_session_knows_which_requests_it_aborted() {
         let sessions = Sessions {
-            kept: Mutex::default(),
-            most: 2,
-            most_of_one: 2,
+            sessions: Mutex::default(),
+            max_sessions: 2,
+            max_sessions_per_principal: 2,
         };
         let open = || open_session(&sessions, None);
         let first = open();
@@ -350,23 +350,23 @@ mod tests {
         second.begin("1", other.abort_handle());
         let _third = open();
         assert!(running.await.unwrap_err().is_cancelled());
-        assert!(first.has_cut_off("2"));
-        assert!(!first.has_cut_off("1"), "the client has cancelled it");
+        assert!(first.has_aborted("2"));
+        assert!(!first.has_aborted("1"), "the client has cancelled it");
         first.begin("3", late.abort_handle());
         assert!(late.await.unwrap_err().is_cancelled());
-        assert!(first.has_cut_off("3"));
-        assert_eq!(sessions.kept.lock().len(), 2);
+        assert!(first.has_aborted("3"));
+        assert_eq!(sessions.sessions.lock().len(), 2);
     }
 
     #[tokio::test]
     async fn the_principal_with_the_most_sessions_loses_an_unused_one() {
         let sessions = Sessions {
-            kept: Mutex::default(),
-            most: 4,
-            most_of_one: 4,
+            sessions: Mutex::default(),
+            max_sessions: 4,
+            max_sessions_per_principal: 4,
         };
         let open = |principal: &str| open_session(&sessions, Some(principal));
-        let is_kept = |session: &Arc<Session>| is_stored(&sessions, session);
+        let is_in_map = |session: &Arc<Session>| is_stored(&sessions, session);
         let alices = open("alice");
         let listens = open("eve");
         let stream = listens.open_stream();
@@ -375,34 +375,34 @@ mod tests {
         runs.begin("1", endless.abort_handle());
         let idle = open("eve");
         let next = open("eve");
-        assert!(!is_kept(&idle), "it is unused");
-        assert!(is_kept(&alices) && is_kept(&listens) && is_kept(&runs) && is_kept(&next));
+        assert!(!is_in_map(&idle), "it is unused");
+        assert!(is_in_map(&alices) && is_in_map(&listens) && is_in_map(&runs) && is_in_map(&next));
         let bobs = open("bob");
-        assert!(!is_kept(&next));
-        assert!(is_kept(&alices), "Alice has fewer sessions");
+        assert!(!is_in_map(&next));
+        assert!(is_in_map(&alices), "Alice has fewer sessions");
         drop(stream);
         let carols = open("carol");
-        assert!(!is_kept(&listens), "its stream is closed");
-        assert!([&alices, &bobs, &runs, &carols].into_iter().all(is_kept));
+        assert!(!is_in_map(&listens), "its stream is closed");
+        assert!([&alices, &bobs, &runs, &carols].into_iter().all(is_in_map));
         assert!(!endless.is_finished());
     }
 
     #[tokio::test]
     async fn a_principal_with_too_many_sessions_loses_its_least_recently_used_one() {
         let sessions = Sessions {
-            most_of_one: 2,
+            max_sessions_per_principal: 2,
             ..Sessions::default()
         };
         let open = |principal: Option<&str>| open_session(&sessions, principal);
-        let is_kept = |session: &Arc<Session>| is_stored(&sessions, session);
+        let is_in_map = |session: &Arc<Session>| is_stored(&sessions, session);
         let alices = open(Some("alice"));
-        let nobodys = open(None);
+        let anonymous = open(None);
         let eves = [(); 3].map(|()| open(Some("eve")));
-        assert_eq!(eves.each_ref().map(is_kept), [false, true, true]);
+        assert_eq!(eves.each_ref().map(is_in_map), [false, true, true]);
         let listens = eves[1].open_stream();
         let next = open(Some("eve"));
-        assert_eq!(eves.each_ref().map(is_kept), [false, true, false]);
-        assert!([&alices, &nobodys, &next].into_iter().all(is_kept));
+        assert_eq!(eves.each_ref().map(is_in_map), [false, true, false]);
+        assert!([&alices, &anonymous, &next].into_iter().all(is_in_map));
         drop(listens);
     }
 

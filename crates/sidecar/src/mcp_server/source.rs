@@ -23,17 +23,17 @@ pub(super) trait Source: Send + 'static {
 /// of lists. Ends when `messages` ends or the sidecar stops.
 pub(super) struct Listener {
     pub(super) messages: mpsc::Receiver<Bytes>,
-    pub(super) ear: ChangeReceiver,
+    pub(super) changes: ChangeReceiver,
     /// Returns the notification of a change, if the client wants it.
-    pub(super) tell: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
+    pub(super) to_message: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
     pub(super) stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The last message, sent when the sidecar stops.
-    pub(super) farewell: Option<Bytes>,
+    pub(super) last_message: Option<Bytes>,
     /// Resource subscriptions that end with the stream.
     pub(super) held: Vec<Subscribed>,
     /// Keeps `messages` open.
     pub(super) _open: Option<mpsc::Sender<Bytes>>,
-    pub(super) is_over: bool,
+    pub(super) is_finished: bool,
 }
 
 impl Listener {
@@ -41,32 +41,32 @@ impl Listener {
     pub(super) fn of_session(app: &App, caller: &Caller, session: &Session) -> Self {
         Self {
             messages: session.open_stream(),
-            ear: app.mcp().listening.listen(app, &caller.visibility),
-            tell: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
+            changes: app.mcp().listening.listen(app, &caller.visibility),
+            to_message: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
             stopped: Box::pin(app.mcp().stopped()),
-            farewell: None,
+            last_message: None,
             held: Vec::new(),
             _open: None,
-            is_over: false,
+            is_finished: false,
         }
     }
 }
 
 impl Source for Listener {
     async fn next(&mut self) -> Option<Bytes> {
-        while !self.is_over {
+        while !self.is_finished {
             tokio::select! {
                 biased;
                 () = &mut self.stopped => {
-                    self.is_over = true;
+                    self.is_finished = true;
                     self.held.clear();
-                    return self.farewell.take();
+                    return self.last_message.take();
                 }
                 message = self.messages.recv() => {
-                    self.is_over = message.is_none();
+                    self.is_finished = message.is_none();
                     return message;
                 }
-                change = self.ear.next() => if let Some(message) = (self.tell)(change) {
+                change = self.changes.next() => if let Some(message) = (self.to_message)(change) {
                     return Some(message);
                 },
             }

@@ -46,14 +46,14 @@ pub(super) fn initialize(
 }
 
 /// Handles a message that needs no response.
-pub(super) fn hear(session: &Session, inbound: Inbound) {
+pub(super) fn handle_message(session: &Session, inbound: Inbound) {
     match inbound {
         Inbound::Notification { method, params } if method == "notifications/cancelled" => {
             if let Some(id) = params.get("requestId") {
                 session.cancel(id.get());
             }
         }
-        Inbound::Response { id, outcome } => session.answered(id.get(), outcome),
+        Inbound::Response { id, outcome } => session.deliver_response(id.get(), outcome),
         // `notifications/initialized` and unknown notifications.
         Inbound::Notification { .. } | Inbound::Request(_) => {}
     }
@@ -103,13 +103,13 @@ async fn watch(
         return Err(invalid_params("'uri' is too long for a subscription"));
     }
     let weak = Arc::downgrade(session);
-    let hear = move |method: &str, params: &RawValue| {
+    let notify = move |method: &str, params: &RawValue| {
         if let Some(session) = weak.upgrade() {
             let message = message::outgoing(None, method, &untagged(params));
             session.push(message);
         }
     };
-    let subscribed = subscriptions::subscribe(app, caller, &uri, hear).await?;
+    let subscribed = subscriptions::subscribe(app, caller, &uri, notify).await?;
     match session.watch(uri, subscribed) {
         true => Ok(()),
         false => Err(invalid_params(
@@ -146,10 +146,10 @@ impl Answering {
         caller: &Caller,
         session: &Arc<Session>,
         request: Request,
-        hears: bool,
+        can_stream: bool,
     ) -> Self {
         let id = request.id.clone();
-        let requester = session.requester(hears);
+        let requester = session.requester(can_stream);
         // In these revisions, a disconnect does not cancel a request.
         let running = Running::start(app, caller, Arc::new(request), requester, false);
         session.begin(id.get(), running.abort_handle());
@@ -161,7 +161,7 @@ impl Answering {
     }
 
     /// Returns whether the response was sent.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.running.is_none()
     }
 }
@@ -177,7 +177,7 @@ impl Source for Answering {
             }
             Event::Cancelled => {
                 self.running = None;
-                if !self.session.has_cut_off(self.id.get()) {
+                if !self.session.has_aborted(self.id.get()) {
                     return None;
                 }
                 let reason = "The session ended before the request was answered; a tool that was \

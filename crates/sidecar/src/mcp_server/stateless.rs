@@ -45,7 +45,7 @@ const MAX_WAITING: usize = 256;
 pub(super) fn requester(
     app: &App,
     request: &Request,
-    hears: bool,
+    can_stream: bool,
     repeated: impl Fn(&'static str, &str) -> Result<(), RpcError>,
 ) -> Result<Requester, RpcError> {
     let meta = request.meta();
@@ -83,7 +83,7 @@ pub(super) fn requester(
         capabilities: capabilities::bounded(capabilities),
         log_level: LogThreshold::new(None),
         param_headers: None,
-        hears,
+        can_stream,
     })
 }
 
@@ -191,41 +191,41 @@ pub(super) async fn listen(
     caller: &Caller,
     request: &Request,
 ) -> Result<(Bytes, Listener), RpcError> {
-    let wanted = request.params.get("notifications");
-    let wanted: SubscriptionFilter = match wanted {
+    let requested = request.params.get("notifications");
+    let requested: SubscriptionFilter = match requested {
         None => SubscriptionFilter::default(),
-        Some(wanted) => serde_json::from_str(wanted.get())
+        Some(requested) => serde_json::from_str(requested.get())
             .map_err(|_| invalid_params("'notifications' must be a subscription filter"))?,
     };
-    if wanted.resources.len() > MAX_RESOURCES {
+    if requested.resources.len() > MAX_RESOURCES {
         let reason = format!("A client can subscribe to at most {MAX_RESOURCES} resources at once");
         return Err(invalid_params(reason));
     }
-    let ear = app.mcp().listening.listen(app, &caller.visibility);
+    let changes = app.mcp().listening.listen(app, &caller.visibility);
     let (sender, messages) = mpsc::channel(MAX_WAITING);
     let mut held = Vec::new();
-    for uri in &wanted.resources {
+    for uri in &requested.resources {
         let (sender, id) = (sender.clone(), request.id.clone());
-        let hear = move |method: &str, params: &RawValue| {
+        let notify = move |method: &str, params: &RawValue| {
             // A slow client misses notifications.
             let _ = sender.try_send(tagged(method, Some(params), &id));
         };
-        held.push(subscriptions::subscribe(app, caller, uri, hear).await?);
+        held.push(subscriptions::subscribe(app, caller, uri, notify).await?);
     }
     let acknowledged = json!({
-        "notifications": &wanted,
+        "notifications": &requested,
         "_meta": {SUBSCRIPTION_ID: &request.id},
     });
     let method = "notifications/subscriptions/acknowledged";
     let acknowledged = message::outgoing(None, method, &acknowledged);
     let id = request.id.clone();
-    let tell = move |change: &'static str| {
-        let is_wanted = match change {
-            "notifications/tools/list_changed" => wanted.tools_list_changed,
-            "notifications/prompts/list_changed" => wanted.prompts_list_changed,
-            _ => wanted.resources_list_changed,
+    let to_message = move |change: &'static str| {
+        let is_selected = match change {
+            "notifications/tools/list_changed" => requested.tools_list_changed,
+            "notifications/prompts/list_changed" => requested.prompts_list_changed,
+            _ => requested.resources_list_changed,
         };
-        is_wanted.then(|| tagged(change, None, &id))
+        is_selected.then(|| tagged(change, None, &id))
     };
     let ended = message::raw(&json!({
         "resultType": "complete",
@@ -233,13 +233,13 @@ pub(super) async fn listen(
     }));
     let listener = Listener {
         messages,
-        ear,
-        tell: Box::new(tell),
+        changes,
+        to_message: Box::new(to_message),
         stopped: Box::pin(app.mcp().stopped()),
-        farewell: Some(message::response(Some(&request.id), &ended)),
+        last_message: Some(message::response(Some(&request.id), &ended)),
         held,
         _open: Some(sender),
-        is_over: false,
+        is_finished: false,
     };
     Ok((acknowledged, listener))
 }

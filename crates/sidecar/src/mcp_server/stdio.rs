@@ -252,7 +252,7 @@ impl Conversation {
             }
             other => {
                 if let Some(session) = session {
-                    stateful::hear(&session, other);
+                    stateful::handle_message(&session, other);
                 }
                 return;
             }

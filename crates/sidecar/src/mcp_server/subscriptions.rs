@@ -14,15 +14,15 @@ use crate::calling_client::message::{INVALID_PARAMS, error_with};
 /// A subscription, which ends when dropped.
 pub(super) type Subscribed = AbortOnDropHandle<()>;
 
-/// Subscribes to a resource. `hear` receives the method and parameters of each notification until
+/// Subscribes to a resource. `notify` receives the method and parameters of each notification until
 /// the subscription is dropped.
 pub(super) async fn subscribe(
     app: &App,
     caller: &Caller,
     uri: &str,
-    hear: impl Fn(&str, &RawValue) + Clone + Send + 'static,
+    notify: impl Fn(&str, &RawValue) + Clone + Send + 'static,
 ) -> Result<Subscribed, RpcError> {
-    if let Some(subscribed) = local::subscribe(app, caller, uri, hear.clone()) {
+    if let Some(subscribed) = local::subscribe(app, caller, uri, notify.clone()) {
         return subscribed;
     }
     let server = app.mcp().catalog.server_of(app, caller, uri).await;
@@ -40,7 +40,7 @@ pub(super) async fn subscribe(
     let mut subscription = subscription.map_err(|error| rpc_error(&server, &error))?;
     Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         while let Some(notice) = subscription.next().await {
-            hear(&notice.method, &notice.params);
+            notify(&notice.method, &notice.params);
         }
     })))
 }

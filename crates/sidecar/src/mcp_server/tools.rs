@@ -34,23 +34,23 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     let listed = own.listed.iter();
     of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
     let mut registered = app.registry().tools(None);
-    app.upstreams().put_in_order(&mut registered);
+    app.upstreams().sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
-    let wanted = registered
+    let preferred_names = registered
         .iter()
         .map(|tool| match of_servers.get(tool.name()) {
             Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
             _ => tool.name().as_str(),
         });
-    let wanted: Vec<_> = wanted.collect();
-    let mut wanting: HashMap<&str, usize> = HashMap::new();
-    for name in &wanted {
-        *wanting.entry(name).or_default() += 1;
+    let preferred_names: Vec<_> = preferred_names.collect();
+    let mut name_counts: HashMap<&str, usize> = HashMap::new();
+    for name in &preferred_names {
+        *name_counts.entry(name).or_default() += 1;
     }
-    let named = registered.iter().zip(&wanted).map(|(tool, name)| {
+    let named = registered.iter().zip(&preferred_names).map(|(tool, name)| {
         let registered_as = tool.name().as_str();
         let is_taken = app.registry().is_taken(name) || own.tools.contains_key(*name);
-        let is_free = wanting.get(name) == Some(&1) && !is_taken;
+        let is_free = name_counts.get(name) == Some(&1) && !is_taken;
         Exposed {
             name: if is_free { *name } else { registered_as }.to_owned(),
             tool: Arc::clone(tool),

@@ -334,7 +334,7 @@ mod tests {
         let elapsed = Duration::from_millis(3);
         metrics.requests.add("GET", "/healthz", 200, elapsed);
         metrics.requests.add("MADEUP", "unknown", 405, elapsed);
-        metrics.unix.opened();
+        metrics.unix.count_opened();
         let dice = Arc::new(Counters::new(["roll.lost"]));
         dice.add("roll.won");
         let scrape = Scrape {

@@ -12,7 +12,7 @@ use crate::credentials::UserCredentials;
 /// A sidecar's packs under a sequence of configurations.
 struct Bench {
     store: Arc<SqlStore>,
-    shelf: Shelf,
+    loaded_packs: LoadedPacks,
     tools: Vec<Arc<dyn Tool>>,
     actions: u32,
 }
@@ -22,7 +22,7 @@ impl Bench {
         let store = StoreOptions::new(StoreLocation::Memory);
         Self {
             store: Arc::new(SqlStore::open(&store).await.unwrap()),
-            shelf: Shelf::default(),
+            loaded_packs: LoadedPacks::default(),
             tools: Vec::new(),
             actions: 0,
         }
@@ -32,7 +32,7 @@ impl Bench {
         let config = Config::parse(toml, "pillion.toml").unwrap();
         let models = Models::new(&config, &UserCredentials::default());
         let store = Arc::clone(&self.store) as _;
-        (self.shelf, self.tools) = self.shelf.succeeded_by(&config, &models, store);
+        (self.loaded_packs, self.tools) = self.loaded_packs.reload(&config, &models, store);
     }
 
     /// Returns the gates of a new action, or `None` without the pack.
@@ -53,7 +53,7 @@ impl Bench {
     }
 
     fn streams(&self) -> Vec<Arc<EventStream>> {
-        self.shelf.offered.streams().cloned().collect()
+        self.loaded_packs.offered.streams().cloned().collect()
     }
 }
 
@@ -125,7 +125,7 @@ async fn k2_streams_and_counters_survive_reloads() {
     bench.gates().await;
     let heard = tokio::time::timeout(std::time::Duration::from_secs(20), listener.next()).await;
     assert!(heard.is_ok());
-    let counters = bench.shelf.offered.counters();
+    let counters = bench.loaded_packs.offered.counters();
     let rejected = counters[0].1.beginning_with("orchestrator.action.rejected");
     assert_eq!(rejected, [("orchestrator.action.rejected", 1)]);
 }

@@ -41,7 +41,7 @@ impl Caller {
     ///
     /// # Errors
     /// The headers or the token name a different user or channel, or a name is too long.
-    pub(super) fn in_the_name_of(
+    pub(super) fn on_behalf_of(
         mut self,
         user: Option<&str>,
         channel: Option<&str>,
@@ -49,8 +49,8 @@ impl Caller {
         let named = |name: &'static str, text: Option<&str>, header: &Option<String>| match text {
             None | Some("") => Ok(None),
             Some(text) if text.len() > MAX_BYTES => {
-                let wanted = format!("at most {MAX_BYTES} bytes");
-                Err(RequestError::parameter(name, wanted))
+                let expected = format!("at most {MAX_BYTES} bytes");
+                Err(RequestError::parameter(name, expected))
             }
             Some(text) if header.as_deref().is_some_and(|header| header != text) => {
                 Err(RequestError::parameter(name, "the same as in the header"))
@@ -62,9 +62,9 @@ impl Caller {
         }
         if user.is_some_and(|user| !user.is_empty()) && self.context.user.as_deref() != user {
             let user = named("user", user, &self.context.user)?;
-            let (user, is_vouched) = named_by(self.grant.as_ref(), user)?;
+            let (user, is_verified) = named_by(self.grant.as_ref(), user)?;
             self.context.user = user;
-            self.context.is_user_vouched = is_vouched;
+            self.context.is_user_vouched = is_verified;
         }
         Ok(self)
     }
@@ -124,8 +124,8 @@ fn named_by(
         (Users::One(own), _) => Some(own.clone()),
         (_, named) => named,
     };
-    let is_vouched = user.as_deref().is_some_and(|user| grant.vouches_for(user));
-    Ok((user, is_vouched))
+    let is_verified = user.as_deref().is_some_and(|user| grant.may_act_for(user));
+    Ok((user, is_verified))
 }
 
 /// Returns the principal, if this client may decide on its own calls.
@@ -145,8 +145,8 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     struct WaitPreference {
         wait_ms: Option<String>,
     }
-    let Parameters(asked) = Parameters::<WaitPreference>::of(&parts.uri)?;
-    let (name, text) = match asked.wait_ms {
+    let Parameters(preference) = Parameters::<WaitPreference>::of(&parts.uri)?;
+    let (name, text) = match preference.wait_ms {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };

@@ -14,7 +14,7 @@ use super::body::Object;
 use super::caller::Caller;
 use super::error::RequestError;
 use crate::app::App;
-use crate::chat::{self, Beginning, Chat, Chatter, Said};
+use crate::chat::{self, Beginning, Chat, ChatInput, Chatter};
 
 /// Starts a chat.
 #[utoipa::path(
@@ -44,7 +44,7 @@ pub(super) async fn begin(
     Object(request): Object<ChatRequest>,
 ) -> Result<Response, RequestError> {
     let chatter = chatter(caller, &request)?;
-    let mut messages = said(&request)?;
+    let mut messages = new_messages(&request)?;
     if messages.is_empty() {
         return Err(RequestError::parameter(
             "message",
@@ -55,7 +55,7 @@ pub(super) async fn begin(
         messages.insert(0, json!({"role": "system", "content": system}));
     }
     let beginning = Beginning {
-        said: Said::Messages(messages),
+        input: ChatInput::Messages(messages),
         tools: request.enable_tools.unwrap_or(true),
         options: TurnOptions {
             temperature: request.temperature,
@@ -113,7 +113,7 @@ pub(super) async fn go_on(
             ));
         }
     }
-    let chat = Chat::resume(&app, &chatter, &id, &said(&request)?).await?;
+    let chat = Chat::resume(&app, &chatter, &id, &new_messages(&request)?).await?;
     Ok(answer(&app, chat, request.stream).await)
 }
 
@@ -204,7 +204,7 @@ pub(super) async fn forget(
 
 async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
     if stream == Some(true) {
-        return stream::response(chat, app.longest_chat());
+        return stream::response(chat, app.max_chat_duration());
     }
     // Boxed: the future of a chat is large.
     let answer: ChatAnswer = Box::pin(chat.run(None)).await.answer;
@@ -213,7 +213,7 @@ async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
 
 /// Returns the caller, with the user and channel of the headers and the body.
 fn chatter(caller: Caller, request: &ChatRequest) -> Result<Chatter, RequestError> {
-    let caller = caller.in_the_name_of(request.user.as_deref(), request.channel.as_deref())?;
+    let caller = caller.on_behalf_of(request.user.as_deref(), request.channel.as_deref())?;
     Ok(Chatter {
         context: caller.context,
         visibility: caller.visibility,
@@ -221,7 +221,7 @@ fn chatter(caller: Caller, request: &ChatRequest) -> Result<Chatter, RequestErro
 }
 
 /// Returns the new messages of the request.
-fn said(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
+fn new_messages(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
     match (&request.message, &request.messages) {
         (Some(_), Some(_)) => Err(RequestError::parameter(
             "message",

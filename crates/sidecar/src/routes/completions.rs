@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::door::{self, Shape, Words};
+use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
 use crate::app::App;
 use crate::chat::{self, ChatRefusal, Ended};
@@ -41,7 +41,7 @@ use stream::Chunks;
     request_body(content = Completion, content_type = "application/json", example = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
         (status = 200, description = "The response; with `stream`, a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
-        door::Refusals,
+        compatible::Refusals,
     )
 )]
 pub(super) async fn complete(
@@ -53,20 +53,20 @@ pub(super) async fn complete(
     request.check()?;
     let model = chat::model_of(&app, request.model.as_deref())?;
     let shape = Completions {
-        wants_usage: request.wants_usage(),
+        includes_usage: request.includes_usage(),
     };
-    let wanted = request.wanted(model.api == Some(Provider::OpenAiChat))?;
-    Box::pin(door::serve(&app, &headers, caller, wanted, shape)).await
+    let converted = request.into_compatible(model.api == Some(Provider::OpenAiChat))?;
+    Box::pin(compatible::serve(&app, &headers, caller, converted, shape)).await
 }
 
 /// Writes responses as chat completions.
 struct Completions {
     /// Whether the stream ends with the token usage.
-    wants_usage: bool,
+    includes_usage: bool,
 }
 
 impl Shape for Completions {
-    const WORDS: Words = Words::OpenAi;
+    const ERROR_FORMAT: ErrorFormat = ErrorFormat::OpenAi;
 
     type Writer = Chunks;
 
@@ -75,7 +75,7 @@ impl Shape for Completions {
     }
 
     fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> Chunks {
-        Chunks::new(id, model, self.wants_usage, has_own_tools)
+        Chunks::new(id, model, self.includes_usage, has_own_tools)
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn model(
 
 /// Returns the entry of a model, or `None` if the model cannot be used for chats.
 fn entry(model: &Model) -> Option<Value> {
-    model.voice.as_ref().ok()?;
+    model.client.as_ref().ok()?;
     let id = &model.config.id;
     Some(json!({
         "id": id,

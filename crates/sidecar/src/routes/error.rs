@@ -55,11 +55,11 @@ pub(super) enum RequestError {
     BadToolName,
     #[error("The query is malformed: {0}")]
     BadQuery(String),
-    #[error("The parameter '{name}' must be {wanted}")]
+    #[error("The parameter '{name}' must be {expected}")]
     BadParameter {
         name: &'static str,
         /// The expected value.
-        wanted: String,
+        expected: String,
     },
     #[error("The access token is for a different user than the one in the header x-pillion-user")]
     NotThatUser,
@@ -141,10 +141,10 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
-    /// Returns the error for a parameter that is not `wanted`.
-    pub(super) fn parameter(name: &'static str, wanted: impl Into<String>) -> Self {
-        let wanted = wanted.into();
-        Self::BadParameter { name, wanted }
+    /// Returns the error for a parameter that is not `expected`.
+    pub(super) fn parameter(name: &'static str, expected: impl Into<String>) -> Self {
+        let expected = expected.into();
+        Self::BadParameter { name, expected }
     }
 
     /// Returns the error for a parameter that is none of `words`.

@@ -44,9 +44,9 @@ pub(super) fn of(events: impl Events, token: TokenValidity) -> Response {
 }
 
 /// Runs the job and streams the events that it sends, until the client disconnects. The job is
-/// paused while too many events are unread. After `patience` the job runs unpaused to its end,
+/// paused while too many events are unread. After `max_duration` the job runs unpaused to its end,
 /// which its own timeouts bound.
-pub(super) fn response<F>(patience: Duration, job: impl FnOnce(Outlet) -> F) -> Response
+pub(super) fn response<F>(max_duration: Duration, job: impl FnOnce(Outlet) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -56,7 +56,7 @@ where
         sender,
         backlog: Arc::clone(&backlog),
     };
-    let job = paced(job(outlet), Arc::clone(&backlog), patience);
+    let job = paced(job(outlet), Arc::clone(&backlog), max_duration);
     let events = OfJob {
         events,
         backlog,
@@ -82,10 +82,10 @@ impl Outlet {
     }
 }
 
-/// Runs the job, paused while the backlog is full. After `patience`, the job is no longer paused.
-async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, patience: Duration) {
+/// Runs the job, paused while the backlog is full. After `max_duration`, the job is no longer paused.
+async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, max_duration: Duration) {
     let mut job = pin!(job);
-    let paced = timeout(patience, backlog.pace(job.as_mut())).await;
+    let paced = timeout(max_duration, backlog.pace(job.as_mut())).await;
     if paced.is_err() {
         job.await;
     }

@@ -44,7 +44,7 @@ pub(super) struct EventQuery {
 pub(super) async fn events(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    standing: Option<Extension<TokenValidity>>,
+    token_validity: Option<Extension<TokenValidity>>,
     headers: HeaderMap,
     Parameters(wanted): Parameters<EventQuery>,
 ) -> Result<Response, RequestError> {
@@ -59,8 +59,11 @@ pub(super) async fn events(
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
     let listener = listener.with_hearing(hearing);
-    let standing = standing.map(|Extension(standing)| standing);
-    Ok(event_stream::of(listener, standing.unwrap_or_default()))
+    let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
+    Ok(event_stream::of(
+        listener,
+        token_validity.unwrap_or_default(),
+    ))
 }
 
 impl event_stream::Events for Listener {

@@ -32,11 +32,11 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    standing: Option<Extension<TokenValidity>>,
-    Parameters(asked): Parameters<McpQuery>,
+    token_validity: Option<Extension<TokenValidity>>,
+    Parameters(query): Parameters<McpQuery>,
     Body(body): Body,
 ) -> Response {
-    match exchange(&app, &headers, caller, standing, &asked) {
+    match exchange(&app, &headers, caller, token_validity, &query) {
         Ok(exchange) => exchange.post(&body).await,
         Err(refusal) => *refusal,
     }
@@ -47,10 +47,10 @@ pub(super) async fn get(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    standing: Option<Extension<TokenValidity>>,
-    Parameters(asked): Parameters<McpQuery>,
+    token_validity: Option<Extension<TokenValidity>>,
+    Parameters(query): Parameters<McpQuery>,
 ) -> Response {
-    match exchange(&app, &headers, caller, standing, &asked) {
+    match exchange(&app, &headers, caller, token_validity, &query) {
         Ok(exchange) => exchange.get(),
         Err(refusal) => *refusal,
     }
@@ -61,10 +61,10 @@ pub(super) async fn delete(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    standing: Option<Extension<TokenValidity>>,
-    Parameters(asked): Parameters<McpQuery>,
+    token_validity: Option<Extension<TokenValidity>>,
+    Parameters(query): Parameters<McpQuery>,
 ) -> Response {
-    match exchange(&app, &headers, caller, standing, &asked) {
+    match exchange(&app, &headers, caller, token_validity, &query) {
         Ok(exchange) => exchange.delete(),
         Err(refusal) => *refusal,
     }
@@ -139,8 +139,8 @@ fn exchange<'a>(
     app: &'a App,
     headers: &'a HeaderMap,
     caller: Caller,
-    standing: Option<Extension<TokenValidity>>,
-    asked: &McpQuery,
+    token_validity: Option<Extension<TokenValidity>>,
+    query: &McpQuery,
 ) -> Result<Exchange<'a>, Box<Response>> {
     let is_origin_checked = caller.has_passed_gate();
     let Caller {
@@ -148,14 +148,14 @@ fn exchange<'a>(
         visibility,
         ..
     } = caller;
-    let caller = mcp_server::Caller::new(app, context, visibility, asked.model.as_deref());
+    let caller = mcp_server::Caller::new(app, context, visibility, query.model.as_deref());
     caller
         .map(|caller| Exchange {
             app,
             caller,
             headers,
             is_origin_checked,
-            standing: standing.map(|Extension(it)| it).unwrap_or_default(),
+            token_validity: token_validity.map(|Extension(it)| it).unwrap_or_default(),
         })
         .map_err(|error| {
             let status = axum::http::StatusCode::BAD_REQUEST;

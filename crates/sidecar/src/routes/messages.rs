@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::body::Object;
 use super::caller::Caller;
-use super::door::{self, Shape, Words};
+use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
 use crate::app::App;
 use crate::chat::{self, Ended};
@@ -38,7 +38,7 @@ use stream::Events;
     request_body(content = Request, content_type = "application/json", example = json!({"max_tokens": 100, "messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
         (status = 200, description = "The response; with `stream`, a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
-        door::Refusals,
+        compatible::Refusals,
     )
 )]
 pub(super) async fn create(
@@ -49,15 +49,18 @@ pub(super) async fn create(
 ) -> Result<Response, RequestError> {
     request.check()?;
     let model = chat::model_of(&app, request.model.as_deref())?;
-    let wanted = request.wanted(model.api == Some(Provider::Anthropic))?;
-    Box::pin(door::serve(&app, &headers, caller, wanted, Messages)).await
+    let converted = request.into_compatible(model.api == Some(Provider::Anthropic))?;
+    Box::pin(compatible::serve(
+        &app, &headers, caller, converted, Messages,
+    ))
+    .await
 }
 
 /// Writes responses as Anthropic messages.
 struct Messages;
 
 impl Shape for Messages {
-    const WORDS: Words = Words::Anthropic;
+    const ERROR_FORMAT: ErrorFormat = ErrorFormat::Anthropic;
 
     type Writer = Events;
 

@@ -90,7 +90,7 @@ fn entry(app: &App, model: &Model) -> ModelEntry {
         function_calling: config.tools.function_calling,
         mcp: config.tools.mcp,
         enabled_tools: config.tools.enabled_tools.clone(),
-        problem: model.voice.as_ref().err().map(ToString::to_string),
+        problem: model.client.as_ref().err().map(ToString::to_string),
     }
 }
 

@@ -58,7 +58,7 @@ use crate::problem::Problem;
         streams::list,
         streams::listen,
         packs::list,
-        packs::kept,
+        packs::list_items,
         packs::remove,
         pins::list,
         pins::show,

@@ -63,7 +63,7 @@ pub(super) async fn list(
         (status = 503, description = "The store is not readable"),
     )
 )]
-pub(super) async fn kept(
+pub(super) async fn list_items(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
     path: Result<Path<(String, String)>, PathRejection>,
@@ -73,15 +73,15 @@ pub(super) async fn kept(
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let page = page.request()?;
     let after = page.after.as_ref().map(|after| after.as_str());
-    let kept = items.list(after, page.limit).await?;
-    let last = kept.last().filter(|_| kept.len() >= page.limit as usize);
+    let found = items.list(after, page.limit).await?;
+    let last = found.last().filter(|_| found.len() >= page.limit as usize);
     let next = match last {
         Some(last) if !items.list(Some(&last.name), 1).await?.is_empty() => Some(last.name.clone()),
         _ => None,
     };
-    let entries = kept.into_iter().map(|kept| KeptEntry {
-        name: kept.name,
-        facts: kept.facts,
+    let entries = found.into_iter().map(|item| KeptEntry {
+        name: item.name,
+        facts: item.facts,
     });
     Ok(Json(KeptList {
         success: true,
@@ -119,8 +119,8 @@ pub(super) async fn remove(
     let removed = name.clone();
     // Runs to completion even if the client disconnects, so that subscribers are notified.
     let removing = tokio::spawn(async move { items.remove(&name).await });
-    let was_there = removing.await.map_err(|_| RequestError::Panicked)??;
-    if !was_there {
+    let existed = removing.await.map_err(|_| RequestError::Panicked)??;
+    if !existed {
         return Err(RequestError::NotKept);
     }
     tracing::info!(
@@ -138,9 +138,9 @@ pub(super) async fn remove(
 async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry, RequestError> {
     let tools = pack.tools().iter().map(|tool| tool.as_str());
     let tools = tools.filter(|tool| visibility.admits_named(tool, tool, &ToolOrigin::Native));
-    let mut keeps = Vec::new();
+    let mut kinds = Vec::new();
     for items in pack.stored_items() {
-        keeps.push(KeptKind {
+        kinds.push(KeptKind {
             kind: items.kind().to_owned(),
             number: items.count().await?,
             most: items.max_items(),
@@ -153,7 +153,7 @@ async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry
         tools: tools.map(str::to_owned).collect(),
         resources: templates.map(|template| template.uri_template).collect(),
         streams: streams.map(|stream| stream.name().to_owned()).collect(),
-        keeps,
+        keeps: kinds,
     })
 }
 

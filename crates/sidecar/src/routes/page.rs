@@ -21,11 +21,11 @@ impl WantedPage {
     /// # Errors
     /// The limit is not a number in range.
     pub(super) fn request(self) -> Result<PageRequest, RequestError> {
-        let wanted = format!("a number from 1 to {}", PageRequest::LARGEST);
-        let limit = parsed("limit", self.limit.as_deref(), &wanted)?;
+        let expected = format!("a number from 1 to {}", PageRequest::LARGEST);
+        let limit = parsed("limit", self.limit.as_deref(), &expected)?;
         let limit = limit.unwrap_or(PageRequest::default().limit);
         if !(1..=PageRequest::LARGEST).contains(&limit) {
-            return Err(RequestError::parameter("limit", wanted));
+            return Err(RequestError::parameter("limit", expected));
         }
         Ok(PageRequest {
             after: self.after.map(Cursor::new),

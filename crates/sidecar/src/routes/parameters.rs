@@ -40,13 +40,13 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
 /// Returns the value of a parameter, if present.
 ///
 /// # Errors
-/// [`RequestError::BadParameter`], if the text cannot be parsed; `wanted` describes the expected
+/// [`RequestError::BadParameter`], if the text cannot be parsed; `expected` describes the expected
 /// value.
 pub(super) fn parsed<T: FromStr>(
     name: &'static str,
     text: Option<&str>,
-    wanted: &str,
+    expected: &str,
 ) -> Result<Option<T>, RequestError> {
     let value = text.map(str::parse).transpose();
-    value.map_err(|_| RequestError::parameter(name, wanted))
+    value.map_err(|_| RequestError::parameter(name, expected))
 }

@@ -53,7 +53,7 @@ impl Owner {
 /// Returns whether the client may see the tools that a server lists for this user: it may act for
 /// the user.
 fn may_see(grant: &Grant, user: Option<&str>) -> bool {
-    user.is_none_or(|user| grant.vouches_for(user))
+    user.is_none_or(|user| grant.may_act_for(user))
 }
 
 /// Lists the accepted tool definitions of the configured servers.
@@ -77,13 +77,13 @@ fn may_see(grant: &Grant, user: Option<&str>) -> bool {
 pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<PinQuery>,
+    Parameters(query): Parameters<PinQuery>,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
-    let changed = parsed("changed", wanted.changed.as_deref(), "true or false")?;
+    let changed = parsed("changed", query.changed.as_deref(), "true or false")?;
     let only_changed = changed.unwrap_or(false);
     let store = store_of(&app)?;
-    let labels = match wanted.server {
+    let labels = match query.server {
         Some(label) => vec![label],
         None => {
             let servers = app.upstreams().servers().iter();
@@ -92,7 +92,7 @@ pub(super) async fn list(
     };
     let mut listed = Vec::new();
     for label in labels {
-        let pins = match wanted.user.as_deref().filter(|user| !user.is_empty()) {
+        let pins = match query.user.as_deref().filter(|user| !user.is_empty()) {
             None => store.pins_of_all(&label).await?,
             user => {
                 let server = &label;

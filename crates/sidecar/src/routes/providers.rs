@@ -97,8 +97,8 @@ pub(super) fn key_of(input: &ProviderKeyInput) -> Result<SecretString, RequestEr
     let key = input.key.trim();
     // Every provider takes the key as a header value.
     if key.is_empty() || key.len() > 4096 || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let wanted = "1 to 4096 visible ASCII characters";
-        return Err(RequestError::parameter("key", wanted));
+        let expected = "1 to 4096 visible ASCII characters";
+        return Err(RequestError::parameter("key", expected));
     }
     Ok(key.into())
 }

@@ -57,7 +57,7 @@ pub(super) async fn fetch(
 
     let length = found.bytes;
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
-    let part = match range.and_then(|range| wanted(range, length)) {
+    let part = match range.and_then(|range| parse_range(range, length)) {
         None => None,
         Some(Some(part)) => Some(part),
         Some(None) => {
@@ -94,7 +94,7 @@ fn unreadable(error: io::Error) -> RequestError {
 
 /// Parses a `Range` header with one byte range (RFC 9110, section 14.2); `Some(None)` if the range
 /// cannot be satisfied. An invalid header or several ranges count as no range.
-fn wanted(range: &str, length: u64) -> Option<Option<Range<u64>>> {
+fn parse_range(range: &str, length: u64) -> Option<Option<Range<u64>>> {
     let (first, last) = range.strip_prefix("bytes=")?.trim().split_once('-')?;
     let number = |text: &str| text.parse::<u64>().ok();
     let part = if first.is_empty() {
@@ -132,12 +132,12 @@ mod tests {
             ("lines=0-3", None),
             ("bytes=", None),
         ] {
-            assert_eq!(wanted(range, 10), part, "{range}");
+            assert_eq!(parse_range(range, 10), part, "{range}");
         }
         assert_eq!(
-            wanted("bytes=0-18446744073709551615", 10),
+            parse_range("bytes=0-18446744073709551615", 10),
             Some(Some(0..10))
         );
-        assert_eq!(wanted("bytes=0-", 0), Some(None));
+        assert_eq!(parse_range("bytes=0-", 0), Some(None));
     }
 }

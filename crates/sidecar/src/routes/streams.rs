@@ -65,7 +65,7 @@ pub(super) async fn list(
 pub(super) async fn listen(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    standing: Option<Extension<TokenValidity>>,
+    token_validity: Option<Extension<TokenValidity>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
@@ -80,8 +80,11 @@ pub(super) async fn listen(
         only_of: grant.calls_of().map(str::to_owned),
         stopping: Box::pin(app.process().draining()),
     };
-    let standing = standing.map(|Extension(standing)| standing);
-    Ok(event_stream::of(outgoing, standing.unwrap_or_default()))
+    let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
+    Ok(event_stream::of(
+        outgoing,
+        token_validity.unwrap_or_default(),
+    ))
 }
 
 /// A pack stream that is sent to a client.
@@ -103,31 +106,31 @@ impl event_stream::Events for Outgoing {
         tokio::select! {
             biased;
             () = stopping => None,
-            next = told(listener, only_of.as_deref()) => Some(next),
+            next = next_event(listener, only_of.as_deref()) => Some(next),
         }
     }
 }
 
 /// Returns the next event that the client may see. Cancellation-safe: dropping the future loses no
 /// event.
-async fn told(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
+async fn next_event(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
     loop {
-        let heard = listener.next().await;
-        if let Heard::Event(event) = &heard
+        let message = listener.next().await;
+        if let Heard::Event(event) = &message
             && only_of.is_some()
             && only_of != event.user.as_deref()
         {
             continue;
         }
-        if let Some(text) = written(&heard) {
+        if let Some(text) = to_sse(&message) {
             return text.into();
         }
     }
 }
 
-fn written(heard: &Heard) -> Option<String> {
+fn to_sse(message: &Heard) -> Option<String> {
     let mut text = String::new();
-    let (id, kind, data) = match heard {
+    let (id, kind, data) = match message {
         Heard::Ready { id } => {
             text.push_str("retry: 2000\n");
             (id, "ready", "{}")

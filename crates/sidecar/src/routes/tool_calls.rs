@@ -100,12 +100,12 @@ impl CallQuery {
 /// Returns the user whose records are requested. `own` is the only visible user, if set.
 pub(super) fn only_of(
     own: Option<&str>,
-    wanted: Option<String>,
+    requested: Option<String>,
 ) -> Result<Option<String>, RequestError> {
-    match (own, wanted) {
-        (Some(own), Some(wanted)) if own != wanted => Err(RequestError::NotThatUser),
+    match (own, requested) {
+        (Some(own), Some(requested)) if own != requested => Err(RequestError::NotThatUser),
         (Some(own), _) => Ok(Some(own.to_owned())),
-        (None, wanted) => Ok(wanted),
+        (None, requested) => Ok(requested),
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn set(
     path: Result<Path<String>, PathRejection>,
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
-    let id = vault_id(wanted(&app, path)?);
+    let id = vault_id(find_key(&app, path)?);
     let key = key_of(&input)?;
     let stored = vault(&app)?.put(SecretKind::ToolKey, &id, &key).await;
     stored.map_err(CredentialError::from)?;
@@ -95,7 +95,7 @@ pub(super) async fn remove(
     let ids = ids.map_err(CredentialError::from)?.into_iter();
     let ids: Vec<_> = ids.filter(|id| is_of(id, &name)).collect();
     if ids.is_empty() {
-        wanted(&app, Ok(Path(name)))?;
+        find_key(&app, Ok(Path(name)))?;
     }
     for id in ids {
         let removed = vault.remove(SecretKind::ToolKey, &id).await;
@@ -127,7 +127,7 @@ async fn all(app: &App) -> Result<ToolKeyList, RequestError> {
 }
 
 /// Returns the key that the tool's service needs, if the vault may have it.
-fn wanted(
+fn find_key(
     app: &App,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<&ServiceKey, RequestError> {

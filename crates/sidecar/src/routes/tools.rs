@@ -34,9 +34,9 @@ impl Filter {
     /// now.
     async fn listed(&self, app: &App, caller: &Caller) -> Offered {
         let mut offered = app.offered_to(&caller.context, &caller.visibility).await;
-        if let Some(wanted) = &self.category {
+        if let Some(category) = &self.category {
             let tools = &mut offered.tools;
-            tools.retain(|tool| tool.definition().category() == wanted);
+            tools.retain(|tool| tool.definition().category() == category);
         }
         offered
     }

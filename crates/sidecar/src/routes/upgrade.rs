@@ -6,12 +6,12 @@ use axum::response::{IntoResponse, Response};
 
 /// Returns whether a request asks to upgrade its connection to `protocol`.
 pub(super) fn is_asked_for(headers: &HeaderMap, protocol: &str) -> bool {
-    let names = |header, wanted: &str| {
+    let names = |header, token: &str| {
         let values = headers.get_all(header).into_iter();
         let mut words = values
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','));
-        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
+        words.any(|word| word.trim().eq_ignore_ascii_case(token))
     };
     names(CONNECTION, "upgrade") && names(UPGRADE, protocol)
 }

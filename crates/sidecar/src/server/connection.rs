@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::intake::{Intake, Received};
 use super::listener::Listener;
 use super::memory;
-use super::patient::{self, Patient};
+use super::slow_client::{self, SlowClientStream};
 use super::unsent::Unsent;
 use super::waiting_bytes::WaitingShare;
 use super::waiting_room::Guest;
@@ -82,7 +82,7 @@ impl ConnectionPermit {
 impl Connection {
     /// Serves the connection to its end. The connection also ends when no socket rule admits its
     /// process any more.
-    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, place: ConnectionPermit) {
+    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, permit: ConnectionPermit) {
         let stream = match L::adopt(accepted) {
             Ok(stream) => stream,
             Err(error) => {
@@ -93,28 +93,28 @@ impl Connection {
         let app = self.current_app.app();
         let metrics = Arc::clone(app.metrics());
         let connections = metrics.connections(self.peer.transport());
-        connections.opened();
+        connections.count_opened();
         if let Peer::Process { uid, gid, pid } = self.peer
             && !app.access().peers.allow(uid, gid)
         {
-            connections.refused();
+            connections.count_refused();
             tracing::warn!(
                 uid,
                 gid,
                 pid,
                 "Rejected a connection: the socket rules do not allow its process"
             );
-            drop((app, place));
+            drop((app, permit));
             refuse(stream, self.peer).await;
-            connections.closed();
+            connections.count_closed();
             return;
         }
         // Each request uses the `App` of its own time, not the `App` of the connection's start.
         drop(app);
         let peer = self.peer;
-        let was_cut_off = self.converse(stream, &place).await;
-        metrics.connections(peer.transport()).closed();
-        drop(place);
+        let was_cut_off = self.converse(stream, &permit).await;
+        metrics.connections(peer.transport()).count_closed();
+        drop(permit);
         if was_cut_off {
             memory::give_back();
         }
@@ -122,7 +122,7 @@ impl Connection {
 
     /// Serves requests until the connection ends. Returns whether the connection was closed because
     /// the client did not read.
-    async fn converse<S>(self, stream: S, place: &ConnectionPermit) -> bool
+    async fn converse<S>(self, stream: S, permit: &ConnectionPermit) -> bool
     where
         S: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static,
     {
@@ -134,18 +134,19 @@ impl Connection {
         } = self;
         let app = current_app.app();
         let limits = app.http();
-        let patience = patient::Limits {
-            patience: limits.write_timeout,
+        let stream_limits = slow_client::Limits {
+            write_timeout: limits.write_timeout,
             max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
         };
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let intake = Intake::default();
         let flag = Arc::clone(&was_cut_off);
-        let stream = Patient::new(stream, patience, flag, share.clone(), intake.clone());
+        let stream =
+            SlowClientStream::new(stream, stream_limits, flag, share.clone(), intake.clone());
         let requests = Requests {
             current_app: current_app.clone(),
             peer,
-            admission: place.admission(),
+            admission: permit.admission(),
             intake,
             share: share.clone(),
             max_header_bytes: limits.max_header_bytes,
@@ -174,15 +175,15 @@ impl Connection {
                 // A stream never ends by itself, so it is cut off after a timeout.
                 timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
             }
-            () = place.refused() => {
-                connections.refused();
+            () = permit.refused() => {
+                connections.count_refused();
                 tracing::debug!(?peer, "Closed a TCP connection that sent no valid token in time");
                 return false;
             }
         };
         let was_cut_off = was_cut_off.load(Ordering::Relaxed);
         if was_cut_off {
-            connections.cut_off();
+            connections.count_cut_off();
             tracing::warn!(
                 ?peer,
                 "Closed a connection: the client stopped reading the response"
@@ -239,7 +240,7 @@ impl Service<Request<Incoming>> for Requests {
         }
         request.extensions_mut().insert(self.peer);
         if let Some(admission) = &admission {
-            admission.set_asking(true);
+            admission.set_checking(true);
             request.extensions_mut().insert(Arc::clone(admission));
         }
         let current_app = self.current_app.clone();
@@ -248,7 +249,7 @@ impl Service<Request<Incoming>> for Requests {
             let mut response = answer.await?;
             let mut is_last = current_app.app().process().is_draining();
             if let Some(admission) = &admission {
-                admission.set_asking(false);
+                admission.set_checking(false);
                 // A connection that has not authenticated is not kept alive.
                 is_last |= !admission.is_admitted();
             }

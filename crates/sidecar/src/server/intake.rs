@@ -13,7 +13,7 @@ pub(super) struct Intake(Arc<AtomicBool>);
 
 impl Intake {
     /// Records that bytes have arrived that belong to no request yet.
-    pub(super) fn received(&self) {
+    pub(super) fn record_received(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 

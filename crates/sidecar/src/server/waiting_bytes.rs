@@ -107,11 +107,11 @@ impl WaitingShare {
         let Registered { all, share, .. } = &*self.0;
         share.bytes.fetch_add(bytes, Ordering::Relaxed);
         all.0.total.fetch_add(bytes, Ordering::Relaxed);
-        self.progressed();
+        self.record_progress();
     }
 
     /// Subtracts written bytes, which may include response heads.
-    pub(super) fn written(&self, bytes: u64) {
+    pub(super) fn record_written(&self, bytes: u64) {
         let Registered { all, share, .. } = &*self.0;
         let known = share.bytes.load(Ordering::Relaxed);
         // Only this connection subtracts bytes, and concurrently added bytes are kept.
@@ -121,7 +121,7 @@ impl WaitingShare {
     }
 
     /// Records that the client has read something.
-    pub(super) fn progressed(&self) {
+    pub(super) fn record_progress(&self) {
         let Registered { all, share, .. } = &*self.0;
         share.progress_ms.store(all.now(), Ordering::Relaxed);
     }
@@ -132,7 +132,7 @@ impl WaitingShare {
     ///
     /// Each connection calls this after checking whether its own client reads: the state of other
     /// connections may be outdated.
-    pub(super) fn is_to_give_way(&self, limit: u64) -> bool {
+    pub(super) fn must_yield(&self, limit: u64) -> bool {
         let Registered { all, number, .. } = &*self.0;
         let mut left = all.0.total.load(Ordering::Relaxed);
         if left <= limit {
@@ -222,12 +222,12 @@ mod tests {
                 .progress_ms
                 .store(progress_at, Ordering::Relaxed);
         }
-        let give_way = |limit| shares.each_ref().map(|share| share.is_to_give_way(limit));
+        let give_way = |limit| shares.each_ref().map(|share| share.must_yield(limit));
         assert_eq!(all.0.total.load(Ordering::Relaxed), 180);
         assert_eq!(give_way(180), [false; 3]);
         assert_eq!(give_way(150), [false, true, false]);
         assert_eq!(give_way(119), [true, true, false]);
-        shares[0].written(50);
+        shares[0].record_written(50);
         assert_eq!(give_way(70), [false, true, false]);
         // A connection without waiting bytes is never closed.
         shares[1].begin_answer();

@@ -62,7 +62,7 @@ impl WaitingRoom {
             // authenticate.
             let idle = all
                 .iter()
-                .find(|(other, (admission, _))| **other != number && !admission.is_asking());
+                .find(|(other, (admission, _))| **other != number && !admission.is_checking());
             let oldest = idle
                 .or_else(|| all.iter().next())
                 .map(|(number, _)| *number);
@@ -94,7 +94,7 @@ impl Guest {
     pub(super) async fn dismissed(&self) {
         let too_long = async {
             sleep(self.room.0.timeout).await;
-            while self.admission.is_asking() {
+            while self.admission.is_checking() {
                 sleep(LAST_REQUEST).await;
             }
         };

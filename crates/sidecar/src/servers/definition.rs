@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use crate::credentials::{CredentialNote, Credentials, place_of_url};
+use crate::credentials::{CredentialNote, Credentials, origin_of};
 use pillion_config::{CredentialPolicy, PinPolicy, RateLimitSection, server_name_error};
 
 /// Maximum length of a server's name, in characters.
@@ -212,7 +212,7 @@ impl Definition {
             .as_deref()
             .and_then(|url| url::Url::parse(url).ok());
         match url {
-            Some(url) => place_of_url(&url),
+            Some(url) => origin_of(&url),
             None => format!("program {:?}", self.command),
         }
     }

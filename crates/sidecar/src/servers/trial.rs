@@ -19,7 +19,7 @@ pub(super) async fn try_out(server: ServerConfig) -> ServerTrial {
     let started = Instant::now();
     let limit = server.timeout;
     let client = McpClient::new(server);
-    let asked = timeout(limit, async {
+    let request = timeout(limit, async {
         let tools = client.list_tools().await?;
         let connection = client.connection().await?;
         Ok::<_, pillion_mcp_client::McpError>((tools, connection.server_name()))
@@ -28,7 +28,7 @@ pub(super) async fn try_out(server: ServerConfig) -> ServerTrial {
         success: true,
         ..ServerTrial::default()
     };
-    match asked.await {
+    match request.await {
         Ok(Ok((tools, name))) => {
             trial.reachable = true;
             trial.server =

@@ -5,7 +5,7 @@ use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
 use super::{Server, ServerError, Servers};
-use crate::credentials::{UserCredential, place_of_url};
+use crate::credentials::{UserCredential, origin_of};
 use crate::timestamp::format_timestamp;
 use pillion_config::CredentialPolicy;
 
@@ -110,7 +110,7 @@ impl Server {
             name: self.name().to_owned(),
         };
         let (policy, place) = match self {
-            Self::OfFile(section) => (section.credential, section.server.url().map(place_of_url)),
+            Self::OfFile(section) => (section.credential, section.server.url().map(origin_of)),
             Self::OfStore(known, _) => {
                 let definition = known.definition.as_ref();
                 let policy = definition.map_or(CredentialPolicy::Shared, |it| it.credential);

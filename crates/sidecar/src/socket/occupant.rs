@@ -11,7 +11,7 @@ use super::SocketError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns whether there is a socket at `path`; rejects any other file.
-pub(super) fn is_there(path: &Path) -> Result<bool, SocketError> {
+pub(super) fn socket_exists(path: &Path) -> Result<bool, SocketError> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => Ok(true),
         Ok(_) => Err(SocketError::NotASocket(path.to_owned())),
@@ -29,7 +29,7 @@ pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
         path: path.to_owned(),
         source,
     };
-    if !is_there(path)? {
+    if !socket_exists(path)? {
         return Ok(());
     }
     let connected = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;

@@ -19,7 +19,9 @@ pub(crate) async fn of(store: &impl SettingsStore) -> Result<Option<String>, Sto
 ///
 /// # Errors
 /// Only errors of the store itself.
-pub(super) async fn of_or_new(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
+pub(super) async fn load_or_create(
+    store: &impl SettingsStore,
+) -> Result<Option<String>, StoreError> {
     if let Some(id) = of(store).await? {
         return Ok(Some(id));
     }

@@ -27,7 +27,7 @@ impl Upstreams {
     /// used until [`connect`](Self::connect).
     pub(crate) async fn disconnect_from(&self, server: &Server) {
         if server.close() {
-            self.tell_status(server, ConnectionStatus::Disconnected, None);
+            self.publish_status(server, ConnectionStatus::Disconnected, None);
         }
         server.disconnect().await;
     }

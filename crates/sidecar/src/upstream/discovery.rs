@@ -133,7 +133,7 @@ impl Upstreams {
 
     async fn ask_now(&self, server: &Arc<Server>, state: &mut State, is_due: bool, reason: Reason) {
         if server.status() != ConnectionStatus::Connected {
-            self.tell_status(server, ConnectionStatus::Connecting, None);
+            self.publish_status(server, ConnectionStatus::Connecting, None);
         }
         let client = &server.shared.client;
         if reason == Reason::Use {
@@ -142,7 +142,7 @@ impl Upstreams {
         let since = Instant::now();
         let listed = server.list(client, self.times.discovery_timeout).await;
         let took = since.elapsed();
-        self.wait_for_namesakes_of(server).await;
+        self.wait_for_same_prefix(server).await;
         // The server may have been disconnected in the meantime.
         if server.is_closed() {
             return;
@@ -161,7 +161,7 @@ impl Upstreams {
 
     /// Waits for the earlier servers with this tool prefix: if two servers have a tool of one name,
     /// the first server in the configuration provides it, whichever responds first.
-    async fn wait_for_namesakes_of(&self, server: &Arc<Server>) {
+    async fn wait_for_same_prefix(&self, server: &Arc<Server>) {
         let before = self
             .servers
             .iter()
@@ -187,7 +187,7 @@ impl Upstreams {
             .collect()
     }
 
-    pub(super) fn tell_status(
+    pub(super) fn publish_status(
         &self,
         server: &Server,
         status: ConnectionStatus,
@@ -201,7 +201,7 @@ impl Upstreams {
         if status == ConnectionStatus::Connected {
             self.listeners.connections.connected(&server.label);
         }
-        self.listeners.events.tell(&Event::ServerStatus {
+        self.listeners.events.publish(&Event::ServerStatus {
             server: &server.label,
             status: status.as_str(),
             error,
@@ -209,7 +209,11 @@ impl Upstreams {
     }
 
     /// Publishes the differences to the previously offered tools, if any.
-    fn tell_changes(&self, server: &Arc<Server>, registered: &[(ToolName, Arc<UpstreamTool>)]) {
+    fn publish_tool_changes(
+        &self,
+        server: &Arc<Server>,
+        registered: &[(ToolName, Arc<UpstreamTool>)],
+    ) {
         let known = self.offered.tools.read();
         let before = known.iter();
         let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = before
@@ -245,7 +249,7 @@ impl Upstreams {
             removed,
             changed,
         };
-        changes.tell(Some(&server.label), &self.registry, &self.listeners.events);
+        changes.publish(Some(&server.label), &self.registry, &self.listeners.events);
     }
 
     fn accept(
@@ -257,7 +261,7 @@ impl Upstreams {
         took: Duration,
     ) {
         if server.status() != ConnectionStatus::Connected {
-            self.tell_status(server, ConnectionStatus::Connected, None);
+            self.publish_status(server, ConnectionStatus::Connected, None);
         }
         let offer = Offer { server };
         let refresh_after = self.times.refresh_after;
@@ -274,7 +278,7 @@ impl Upstreams {
             !Arc::ptr_eq(&other.server, server) || now_blocked.contains_key(name)
         });
         let names = registered.iter().map(|(name, _)| name.clone()).collect();
-        self.tell_changes(server, &registered);
+        self.publish_tool_changes(server, &registered);
         {
             let mut known = self.offered.tools.write();
             known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
@@ -307,7 +311,7 @@ impl Upstreams {
     fn give_up(&self, server: &Server, state: &mut State, error: String, was_due: bool) {
         // Logged once for each reason, not for each attempt.
         if server.report().error.as_ref() != Some(&error) {
-            self.tell_status(server, ConnectionStatus::Error, Some(&error));
+            self.publish_status(server, ConnectionStatus::Error, Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
         }
         let pause = self

@@ -17,12 +17,12 @@ impl Upstreams {
         let latest = self.latest();
         let named = latest.named_by(names);
         join_all(named.iter().map(|server| latest.ask(server, Reason::Use))).await;
-        let is_told = |name: &String| {
-            latest.registry.contains(name) || named.iter().any(|server| server.is_told_by(name))
+        let is_named = |name: &String| {
+            latest.registry.contains(name) || named.iter().any(|server| server.has_prefix_of(name))
         };
         // Without a prefix, the tools of a server may have any name.
         let has_any_name = |server: &Arc<Server>| server.tool_prefix.is_empty();
-        if names.iter().all(is_told) && !latest.servers.iter().any(has_any_name) {
+        if names.iter().all(is_named) && !latest.servers.iter().any(has_any_name) {
             return latest.unavailable();
         }
         latest.discover().await
@@ -32,7 +32,7 @@ impl Upstreams {
     pub(super) fn named_by(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
         servers
-            .filter(|server| names.iter().any(|name| server.is_told_by(name)))
+            .filter(|server| names.iter().any(|name| server.has_prefix_of(name)))
             .cloned()
             .collect()
     }
@@ -49,7 +49,7 @@ impl Upstreams {
         unavailable.find_map(|unavailable| {
             let mut servers = latest.servers.iter();
             let server = servers.find(|server| server.label == unavailable.label)?;
-            server.is_told_by(name).then(|| Absent {
+            server.has_prefix_of(name).then(|| Absent {
                 origin: server.origin(),
                 server: unavailable.clone(),
             })
@@ -79,7 +79,7 @@ impl Own {
 
 impl Server {
     /// Returns whether the name begins with this server's prefix.
-    pub(super) fn is_told_by(&self, name: &str) -> bool {
+    pub(super) fn has_prefix_of(&self, name: &str) -> bool {
         !self.tool_prefix.is_empty() && name.starts_with(&self.tool_prefix)
     }
 }

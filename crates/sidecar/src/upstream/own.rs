@@ -32,13 +32,13 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Returns whether one of the names has the server's prefix and is not listed.
-    fn lacks(&self, server: &Server, names: &[String]) -> bool {
+    fn is_missing_any(&self, server: &Server, names: &[String]) -> bool {
         let lists = |name: &str| {
             self.tools
                 .iter()
                 .any(|tool| tool.registered.name().as_str() == name)
         };
-        let is_missing = |name: &String| server.is_told_by(name) && !lists(name);
+        let is_missing = |name: &String| server.has_prefix_of(name) && !lists(name);
         names.iter().any(is_missing)
     }
 }
@@ -99,7 +99,7 @@ impl Upstreams {
     pub(crate) async fn own(&self, context: &CallContext) -> Own {
         let latest = self.latest();
         let servers = latest.servers.iter().cloned();
-        latest.own_of_all(servers, context, &[]).await
+        latest.list_own_tools_of(servers, context, &[]).await
     }
 
     /// Returns the tools that only this caller has, for a lookup of these names: of the servers
@@ -108,19 +108,19 @@ impl Upstreams {
     pub(crate) async fn own_named(&self, context: &CallContext, names: &[String]) -> Own {
         let latest = self.latest();
         let named = latest.named_by(names);
-        let is_told = |name: &String| named.iter().any(|server| server.is_told_by(name));
+        let is_named = |name: &String| named.iter().any(|server| server.has_prefix_of(name));
         // Without a prefix, a caller's own tools may have any name.
         let has_any_name =
             |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all();
-        if names.iter().all(is_told) && !latest.servers.iter().any(has_any_name) {
-            return latest.own_of_all(named, context, names).await;
+        if names.iter().all(is_named) && !latest.servers.iter().any(has_any_name) {
+            return latest.list_own_tools_of(named, context, names).await;
         }
         latest.own(context).await
     }
 
     /// Returns the tools of these servers that only this caller has, for a lookup of the tools
     /// `sought`.
-    async fn own_of_all(
+    async fn list_own_tools_of(
         &self,
         servers: impl IntoIterator<Item = Arc<Server>>,
         context: &CallContext,
@@ -133,7 +133,7 @@ impl Upstreams {
             return Own::default();
         }
         let lists = servers.iter();
-        let lists = lists.map(|server| latest.own_of(server, context, sought));
+        let lists = lists.map(|server| latest.list_own_tools(server, context, sought));
         let mut own = Own::default();
         let mut tools = OwnTools::new();
         for (server, list) in servers.iter().zip(join_all(lists).await) {
@@ -179,29 +179,30 @@ impl Upstreams {
 
     /// Returns the tools that one server lists for this caller, and the error of the last attempt
     /// if it failed.
-    async fn own_of(
+    async fn list_own_tools(
         &self,
         server: &Arc<Server>,
         context: &CallContext,
         sought: &[String],
     ) -> Result<(Vec<OwnTool>, Option<String>), ToolFailure> {
-        let line = server.line_for(context).await?;
+        let connection = server.connection_for(context).await?;
         let came = Instant::now();
-        let mut listing = line.listing.lock().await;
+        let mut listing = connection.listing.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         // Callers that waited for a failed attempt share its outcome.
         let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
         let is_old = listing.next.is_none_or(|next| Instant::now() >= next);
         let is_due = (is_old && !has_waited) || listing.epoch != epoch;
-        let is_retried = listing.failures > 0 && !has_waited && listing.lacks(server, sought);
+        let is_retried =
+            listing.failures > 0 && !has_waited && listing.is_missing_any(server, sought);
         if is_due || is_retried {
             if is_retried {
-                line.client.end_pause();
+                connection.client.end_pause();
             }
-            let asked = server
-                .list(&line.client, self.times.discovery_timeout)
+            let outcome = server
+                .list(&connection.client, self.times.discovery_timeout)
                 .await;
-            let listed = match asked {
+            let listed = match outcome {
                 Ok(tools) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
                     let owner = server.pinned(context.vouched_user());

@@ -26,13 +26,15 @@ impl Server {
     /// are dropped with a warning.
     ///
     /// # Errors
-    /// As for [`line_for`](Self::line_for), or the server's error.
+    /// As for [`connection_for`](Self::connection_for), or the server's error.
     pub(crate) async fn resources(
         &self,
         context: &CallContext,
     ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
-        let line = self.line_for(context).await?;
-        let listed = line.during(None, line.client.list_resources()).await;
+        let connection = self.connection_for(context).await?;
+        let listed = connection
+            .during(None, connection.client.list_resources())
+            .await;
         let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
         let listed = listed.iter();
         let checked = listed.filter_map(|raw| self.checked(EntryKind::Resource, raw));
@@ -42,7 +44,7 @@ impl Server {
     /// Returns the contents of a resource.
     ///
     /// # Errors
-    /// As for [`line_for`](Self::line_for), or the server's error: `not_found` if the server has no
+    /// As for [`connection_for`](Self::connection_for), or the server's error: `not_found` if the server has no
     /// such resource.
     pub(crate) async fn read(
         &self,
@@ -50,13 +52,13 @@ impl Server {
         context: &CallContext,
     ) -> Result<Reading, ToolFailure> {
         const METHOD: &str = "resources/read";
-        let line = self.line_for(context).await?;
+        let connection = self.connection_for(context).await?;
         let (span, trace) = self.span(METHOD, None, context.trace.as_ref());
         let mut options = RequestOptions::default();
         options.meta = trace.map(|trace| trace.to_meta()).unwrap_or_default();
         let params = json!({ "uri": uri });
-        let request = line.client.request_with(METHOD, &params, &options);
-        let outcome = line.during(None, request).await;
+        let request = connection.client.request_with(METHOD, &params, &options);
+        let outcome = connection.during(None, request).await;
         if let Some(span) = span {
             let failed = |error: &McpError| match error.rpc_error() {
                 Some(error) => error.clone(),

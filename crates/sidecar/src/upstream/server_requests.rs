@@ -152,7 +152,7 @@ mod tests {
             capabilities: Arc::new(Map::new()),
             log_level: LogThreshold::new(None),
             param_headers: None,
-            hears: true,
+            can_stream: true,
         };
         let request = message::Request {
             id: message::raw(&1).unwrap(),

@@ -93,12 +93,17 @@ impl UpstreamTool {
         context: CallContext,
         link: Option<Arc<Link>>,
     ) -> Result<ToolOutput, ToolFailure> {
-        let line = self.server.line_for(&context).await?;
+        let connection = self.server.connection_for(&context).await?;
         match link {
-            Some(link) => self.relay(arguments, &line, link, context.trace).await,
+            Some(link) => {
+                self.relay(arguments, &connection, link, context.trace)
+                    .await
+            }
             None => {
-                let called = self.inner.call_over(&line.client, &arguments, context);
-                line.during(None, called).await
+                let called = self
+                    .inner
+                    .call_over(&connection.client, &arguments, context);
+                connection.during(None, called).await
             }
         }
     }
@@ -106,7 +111,7 @@ impl UpstreamTool {
     async fn relay(
         &self,
         arguments: JsonObject,
-        line: &UpstreamConnection,
+        connection: &UpstreamConnection,
         link: Arc<Link>,
         trace: Option<TraceContext>,
     ) -> Result<ToolOutput, ToolFailure> {
@@ -116,8 +121,10 @@ impl UpstreamTool {
         let instead = [("name", name), ("arguments", arguments)];
         let params = link.params_in(trace.as_ref(), instead);
         let options = link.options();
-        let request = line.client.request_with("tools/call", &params, &options);
-        let called = line.during(Some(Arc::clone(&link)), request).await;
+        let request = connection
+            .client
+            .request_with("tools/call", &params, &options);
+        let called = connection.during(Some(Arc::clone(&link)), request).await;
         let outcome = McpTool::outcome(called.as_deref());
         match called {
             Ok(result) => link.deposit(Ok(result)),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::Server;
 use super::connecting::not_connected;
 use super::connection::UpstreamConnection;
-use crate::credentials::{UserCredential, UserCredentials, place_of_url};
+use crate::credentials::{UserCredential, UserCredentials, origin_of};
 use pillion_config::CredentialPolicy;
 
 /// Maximum number of user connections per server. Above the limit, the least recently used
@@ -33,11 +33,11 @@ const LAST_CALLS: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(super) struct Users {
     credentials: UserCredentials,
-    lines: Mutex<Lines>,
+    connections: Mutex<ConnectionMap>,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
+struct ConnectionMap {
     by_user: HashMap<String, UserConnection>,
 }
 
@@ -45,7 +45,7 @@ struct Lines {
 struct UserConnection {
     /// The version of the credential.
     version: String,
-    line: Arc<UpstreamConnection>,
+    connection: Arc<UpstreamConnection>,
     used: Instant,
 }
 
@@ -69,7 +69,7 @@ impl Users {
     pub(super) fn new(credentials: &UserCredentials) -> Self {
         Self {
             credentials: credentials.clone(),
-            lines: Mutex::default(),
+            connections: Mutex::default(),
         }
     }
 
@@ -77,22 +77,23 @@ impl Users {
     /// of other credential versions than `good` save no more OAuth tokens.
     pub(super) fn forget(&self, server: &str, user: &str, good: Option<&str>) {
         self.credentials.refuse_tokens_of_user(server, user, good);
-        if let Some(kept) = self.lines.lock().by_user.remove(user) {
-            give_up(kept.line);
+        if let Some(entry) = self.connections.lock().by_user.remove(user) {
+            give_up(entry.connection);
         }
     }
 
     /// Closes idle connections with the server `server`, and connections whose credential was
     /// changed or removed by another process or while the connection was being created.
     async fn sweep(&self, server: &str) {
-        let kept: Vec<_> = {
-            let mut lines = self.lines.lock();
-            lines.give_up_idle(Instant::now());
-            let kept = lines.by_user.iter();
-            kept.map(|(user, kept)| (user.clone(), kept.version.clone()))
+        let known: Vec<_> = {
+            let mut connections = self.connections.lock();
+            connections.close_idle(Instant::now());
+            let entry = connections.by_user.iter();
+            entry
+                .map(|(user, entry)| (user.clone(), entry.version.clone()))
                 .collect()
         };
-        for (user, version) in kept {
+        for (user, version) in known {
             match self.credentials.get(server, &user).await {
                 Ok(Some(credential)) if credential.version == version => {}
                 Ok(now) => {
@@ -106,83 +107,86 @@ impl Users {
     }
 
     fn forget_version(&self, server: &str, user: &str, version: &str, good: Option<&str>) {
-        let mut lines = self.lines.lock();
-        let is_it = |kept: &UserConnection| kept.version == version;
-        if lines.by_user.get(user).is_some_and(is_it) {
+        let mut connections = self.connections.lock();
+        let is_it = |entry: &UserConnection| entry.version == version;
+        if connections.by_user.get(user).is_some_and(is_it) {
             self.credentials.refuse_tokens_of_user(server, user, good);
-            if let Some(kept) = lines.by_user.remove(user) {
-                give_up(kept.line);
+            if let Some(entry) = connections.by_user.remove(user) {
+                give_up(entry.connection);
             }
         }
     }
 
     /// Removes and returns all connections.
     pub(super) fn take_all(&self) -> Vec<Arc<UpstreamConnection>> {
-        let taken = self.lines.lock().by_user.drain().collect::<Vec<_>>();
-        taken.into_iter().map(|(_, kept)| kept.line).collect()
+        let taken = self.connections.lock().by_user.drain().collect::<Vec<_>>();
+        taken
+            .into_iter()
+            .map(|(_, entry)| entry.connection)
+            .collect()
     }
 
     /// Returns the connection with this credential; creates one if necessary.
-    fn line(
+    fn connection(
         &self,
         user: &str,
         credential: &UserCredential,
         server: impl FnOnce() -> Result<ServerConfig, ToolFailure>,
     ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
-        let mut lines = self.lines.lock();
+        let mut connections = self.connections.lock();
         let now = Instant::now();
-        if let Some(kept) = lines.by_user.get_mut(user)
-            && kept.version == credential.version
+        if let Some(entry) = connections.by_user.get_mut(user)
+            && entry.version == credential.version
         {
-            kept.used = now;
-            return Ok(Arc::clone(&kept.line));
+            entry.used = now;
+            return Ok(Arc::clone(&entry.connection));
         }
-        let line = Arc::new(UpstreamConnection::to(server()?));
-        let kept = UserConnection {
+        let connection = Arc::new(UpstreamConnection::to(server()?));
+        let entry = UserConnection {
             version: credential.version.clone(),
-            line: Arc::clone(&line),
+            connection: Arc::clone(&connection),
             used: now,
         };
-        if !lines.by_user.contains_key(user) {
-            lines.make_room();
+        if !connections.by_user.contains_key(user) {
+            connections.make_room();
         }
-        if let Some(before) = lines.by_user.insert(user.to_owned(), kept) {
-            give_up(before.line);
+        if let Some(before) = connections.by_user.insert(user.to_owned(), entry) {
+            give_up(before.connection);
         }
-        Ok(line)
+        Ok(connection)
     }
 }
 
-impl Lines {
+impl ConnectionMap {
     /// Closes the least recently used connection if the limit is reached.
     fn make_room(&mut self) {
         if self.by_user.len() < MAX_LINES {
             return;
         }
-        let oldest = self.by_user.iter().min_by_key(|(_, kept)| kept.used);
+        let oldest = self.by_user.iter().min_by_key(|(_, entry)| entry.used);
         let oldest = oldest.map(|(user, _)| user.clone());
-        if let Some(kept) = oldest.and_then(|user| self.by_user.remove(&user)) {
-            give_up(kept.line);
+        if let Some(entry) = oldest.and_then(|user| self.by_user.remove(&user)) {
+            give_up(entry.connection);
         }
     }
 
     /// Closes connections that have been idle for too long.
-    fn give_up_idle(&mut self, now: Instant) {
-        let idle = |_: &String, kept: &mut UserConnection| now.duration_since(kept.used) > IDLE;
-        for (_, kept) in self.by_user.extract_if(idle) {
-            give_up(kept.line);
+    fn close_idle(&mut self, now: Instant) {
+        let idle = |_: &String, entry: &mut UserConnection| now.duration_since(entry.used) > IDLE;
+        for (_, entry) in self.by_user.extract_if(idle) {
+            give_up(entry.connection);
         }
     }
 }
 
 /// Ends a session when its calls have finished.
-fn give_up(line: Arc<UpstreamConnection>) {
+fn give_up(connection: Arc<UpstreamConnection>) {
     tokio::spawn(async move {
         let since = Instant::now();
-        while Arc::strong_count(&line) > 1 && since.elapsed() < LAST_CALLS {
+        while Arc::strong_count(&connection) > 1 && since.elapsed() < LAST_CALLS {
             sleep(Duration::from_millis(250)).await;
         }
-        line.client.disconnect().await;
+        connection.client.disconnect().await;
     });
 }
 
@@ -193,7 +197,7 @@ impl Server {
     /// If the server was disconnected; if the call names no user, a user that the caller may not
     /// act for, or a user without a credential; or if the call was admitted, and possibly approved,
     /// under another identity.
-    pub(crate) async fn line_for(
+    pub(crate) async fn connection_for(
         &self,
         context: &CallContext,
     ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
@@ -206,7 +210,7 @@ impl Server {
             Acting::Server => Ok(Arc::clone(&self.shared)),
             Acting::User(user, credential) => {
                 let server = || self.server_for(user, &credential);
-                self.users.line(user, &credential, server)
+                self.users.connection(user, &credential, server)
             }
         }
     }
@@ -219,7 +223,7 @@ impl Server {
     /// Returns the identity under which a call of this caller is sent.
     ///
     /// # Errors
-    /// As for [`line_for`](Self::line_for).
+    /// As for [`connection_for`](Self::connection_for).
     pub(super) async fn acts_as(&self, context: &CallContext) -> Result<ActsAs, ToolFailure> {
         let acting = self.acting(context).await?;
         let identity = acting.identity().to_owned();
@@ -287,7 +291,7 @@ impl Server {
                 format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
             )
         })?;
-        let place = self.section.server.url().map(place_of_url);
+        let place = self.section.server.url().map(origin_of);
         match found {
             Some(credential) if place.as_ref() == Some(&credential.place) => {
                 Ok(Acting::User(user, Box::new(credential)))
@@ -381,23 +385,23 @@ mod tests {
                         .unwrap(),
                 )
             };
-            users.line(user, &credential, server).unwrap();
+            users.connection(user, &credential, server).unwrap();
             given.push(credential);
         }
-        let kept = || {
-            let lines = users.lines.lock();
-            let mut kept: Vec<_> = lines.by_user.keys().cloned().collect();
-            kept.sort();
-            kept
+        let connected = || {
+            let connections = users.connections.lock();
+            let mut names: Vec<_> = connections.by_user.keys().cloned().collect();
+            names.sort();
+            names
         };
         users.sweep("far").await;
-        assert_eq!(kept(), ["alice", "bob", "carol"]);
+        assert_eq!(connected(), ["alice", "bob", "carol"]);
         // Removed as by another process: nothing in this process is notified.
         credentials.remove("far", "alice").await.unwrap();
         let bearer = json!({"type": "bearer", "token": "another"});
         let other = UserCredential::new("place".to_owned(), bearer).unwrap();
         credentials.put("far", "bob", &other).await.unwrap();
         users.sweep("far").await;
-        assert_eq!(kept(), ["carol"]);
+        assert_eq!(connected(), ["carol"]);
     }
 }

@@ -101,7 +101,7 @@ impl WorkerRegistration {
                     () = welcome.ended() => return End::Unwelcome,
                     Some(call) = self.calls.recv() => break call,
                     said = wire.read() => {
-                        if let Err(end) = self.hear(wire, said).await {
+                        if let Err(end) = self.handle(wire, said).await {
                             return end;
                         }
                     }
@@ -119,7 +119,11 @@ impl WorkerRegistration {
     }
 
     /// Handles a message of a worker outside of a call.
-    async fn hear<S>(&self, wire: &mut Wire<S>, said: Result<WorkerMessage, End>) -> Result<(), End>
+    async fn handle<S>(
+        &self,
+        wire: &mut Wire<S>,
+        said: Result<WorkerMessage, End>,
+    ) -> Result<(), End>
     where
         S: AsyncRead + AsyncWrite,
     {
@@ -182,7 +186,7 @@ impl WorkerRegistration {
                     }
                     Ok(None)
                 }
-                said => self.hear(wire, said).await.map(|()| None),
+                said => self.handle(wire, said).await.map(|()| None),
             };
         }
         match outcome {

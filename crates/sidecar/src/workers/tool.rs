@@ -62,7 +62,7 @@ impl WorkerTool {
     }
 
     /// Returns whether a call that was checked against one tool is invalid for the other.
-    pub(super) fn asks_otherwise(&self, other: &Self) -> bool {
+    pub(super) fn invalidates_calls_of(&self, other: &Self) -> bool {
         let (own, others) = (&self.definition, &other.definition);
         own.requires_confirmation() != others.requires_confirmation()
             || own.input_schema() != others.input_schema()

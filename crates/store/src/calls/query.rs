@@ -95,7 +95,7 @@ fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
     let id = row.call_id("id")?;
     let microseconds = row.optional_integer("duration_us")?;
     let duration = microseconds.and_then(|microseconds| u64::try_from(microseconds).ok());
-    let began_at = match (row.optional_moment("completed_at")?, duration) {
+    let began_at = match (row.optional_timestamp("completed_at")?, duration) {
         (Some(end), Some(duration)) => end.minus(Duration::from_micros(duration)),
         _ => id.made_at(),
     };

@@ -80,7 +80,7 @@ pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
         caller: row.optional_text("caller")?,
         arguments: row.text("arguments")?,
         status: status(row)?,
-        completed_at: row.optional_moment("completed_at")?,
+        completed_at: row.optional_timestamp("completed_at")?,
         duration: duration
             .transpose()
             .map_err(|_| unreadable("duration_us"))?,

@@ -51,11 +51,11 @@ pub(crate) struct StuckCalls {
 #[derive(Debug)]
 pub(crate) struct CallSpool {
     shared: Arc<Shared>,
-    askers: mpsc::Sender<Asker>,
+    flush_callers: mpsc::Sender<FlushRequest>,
 }
 
 /// A caller that waits until all records are in the database.
-type Asker = oneshot::Sender<Result<(), StoreError>>;
+type FlushRequest = oneshot::Sender<Result<(), StoreError>>;
 
 #[derive(Debug)]
 struct Shared {
@@ -83,15 +83,18 @@ impl CallSpool {
             news: Notify::new(),
             database: database.clone(),
         });
-        let (askers, asked) = mpsc::channel(64);
+        let (flush_callers, flush_requests) = mpsc::channel(64);
         let spooler = Spooler {
             shared: Arc::clone(&shared),
             statements: Statements::new(&database),
             database,
             batch: Arc::default(),
         };
-        tokio::spawn(spooler.run(asked));
-        Ok(Self { shared, askers })
+        tokio::spawn(spooler.run(flush_requests));
+        Ok(Self {
+            shared,
+            flush_callers,
+        })
     }
 
     /// Stores the record; when this returns, the record survives the process. If too many records
@@ -158,8 +161,11 @@ impl CallSpool {
     }
 
     async fn settle(&self) -> Result<(), StoreError> {
-        let (asker, settled) = oneshot::channel();
-        self.askers.send(asker).await.map_err(|_| closed())?;
+        let (caller, settled) = oneshot::channel();
+        self.flush_callers
+            .send(caller)
+            .await
+            .map_err(|_| closed())?;
         settled.await.unwrap_or_else(|_| Err(closed()))
     }
 }
@@ -174,27 +180,27 @@ struct Spooler {
 }
 
 impl Spooler {
-    async fn run(mut self, mut asked: mpsc::Receiver<Asker>) {
+    async fn run(mut self, mut flush_requests: mpsc::Receiver<FlushRequest>) {
         let mut is_open = true;
         while is_open {
-            let mut askers = Vec::new();
+            let mut flush_callers = Vec::new();
             tokio::select! {
-                asker = asked.recv() => match asker {
-                    Some(asker) => askers.push(asker),
+                caller = flush_requests.recv() => match caller {
+                    Some(caller) => flush_callers.push(caller),
                     None => is_open = false,
                 },
                 () = self.due() => {}
             }
-            while let Ok(asker) = asked.try_recv() {
-                askers.push(asker);
+            while let Ok(caller) = flush_requests.try_recv() {
+                flush_callers.push(caller);
             }
             let outcome = self.write_all().await.map_err(Arc::new);
             if let Err(error) = &outcome {
                 tracing::error!(%error, "Cannot write the recorded calls to the database");
             }
-            for asker in askers {
+            for caller in flush_callers {
                 let outcome = outcome.as_ref().copied().map_err(repeat);
-                let _ = asker.send(outcome); // The caller may have given up.
+                let _ = caller.send(outcome); // The caller may have given up.
             }
         }
     }
@@ -222,7 +228,7 @@ impl Spooler {
 
     async fn write_batch(&mut self) -> Result<(), StoreError> {
         match write(&self.database, &self.statements, &self.batch).await {
-            Ok(late) => tell_of_late(late),
+            Ok(late) => log_late_calls(late),
             Err(error) => {
                 self.shared.gathered.lock().failed();
                 return Err(error);
@@ -249,7 +255,7 @@ pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), Stor
         let mut calls = Calls::new();
         let is_known = read(&left.read().map_err(unreadable)?, &mut calls);
         let calls: Vec<_> = calls.into_values().collect();
-        tell_of_late(write(database, &Statements::new(database), &calls).await?);
+        log_late_calls(write(database, &Statements::new(database), &calls).await?);
         if is_known {
             left.remove();
         } else {
@@ -361,7 +367,7 @@ async fn write(
     Ok(late)
 }
 
-fn tell_of_late(calls: usize) {
+fn log_late_calls(calls: usize) {
     if calls > 0 {
         tracing::warn!(
             calls,

@@ -188,7 +188,7 @@ impl Writer {
             StoreError::unavailable("the call was removed from the call log in the meantime")
         })?;
         let same = record::status(&row)? == call.status
-            && row.optional_moment("completed_at")? == call.completed_at;
+            && row.optional_timestamp("completed_at")? == call.completed_at;
         if same {
             Ok(())
         } else {

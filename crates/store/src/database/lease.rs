@@ -44,24 +44,24 @@ impl Lease {
     /// Runs a statement and returns the number of changed rows.
     pub(super) async fn write(&mut self, sql: &str, values: Vec<Value>) -> sqlx::Result<u64> {
         let (limit, connection) = self.ask()?;
-        let asked = value::postgres(sql, values).execute(&mut **connection);
-        let answer = timeout(limit, asked).await;
+        let execution = value::postgres(sql, values).execute(&mut **connection);
+        let answer = timeout(limit, execution).await;
         self.answered(answer).map(|done| done.rows_affected())
     }
 
     /// Runs a query.
     pub(super) async fn read(&mut self, sql: &str, values: Vec<Value>) -> sqlx::Result<Vec<PgRow>> {
         let (limit, connection) = self.ask()?;
-        let asked = value::postgres(sql, values).fetch_all(&mut **connection);
-        let answer = timeout(limit, asked).await;
+        let execution = value::postgres(sql, values).fetch_all(&mut **connection);
+        let answer = timeout(limit, execution).await;
         self.answered(answer)
     }
 
     /// Runs several statements without values.
     pub(super) async fn script(&mut self, sql: &str) -> sqlx::Result<()> {
         let (limit, connection) = self.ask()?;
-        let asked = (&mut **connection).execute(sqlx::raw_sql(sql));
-        let answer = timeout(limit, asked).await;
+        let execution = (&mut **connection).execute(sqlx::raw_sql(sql));
+        let answer = timeout(limit, execution).await;
         self.answered(answer).map(drop)
     }
 
@@ -88,7 +88,7 @@ impl Lease {
         let Ok(answer) = answer else {
             self.connection.take().map(PoolConnection::detach);
             // Idle connections lead to the same server.
-            self.postgres.give_idle_up();
+            self.postgres.close_idle();
             return Err(silent());
         };
         self.is_midway = false;

@@ -110,7 +110,7 @@ impl Postgres {
         let acquired = self.pool.acquire().await;
         if let Err(sqlx::Error::PoolTimedOut) = acquired {
             // Each idle connection would take as long to fail.
-            self.give_idle_up();
+            self.close_idle();
         }
         Ok(Lease::of(self.clone(), acquired?))
     }
@@ -124,7 +124,7 @@ impl Postgres {
     }
 
     /// Closes the idle connections.
-    pub(super) fn give_idle_up(&self) {
+    pub(super) fn close_idle(&self) {
         while let Some(idle) = self.pool.try_acquire() {
             drop(idle.detach());
         }

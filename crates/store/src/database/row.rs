@@ -34,11 +34,11 @@ impl Row {
         u64::try_from(self.integer(column)?).map_err(|_| unreadable(column))
     }
 
-    pub(crate) fn moment(&self, column: &str) -> Result<Timestamp, StoreError> {
+    pub(crate) fn timestamp(&self, column: &str) -> Result<Timestamp, StoreError> {
         self.integer(column).map(Timestamp::from_millis)
     }
 
-    pub(crate) fn optional_moment(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
+    pub(crate) fn optional_timestamp(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
         Ok(self.optional_integer(column)?.map(Timestamp::from_millis))
     }
 

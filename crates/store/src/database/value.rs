@@ -98,14 +98,14 @@ impl From<bool> for Value {
 }
 
 impl From<Timestamp> for Value {
-    fn from(moment: Timestamp) -> Self {
-        Self::Integer(Some(moment.as_millis()))
+    fn from(timestamp: Timestamp) -> Self {
+        Self::Integer(Some(timestamp.as_millis()))
     }
 }
 
 impl From<Option<Timestamp>> for Value {
-    fn from(moment: Option<Timestamp>) -> Self {
-        Self::Integer(moment.map(Timestamp::as_millis))
+    fn from(timestamp: Option<Timestamp>) -> Self {
+        Self::Integer(timestamp.map(Timestamp::as_millis))
     }
 }
 

@@ -33,15 +33,15 @@ pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     accepts(headers, "application/json")
 }
 
-fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let values = headers.get_all(header::ACCEPT).iter();
     let mut ranges = values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(|range| range.split(';').next().unwrap_or_default().trim());
-    let family = wanted.split('/').next().unwrap_or_default();
+    let family = media_type.split('/').next().unwrap_or_default();
     ranges.any(|range| {
-        range.eq_ignore_ascii_case(wanted)
+        range.eq_ignore_ascii_case(media_type)
             || range == "*/*"
             || range.strip_suffix("/*") == Some(family)
     })

@@ -15,7 +15,7 @@ use super::{Exchange, accepted, event_stream, failed, invalid, json as json_resp
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::mcp_server::sessions::Session;
 use crate::mcp_server::source::{Listener, Source};
-use crate::mcp_server::stateful::{Answering, hear, initialize, of_session};
+use crate::mcp_server::stateful::{Answering, handle_message, initialize, of_session};
 use crate::mcp_server::stateless::VERSION;
 
 /// The error code for a request without a session, as other servers use it.
@@ -31,7 +31,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     {
         return match initialize(&exchange.caller, request) {
             Ok((session, result)) => {
-                exchange.app.mcp().sessions.keep(&session);
+                exchange.app.mcp().sessions.insert(&session);
                 opened(&session, request, result)
             }
             Err(error) => failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
@@ -44,7 +44,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     match inbound {
         Inbound::Request(request) => answer(exchange, &session, request).await,
         other => {
-            hear(&session, other);
+            handle_message(&session, other);
             accepted()
         }
     }
@@ -87,12 +87,13 @@ async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Reques
         let message = message::response(Some(&request.id), &outcome);
         return json_response(StatusCode::OK, message);
     }
-    let hears = headers::accepts_stream(exchange.headers);
-    let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, hears);
+    let can_stream = headers::accepts_stream(exchange.headers);
+    let mut answering =
+        Answering::start(exchange.app, &exchange.caller, session, request, can_stream);
     match answering.next().await {
         // A cancelled request has no response.
         None => event_stream(body(None, answering)),
-        Some(last) if answering.is_over() && headers::accepts_json(exchange.headers) => {
+        Some(last) if answering.is_finished() && headers::accepts_json(exchange.headers) => {
             json_response(StatusCode::OK, last)
         }
         Some(first) => event_stream(body(Some(first), answering)),
@@ -126,7 +127,7 @@ pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
             Ok(Inbound::Request(request)) => {
                 answers.extend(answer_in_batch(exchange, &session, request).await);
             }
-            Ok(other) => hear(&session, other),
+            Ok(other) => handle_message(&session, other),
             Err(unreadable) => {
                 let id = unreadable.id.as_deref();
                 answers.push(message::response(id, &Err(unreadable.error)));
@@ -169,7 +170,11 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Err(response) => return response,
     };
     let listener = Listener::of_session(exchange.app, &exchange.caller, &session);
-    event_stream(lasting_body(None, listener, exchange.standing.clone()))
+    event_stream(lasting_body(
+        None,
+        listener,
+        exchange.token_validity.clone(),
+    ))
 }
 
 /// Ends the session.

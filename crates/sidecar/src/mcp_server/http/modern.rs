@@ -25,9 +25,9 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         // responses.
         Inbound::Notification { .. } | Inbound::Response { .. } => return accepted(),
     };
-    let hears = headers::accepts_stream(exchange.headers);
-    let repeated = |header: &'static str, said: &str| check_header(exchange, header, said);
-    let requester = match requester(exchange.app, &request, hears, repeated) {
+    let can_stream = headers::accepts_stream(exchange.headers);
+    let repeated = |header: &'static str, expected: &str| check_header(exchange, header, expected);
+    let requester = match requester(exchange.app, &request, can_stream, repeated) {
         Ok(requester) => Requester {
             param_headers: Some(Arc::new(headers::params(exchange.headers))),
             ..requester
@@ -37,8 +37,8 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     if request.method == "subscriptions/listen" {
         return match listen(exchange.app, &exchange.caller, &request).await {
             Ok((first, listener)) => {
-                let standing = exchange.standing.clone();
-                event_stream(lasting_body(Some(first), listener, standing))
+                let token_validity = exchange.token_validity.clone();
+                event_stream(lasting_body(Some(first), listener, token_validity))
             }
             Err(error) => failed(&request, error),
         };
@@ -75,9 +75,9 @@ fn failed(request: &Request, error: RpcError) -> Response {
 }
 
 /// Checks that a header equals the value in the message.
-fn check_header(exchange: &Exchange<'_>, header: &str, said: &str) -> Result<(), RpcError> {
+fn check_header(exchange: &Exchange<'_>, header: &str, expected: &str) -> Result<(), RpcError> {
     match headers::text(exchange.headers, header) {
-        Some(text) if text == said => Ok(()),
+        Some(text) if text == expected => Ok(()),
         Some(_) => Err(message::header_mismatch(header)),
         None => {
             let reason = format!("The header {header} is missing");

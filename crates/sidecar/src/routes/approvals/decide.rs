@@ -122,8 +122,8 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
         return Ok(None);
     }
     let wrong = || {
-        let wanted = format!("a string of at most {MAX_REASON_LEN} characters");
-        RequestError::parameter("reason", wanted)
+        let expected = format!("a string of at most {MAX_REASON_LEN} characters");
+        RequestError::parameter("reason", expected)
     };
     let value: serde_json::Value =
         serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;

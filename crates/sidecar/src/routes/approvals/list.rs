@@ -89,11 +89,11 @@ impl ApprovalQuery {
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<ApprovalQuery>,
+    Parameters(query): Parameters<ApprovalQuery>,
     Parameters(page): Parameters<WantedPage>,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
-    let filter = wanted.filter(&grant)?;
+    let filter = query.filter(&grant)?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
     let approvals = page.items.into_iter().map(|record| {
         let is_long = record.arguments.len() > MAX_SHOWN;

@@ -11,9 +11,9 @@ use crate::chat::Chat;
 use crate::routes::event_stream;
 
 /// Runs the chat and streams its events.
-pub(super) fn response(chat: Chat, patience: Duration) -> Response {
+pub(super) fn response(chat: Chat, max_duration: Duration) -> Response {
     let beginning = json!({"id": chat.id(), "model": chat.model()});
-    event_stream::response(patience, |events| async move {
+    event_stream::response(max_duration, |events| async move {
         events.send(event("chat", &beginning));
         let listener = {
             let events = events.clone();

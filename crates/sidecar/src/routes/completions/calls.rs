@@ -20,7 +20,7 @@ struct First {
     name: String,
     /// The arguments that are held back until they have content; `None` after the first piece was
     /// sent. A call that is cut off before that would look like a call without arguments.
-    held: Option<String>,
+    unsent: Option<String>,
 }
 
 impl Calls {
@@ -41,25 +41,25 @@ impl Calls {
                     index,
                     id,
                     name,
-                    held: Some(String::new()),
+                    unsent: Some(String::new()),
                 })
             }
         };
-        let Some(held) = &mut first.held else {
+        let Some(unsent) = &mut first.unsent else {
             return (!arguments.is_empty()).then(|| more(arguments));
         };
-        held.push_str(arguments);
-        if says_nothing(held) {
+        unsent.push_str(arguments);
+        if has_no_arguments(unsent) {
             return None;
         }
-        let function = json!({"name": first.name, "arguments": held});
-        first.held = None;
+        let function = json!({"name": first.name, "arguments": unsent});
+        first.unsent = None;
         Some(json!({"index": 0, "id": first.id, "type": "function", "function": function}))
     }
 
     /// Returns the pieces that are still missing, given all calls of the complete answer.
     pub(super) fn rest(&self, calls: impl IntoIterator<Item = Value>) -> Vec<Value> {
-        let mut begun = self.first.as_ref().filter(|first| first.held.is_none());
+        let mut begun = self.first.as_ref().filter(|first| first.unsent.is_none());
         let next = usize::from(begun.is_some());
         let (mut pieces, mut others) = (Vec::new(), Vec::new());
         for mut call in calls {
@@ -89,7 +89,7 @@ fn beside(call: Value) -> Option<Value> {
 }
 
 /// Returns whether the arguments have no content so far.
-fn says_nothing(arguments: &str) -> bool {
+fn has_no_arguments(arguments: &str) -> bool {
     let mut words = arguments.chars().filter(|c| !c.is_whitespace());
     matches!(
         (words.next(), words.next(), words.next()),

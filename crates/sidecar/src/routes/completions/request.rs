@@ -6,9 +6,9 @@ use pillion_wire::JsonObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::chat::Said;
+use crate::chat::ChatInput;
 use crate::routes::body::is_nothing;
-use crate::routes::door::CompatibleRequest;
+use crate::routes::compatible::CompatibleRequest;
 use crate::routes::error::RequestError;
 
 /// Fields that are rejected instead of forwarded to the provider, each with the expected
@@ -96,17 +96,20 @@ impl Completion {
         if self.n.is_some_and(|n| n != 1) {
             return Err(RequestError::parameter("n", "1"));
         }
-        for (name, wanted) in REFUSED {
+        for (name, expected) in REFUSED {
             let asks = |value: &Value| !is_nothing(value) && *value != Value::Bool(false);
             if self.rest.get(name).is_some_and(asks) {
-                return Err(RequestError::parameter(name, wanted));
+                return Err(RequestError::parameter(name, expected));
             }
         }
         Ok(())
     }
 
     /// Converts the request. `is_openai`: the model's provider speaks OpenAI's API.
-    pub(super) fn wanted(self, is_openai: bool) -> Result<CompatibleRequest, RequestError> {
+    pub(super) fn into_compatible(
+        self,
+        is_openai: bool,
+    ) -> Result<CompatibleRequest, RequestError> {
         let own_tools = self.own_tools()?;
         Ok(CompatibleRequest {
             options: self.options(is_openai, own_tools.is_some())?,
@@ -114,13 +117,13 @@ impl Completion {
             own_tools,
             model: self.model,
             user: self.user,
-            said: Said::Messages(self.messages.into_iter().map(Value::Object).collect()),
+            input: ChatInput::Messages(self.messages.into_iter().map(Value::Object).collect()),
             stream: self.stream == Some(true),
         })
     }
 
     /// Returns whether the stream ends with the token usage.
-    pub(super) fn wants_usage(&self) -> bool {
+    pub(super) fn includes_usage(&self) -> bool {
         let options = self.stream_options.as_ref();
         options.and_then(|options| options.get("include_usage")?.as_bool()) == Some(true)
     }
@@ -136,9 +139,9 @@ impl Completion {
                 // The provider may support other values.
                 extra.insert("tool_choice".to_owned(), choice.clone());
             } else if tool_choice.is_none() && !choice.is_null() {
-                let wanted = "auto, none, required, or one function: this model's provider \
+                let expected = "auto, none, required, or one function: this model's provider \
                               supports nothing else";
-                return Err(RequestError::parameter("tool_choice", wanted));
+                return Err(RequestError::parameter("tool_choice", expected));
             }
         }
         if is_openai {
@@ -146,14 +149,14 @@ impl Completion {
             let is_refused = |name: &str| REFUSED.iter().any(|(refused, _)| *refused == name);
             let rest = self.rest.iter().filter(|(name, _)| !is_refused(name));
             extra.extend(rest.map(|(name, value)| (name.clone(), value.clone())));
-            let said = self.parallel_tool_calls.map(Value::Bool);
-            extra.extend(said.map(|said| ("parallel_tool_calls".to_owned(), said)));
+            let parallel = self.parallel_tool_calls.map(Value::Bool);
+            extra.extend(parallel.map(|flag| ("parallel_tool_calls".to_owned(), flag)));
         } else if let Some(format) = self.rest.get("response_format")
             && !format.is_null()
             && *format != json!({"type": "text"})
         {
-            let wanted = "omitted: this model's provider does not support it";
-            return Err(RequestError::parameter("response_format", wanted));
+            let expected = "omitted: this model's provider does not support it";
+            return Err(RequestError::parameter("response_format", expected));
         }
         Ok(TurnOptions {
             temperature: self.temperature,

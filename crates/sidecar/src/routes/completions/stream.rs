@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::answer;
 use super::calls::Calls;
 use crate::chat::Ended;
-use crate::routes::door::Writer;
+use crate::routes::compatible::Writer;
 
 /// Converts chat events to chunks.
 pub(super) struct Chunks {
     id: String,
     model: String,
     created: u64,
-    wants_usage: bool,
+    includes_usage: bool,
     /// Whether text was sent. `is_next_paragraph`: a tool ran after the text.
     has_text: bool,
     has_thought: bool,
@@ -24,12 +24,12 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn new(id: &str, model: &str, wants_usage: bool, has_own_tools: bool) -> Self {
+    pub(super) fn new(id: &str, model: &str, includes_usage: bool, has_own_tools: bool) -> Self {
         Self {
             id: format!("chatcmpl-{id}"),
             model: model.to_owned(),
             created: answer::now(),
-            wants_usage,
+            includes_usage,
             has_text: false,
             has_thought: false,
             is_next_paragraph: false,
@@ -52,7 +52,7 @@ impl Chunks {
             "model": self.model,
             "choices": choices,
         });
-        if self.wants_usage {
+        if self.includes_usage {
             // If the last chunk has the usage, the other chunks have `null`.
             chunk["usage"] = usage.cloned().unwrap_or(Value::Null);
         }
@@ -68,7 +68,7 @@ impl Writer for Chunks {
 
     /// Converts text and the pieces of calls that the client must run. The activity of the
     /// sidecar's tools becomes SSE comments, which clients ignore.
-    fn hear(&mut self, event: ChatEvent) -> Option<Bytes> {
+    fn convert(&mut self, event: ChatEvent) -> Option<Bytes> {
         match event {
             ChatEvent::Delta(Delta::Text(text)) => {
                 let begins = std::mem::take(&mut self.is_next_paragraph);
@@ -121,7 +121,7 @@ impl Writer for Chunks {
         }
         let end = json!([{"index": 0, "delta": {}, "finish_reason": answer::reason(ended)}]);
         bytes.extend_from_slice(&self.chunk(&end, None));
-        if self.wants_usage {
+        if self.includes_usage {
             let cost = answer::cost(&ended.answer.usage);
             bytes.extend_from_slice(&self.chunk(&json!([]), Some(&cost)));
         }

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::conversation;
-use crate::chat::{ChatRefusal, Said};
+use crate::chat::{ChatInput, ChatRefusal};
 use crate::routes::body::is_nothing;
-use crate::routes::door::CompatibleRequest;
+use crate::routes::compatible::CompatibleRequest;
 use crate::routes::error::RequestError;
 
 /// Fields for structured output, which only Anthropic models support.
@@ -64,8 +64,8 @@ impl Request {
         }
         for name in RUN_THERE {
             if !self.rest.get(name).is_none_or(is_nothing) {
-                let wanted = "omitted: tools would run at the provider";
-                return Err(RequestError::parameter(name, wanted));
+                let expected = "omitted: tools would run at the provider";
+                return Err(RequestError::parameter(name, expected));
             }
         }
         Ok(())
@@ -73,24 +73,27 @@ impl Request {
 
     /// Converts the request. `is_anthropic`: the model's provider speaks Anthropic's API and gets
     /// the conversation unchanged.
-    pub(super) fn wanted(self, is_anthropic: bool) -> Result<CompatibleRequest, RequestError> {
+    pub(super) fn into_compatible(
+        self,
+        is_anthropic: bool,
+    ) -> Result<CompatibleRequest, RequestError> {
         let own_tools = self.own_tools()?;
         let choice = self.choice()?;
         let options = self.options(is_anthropic, own_tools.as_ref().and(choice.clone()))?;
         let messages: Vec<_> = self.messages.into_iter().map(Value::Object).collect();
-        let said = if is_anthropic {
+        let input = if is_anthropic {
             let system = self.system.filter(|system| !system.is_null());
-            Said::AsItIs(Conversation { system, messages })
+            ChatInput::AsItIs(Conversation { system, messages })
         } else {
             let messages = conversation::of(self.system.as_ref(), &messages);
-            Said::Messages(messages.map_err(ChatRefusal::Model)?)
+            ChatInput::Messages(messages.map_err(ChatRefusal::Model)?)
         };
         let user = self.metadata.as_ref();
         let user = user.and_then(|metadata| metadata.get("user_id")?.as_str());
         Ok(CompatibleRequest {
             model: self.model,
             user: user.map(str::to_owned),
-            said,
+            input,
             may_use_tools: choice != Some(ToolChoice::None),
             own_tools,
             options,
@@ -122,8 +125,8 @@ impl Request {
         }
         for format in FORMATS {
             if !is_anthropic && self.rest.get(format).is_some_and(|it| !it.is_null()) {
-                let wanted = "omitted: this model's provider does not support it";
-                return Err(RequestError::parameter(format, wanted));
+                let expected = "omitted: this model's provider does not support it";
+                return Err(RequestError::parameter(format, expected));
             }
         }
         Ok(TurnOptions {
@@ -132,20 +135,20 @@ impl Request {
             max_output_tokens: self.max_tokens,
             stop: self.stop_sequences.clone().unwrap_or_default(),
             tool_choice,
-            one_call_at_a_time: self.wants_one_call()?,
+            one_call_at_a_time: self.is_limited_to_one_call()?,
             extra,
         })
     }
 
     /// Returns whether the model is limited to one call per answer.
-    fn wants_one_call(&self) -> Result<bool, RequestError> {
+    fn is_limited_to_one_call(&self) -> Result<bool, RequestError> {
         let choice = self.tool_choice.as_ref();
         match choice.and_then(|choice| choice.get("disable_parallel_tool_use")) {
             None | Some(Value::Null) => Ok(false),
-            Some(Value::Bool(wanted)) => Ok(*wanted),
+            Some(Value::Bool(is_disabled)) => Ok(*is_disabled),
             Some(_) => {
-                let wanted = "an object whose disable_parallel_tool_use is true or false";
-                Err(RequestError::parameter("tool_choice", wanted))
+                let expected = "an object whose disable_parallel_tool_use is true or false";
+                Err(RequestError::parameter("tool_choice", expected))
             }
         }
     }
@@ -161,8 +164,8 @@ impl Request {
             (Some("none"), _) => ToolChoice::None,
             (Some("tool"), Some(name)) => ToolChoice::Tool(name.to_owned()),
             _ => {
-                let wanted = "an object of type auto, any, none, or tool with a name";
-                return Err(RequestError::parameter("tool_choice", wanted));
+                let expected = "an object of type auto, any, none, or tool with a name";
+                return Err(RequestError::parameter("tool_choice", expected));
             }
         }))
     }
@@ -174,9 +177,9 @@ impl Request {
         };
         let tools = tools.iter().enumerate().map(|(place, tool)| {
             let wrong = |why: &str| {
-                let wanted =
+                let expected =
                     format!("an array of tools that the client runs: tools[{place}] {why}");
-                RequestError::parameter("tools", wanted)
+                RequestError::parameter("tools", expected)
             };
             let text = |key| tool.get(key).and_then(Value::as_str);
             if !matches!(text("type"), None | Some("custom")) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::answer;
 use crate::chat::Ended;
-use crate::routes::door::Writer;
+use crate::routes::compatible::Writer;
 
 /// Converts chat events to message events.
 pub(super) struct Events {
@@ -64,7 +64,7 @@ impl Writer for Events {
 
     /// Converts text. The activity of tools becomes SSE comments, which clients ignore. Thinking is
     /// dropped, because clients require a signature, which is not available here.
-    fn hear(&mut self, event: ChatEvent) -> Option<Bytes> {
+    fn convert(&mut self, event: ChatEvent) -> Option<Bytes> {
         let mut bytes = Vec::new();
         match event {
             ChatEvent::Delta(Delta::Text(text)) => {

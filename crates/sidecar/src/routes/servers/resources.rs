@@ -102,14 +102,14 @@ pub(in crate::routes) struct ResourceQuery {
 pub(in crate::routes) async fn read(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-    Parameters(wanted): Parameters<ResourceQuery>,
+    Parameters(query): Parameters<ResourceQuery>,
     Caller {
         context,
         visibility,
         ..
     }: Caller,
 ) -> Result<Json<ResourceAnswer>, RequestError> {
-    let uri = wanted.uri.filter(|uri| !uri.is_empty());
+    let uri = query.uri.filter(|uri| !uri.is_empty());
     let uri = uri.ok_or_else(|| RequestError::parameter("uri", "the URI of a resource"))?;
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
     let seen = app.upstreams().seen(&context, &visibility).await;

@@ -28,11 +28,11 @@ use crate::routes::store_of;
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<CallQuery>,
+    Parameters(query): Parameters<CallQuery>,
     Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<ToolCallList>, RequestError> {
     let servers = ServerIds::of(&app);
-    let (filter, page) = (wanted.filter(&grant, &servers)?, page.request()?);
+    let (filter, page) = (query.filter(&grant, &servers)?, page.request()?);
     let page = store_of(&app)?.calls(&filter, &page).await?;
     Ok(Json(ToolCallList {
         success: true,

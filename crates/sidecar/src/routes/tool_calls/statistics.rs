@@ -27,11 +27,11 @@ use crate::routes::store_of;
 pub(in crate::routes) async fn statistics(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<CallQuery>,
+    Parameters(query): Parameters<CallQuery>,
 ) -> Result<Json<ToolCallStatistics>, RequestError> {
     let servers = ServerIds::of(&app);
     let tools = store_of(&app)?
-        .call_statistics(&wanted.filter(&grant, &servers)?)
+        .call_statistics(&query.filter(&grant, &servers)?)
         .await?;
     Ok(Json(ToolCallStatistics {
         success: true,

@@ -34,7 +34,7 @@ const MAX_SLICES: usize = 16;
 /// The limit counts what the client reads, not when the stream becomes writable: the system reports
 /// a writable stream only when a large part of the queue is free, which may take minutes with a
 /// slow client.
-pub(super) struct Patient<S> {
+pub(super) struct SlowClientStream<S> {
     stream: S,
     limits: Limits,
     /// Set while a write waits.
@@ -50,7 +50,7 @@ pub(super) struct Patient<S> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Maximum time in which a client reads nothing.
-    pub(super) patience: Duration,
+    pub(super) write_timeout: Duration,
     /// Maximum number of bytes that wait for all clients together.
     pub(super) max_waiting_bytes: u64,
 }
@@ -61,7 +61,7 @@ struct Waiting {
     progress_at: Instant,
 }
 
-impl<S: Unsent> Patient<S> {
+impl<S: Unsent> SlowClientStream<S> {
     /// Wraps `stream`. `was_cut_off` is set when a write fails because the client does not read.
     pub(super) fn new(
         stream: S,
@@ -89,15 +89,15 @@ impl<S: Unsent> Patient<S> {
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             if self.waiting.take().is_some() {
-                self.share.progressed();
+                self.share.record_progress();
             }
             return outcome;
         }
         let Limits {
-            patience,
+            write_timeout,
             max_waiting_bytes,
         } = self.limits;
-        let interval = (patience / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
+        let interval = (write_timeout / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let stream = &self.stream;
         let waiting = self.waiting.get_or_insert_with(|| Waiting {
             next_look: Box::pin(sleep(interval)),
@@ -110,12 +110,12 @@ impl<S: Unsent> Patient<S> {
             let unsent = stream.unsent();
             if unsent < waiting.unsent {
                 waiting.progress_at = now;
-                self.share.progressed();
+                self.share.record_progress();
             }
             waiting.unsent = unsent;
-            let deadline = waiting.progress_at + patience;
+            let deadline = waiting.progress_at + write_timeout;
             let has_stalled = now >= waiting.progress_at + STALLED_AFTER;
-            let gives_way = has_stalled && self.share.is_to_give_way(max_waiting_bytes);
+            let gives_way = has_stalled && self.share.must_yield(max_waiting_bytes);
             if now >= deadline || gives_way {
                 self.waiting = None;
                 self.was_cut_off.store(true, Ordering::Relaxed);
@@ -128,12 +128,12 @@ impl<S: Unsent> Patient<S> {
 
     fn wrote(&self, outcome: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = outcome {
-            self.share.written(*bytes as u64);
+            self.share.record_written(*bytes as u64);
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for SlowClientStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -142,13 +142,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.intake.received();
+            self.intake.record_received();
         }
         outcome
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> SlowClientStream<S> {
     /// Reads and drops what the client still sends, until the client closes the connection or the
     /// timeout ends. A socket that is closed with unread data discards the response of a client
     /// that has not read it yet (RFC 9112, section 9.6).
@@ -170,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for SlowClientStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -255,25 +255,25 @@ mod tests {
         }
     }
 
-    fn patient<S: Unsent>(
+    fn slow_client<S: Unsent>(
         stream: S,
-        patience: Duration,
+        write_timeout: Duration,
         was_cut_off: &Arc<AtomicBool>,
-    ) -> Patient<S> {
+    ) -> SlowClientStream<S> {
         let limits = Limits {
-            patience,
+            write_timeout,
             max_waiting_bytes: u64::MAX,
         };
         let share = WaitingBytes::new().share();
         let was_cut_off = Arc::clone(was_cut_off);
-        Patient::new(stream, limits, was_cut_off, share, Intake::default())
+        SlowClientStream::new(stream, limits, was_cut_off, share, Intake::default())
     }
 
     #[tokio::test(start_paused = true)]
     async fn slow_readers_are_waited_for_and_stopped_readers_are_not() {
         let (mut reader, stream) = duplex(16);
         let was_cut_off = Arc::new(AtomicBool::new(false));
-        let mut stream = patient(stream, Duration::from_secs(10), &was_cut_off);
+        let mut stream = slow_client(stream, Duration::from_secs(10), &was_cut_off);
         let writer = tokio::spawn(async move { stream.write_all(&[7; 160]).await });
         let mut buffer = [0; 16];
         for _ in 0..4 {

@@ -11,12 +11,12 @@ use crate::problem::Reason;
 
 /// The error format of a compatible API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::routes) enum Words {
+pub(in crate::routes) enum ErrorFormat {
     OpenAi,
     Anthropic,
 }
 
-impl Words {
+impl ErrorFormat {
     /// Returns the error format for a path; `None` for Pillion's own API.
     fn of(path: &str) -> Option<Self> {
         match path {
@@ -64,12 +64,12 @@ impl Words {
 
 /// Rewrites error responses in the format of the API that the path belongs to, whichever layer
 /// rejected the request.
-pub(in crate::routes) async fn in_their_words(request: Request, next: Next) -> Response {
-    let words = Words::of(request.uri().path());
+pub(in crate::routes) async fn rewrite_errors(request: Request, next: Next) -> Response {
+    let error_format = ErrorFormat::of(request.uri().path());
     let mut response = next.run(request).await;
     let reason = response.extensions_mut().remove::<Reason>();
-    if let (Some(words), Some(Reason { code, message })) = (words, reason) {
-        let error = Json(words.error(response.status(), &code, &message)).into_response();
+    if let (Some(error_format), Some(Reason { code, message })) = (error_format, reason) {
+        let error = Json(error_format.error(response.status(), &code, &message)).into_response();
         let json = HeaderValue::from_static("application/json");
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, json);

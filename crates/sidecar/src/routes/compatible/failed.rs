@@ -7,23 +7,23 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 use serde_json::Value;
 
-use super::{CHAT, Words};
+use super::{CHAT, ErrorFormat};
 use crate::chat::Ended;
 
 /// The header that OpenAI's and Anthropic's clients check before they retry a request.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Returns the error response.
-pub(super) fn response(words: Words, ended: &Ended) -> Response {
-    let (status, error) = body(words, ended);
+pub(super) fn response(error_format: ErrorFormat, ended: &Ended) -> Response {
+    let (status, error) = body(error_format, ended);
     let mut response = (status, Json(error)).into_response();
     let headers = response.headers_mut();
     let answer = &ended.answer;
-    if let (true, Ok(id)) = (ended.is_kept, HeaderValue::from_str(&answer.id)) {
+    if let (true, Ok(id)) = (ended.is_stored, HeaderValue::from_str(&answer.id)) {
         headers.insert(CHAT, id);
     }
     let is_final = ended.failure.as_ref().is_some_and(|it| it.is_final);
-    if ended.is_kept || !answer.tool_calls.is_empty() || is_final {
+    if ended.is_stored || !answer.tool_calls.is_empty() || is_final {
         // A retry by the client would start a new chat and run tools again, or would fail again.
         headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
@@ -35,7 +35,7 @@ pub(super) fn response(words: Words, ended: &Ended) -> Response {
 }
 
 /// Returns status and body.
-pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
+pub(super) fn body(error_format: ErrorFormat, ended: &Ended) -> (StatusCode, Value) {
     let answer = &ended.answer;
     if answer.error.is_none() && !answer.approvals.is_empty() {
         let ids = answer.approvals.iter().filter_map(|it| it.id.as_deref());
@@ -50,12 +50,12 @@ pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
         );
         let code = ErrorCode::ApprovalRequired.as_str();
         let status = StatusCode::FORBIDDEN;
-        return (status, words.error(status, code, &message));
+        return (status, error_format.error(status, code, &message));
     }
     let code = answer.error_code.as_deref().unwrap_or("internal_error");
-    let said = ended.failure.as_ref().and_then(|it| it.status);
-    let said = said.and_then(|status| StatusCode::from_u16(status).ok());
-    let status = said.unwrap_or(match code {
+    let provider_status = ended.failure.as_ref().and_then(|it| it.status);
+    let provider_status = provider_status.and_then(|status| StatusCode::from_u16(status).ok());
+    let status = provider_status.unwrap_or(match code {
         "invalid_input" => StatusCode::BAD_REQUEST,
         "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
         "timeout" => StatusCode::GATEWAY_TIMEOUT,
@@ -66,5 +66,5 @@ pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
         .error
         .as_deref()
         .unwrap_or("The model did not finish its answer");
-    (status, words.error(status, code, message))
+    (status, error_format.error(status, code, message))
 }

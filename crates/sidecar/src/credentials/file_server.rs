@@ -13,7 +13,7 @@ pub(crate) fn file_id(label: &str) -> String {
 }
 
 /// Returns the scheme, host and port of a URL.
-pub(crate) fn place_of_url(url: &url::Url) -> String {
+pub(crate) fn origin_of(url: &url::Url) -> String {
     format!(
         "{}://{}:{:?}",
         url.scheme(),

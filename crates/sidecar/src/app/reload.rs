@@ -16,21 +16,21 @@ impl App {
     /// Returns the [`App`] of a new configuration. The registry stays the same, except for tools of
     /// MCP servers and of the configuration that were removed or changed; the counters of limits
     /// and metrics continue. Running calls finish with the `App` with which they began.
-    pub async fn succeeded_by(&self, config: &Config, access: Access) -> Self {
-        self.followed_by(config, Some(access)).await
+    pub async fn reload(&self, config: &Config, access: Access) -> Self {
+        self.reload_with(config, Some(access)).await
     }
 
-    /// Like [`succeeded_by`](Self::succeeded_by), if only the MCP servers have changed.
-    pub(crate) async fn with_servers_of(&self, config: &Config) -> Self {
-        self.followed_by(config, None).await
+    /// Like [`reload`](Self::reload), if only the MCP servers have changed.
+    pub(crate) async fn reload_servers(&self, config: &Config) -> Self {
+        self.reload_with(config, None).await
     }
 
-    async fn followed_by(&self, config: &Config, reloaded: Option<Access>) -> Self {
+    async fn reload_with(&self, config: &Config, reloaded: Option<Access>) -> Self {
         let old = &*self.shared;
         let assembly = Assembly(config);
         let upstreams = old
             .upstreams
-            .succeeded_by(&config.mcp_servers, config.mcp.clone())
+            .reload(&config.mcp_servers, config.mcp.clone())
             .await;
         old.process.metrics.tools.know_servers(upstreams.listings());
         old.mcp.reconfigure();
@@ -43,14 +43,19 @@ impl App {
         };
         let credentials = credentials_of(old.servers.as_ref());
         let models = Arc::new(Models::new(config, &credentials));
-        let (mut shelf, mut registered) = (old.shelf.clone(), old.registered.clone());
+        let (mut loaded_packs, mut registered) = (old.loaded_packs.clone(), old.registered.clone());
         if reloaded.is_some() {
             let state = old.state.as_ref().filter(|_| old.has_all_tools);
             let (registry, events) = (old.executor.registry(), &old.process.events);
             let tools;
-            (shelf, tools) =
-                assembly.tools_of(&old.shelf, &models, state, &credentials, &checkpoints);
-            registered = old.registered.succeeded_by(tools, registry, Some(events));
+            (loaded_packs, tools) = assembly.tools_of(
+                &old.loaded_packs,
+                &models,
+                state,
+                &credentials,
+                &checkpoints,
+            );
+            registered = old.registered.replace_tools(tools, registry, Some(events));
             assembly.set_up_builtins(registry);
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());
@@ -74,13 +79,13 @@ impl App {
             mcp: Arc::clone(&old.mcp),
             models,
             tool_keys: ToolKeys::of(&config.builtins),
-            strangers: UnknownTools::of(config),
+            unknown_tools: UnknownTools::of(config),
             workers: Arc::clone(&old.workers),
             wasm_tools: Arc::clone(&old.wasm_tools),
             registered,
             has_all_tools: old.has_all_tools,
             checkpoints,
-            shelf,
+            loaded_packs,
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })

@@ -1,9 +1,9 @@
 //! The shared part of the APIs that are compatible with language model providers. Each API parses a
 //! request into a [`CompatibleRequest`] and writes the response in its own [`Shape`].
 
+mod error_format;
 mod failed;
 mod refusals;
-mod words;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use super::caller::Caller;
 use super::error::RequestError;
 use super::event_stream::{self, Outlet};
 use crate::app::App;
-use crate::chat::{Beginning, Chat, Chatter, ClientsTurn, Ended, Listener, Said};
+use crate::chat::{Beginning, Chat, ChatInput, Chatter, ClientsTurn, Ended, Listener};
+pub(super) use error_format::{ErrorFormat, rewrite_errors};
 pub(super) use refusals::Refusals;
-pub(super) use words::{Words, in_their_words};
 
 /// Names the chat of a request that failed or waits for an approval. The same request with this
 /// header continues the chat.
@@ -42,7 +42,7 @@ pub(super) struct CompatibleRequest {
     pub(super) model: Option<String>,
     /// The user on whose behalf tools run, unless a header or the token names one.
     pub(super) user: Option<String>,
-    pub(super) said: Said,
+    pub(super) input: ChatInput,
     /// Tools of the client. The model gets only these, and their calls are returned to the client.
     pub(super) own_tools: Option<Vec<Arc<ToolDefinition>>>,
     /// Whether the model may use the sidecar's tools.
@@ -54,7 +54,7 @@ pub(super) struct CompatibleRequest {
 /// The response format of an API.
 pub(super) trait Shape: Send + 'static {
     /// The error format.
-    const WORDS: Words;
+    const ERROR_FORMAT: ErrorFormat;
 
     /// Writes one answer as a stream.
     type Writer: Writer;
@@ -73,7 +73,7 @@ pub(super) trait Writer: Send + 'static {
     fn begin(&mut self) -> Bytes;
 
     /// Converts a chat event; `None` if the event is not for the client.
-    fn hear(&mut self, event: ChatEvent) -> Option<Bytes>;
+    fn convert(&mut self, event: ChatEvent) -> Option<Bytes>;
 
     /// Returns the rest of the answer.
     fn end(&mut self, ended: &Ended) -> Bytes;
@@ -90,38 +90,38 @@ pub(super) async fn serve<S: Shape>(
     app: &App,
     headers: &HeaderMap,
     caller: Caller,
-    wanted: CompatibleRequest,
+    request: CompatibleRequest,
     shape: S,
 ) -> Result<Response, RequestError> {
     let caller = match &caller.context.user {
         // The client cannot override the user of a token or a header.
         Some(_) => caller,
-        None => caller.in_the_name_of(wanted.user.as_deref(), None)?,
+        None => caller.on_behalf_of(request.user.as_deref(), None)?,
     };
     let chatter = Chatter {
         context: caller.context,
         visibility: caller.visibility,
     };
     let beginning = Beginning {
-        model: wanted.model,
-        said: wanted.said,
-        tools: wanted.may_use_tools,
-        options: wanted.options,
+        model: request.model,
+        input: request.input,
+        tools: request.may_use_tools,
+        options: request.options,
     };
     let named = headers.get(CHAT).map(|id| id.to_str().unwrap_or_default());
-    let run = match (wanted.own_tools, named) {
+    let run = match (request.own_tools, named) {
         (Some(tools), _) => Run::Turn(Box::new(ClientsTurn::begin(app, beginning, tools)?)),
         (None, Some(id)) => Run::of(Chat::resume(app, &chatter, id, &[]).await?),
-        (None, None) => Run::of(Chat::begin_unless_kept(app, &chatter, beginning).await?),
+        (None, None) => Run::of(Chat::begin_unstored(app, &chatter, beginning).await?),
     };
-    if wanted.stream {
+    if request.stream {
         let writer = shape.writer(run.id(), run.model(), matches!(run, Run::Turn(_)));
         return Ok(streamed::<S>(app, run, writer).await);
     }
     let ended = run.run(None).await;
     Ok(match ended.answer.success {
         true => Json(shape.whole(&ended)).into_response(),
-        false => failed::response(S::WORDS, &ended),
+        false => failed::response(S::ERROR_FORMAT, &ended),
     })
 }
 
@@ -169,8 +169,8 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
         Run::Turn(_) => None,
     };
     let (unopened, failure) = oneshot::channel();
-    let patience = app.longest_chat();
-    let mut response = event_stream::response(patience, |events| async move {
+    let max_duration = app.max_chat_duration();
+    let mut response = event_stream::response(max_duration, |events| async move {
         let answer = Arc::new(Mutex::new(Streamed {
             writer,
             events,
@@ -179,7 +179,7 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
         }));
         let listener = {
             let answer = Arc::clone(&answer);
-            move |event| answer.lock().hear(event)
+            move |event| answer.lock().send_event(event)
         };
         let mut run = pin!(run.run(Some(Box::new(listener))));
         let ended = match timeout(UNOPENED, &mut run).await {
@@ -192,7 +192,7 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
         answer.lock().end::<S>(ended);
     });
     if let Ok(Some(ended)) = failure.await {
-        return failed::response(S::WORDS, &ended);
+        return failed::response(S::ERROR_FORMAT, &ended);
     }
     if let Some(chat) = chat {
         response.headers_mut().insert(CHAT, chat);
@@ -222,14 +222,14 @@ impl<W: Writer> Streamed<W> {
         }
     }
 
-    fn hear(&mut self, event: ChatEvent) {
-        if let Some(said) = self.writer.hear(event) {
-            if self.unopened.is_some() && said.starts_with(b":") {
-                self.comments.push(said);
+    fn send_event(&mut self, event: ChatEvent) {
+        if let Some(chunk) = self.writer.convert(event) {
+            if self.unopened.is_some() && chunk.starts_with(b":") {
+                self.comments.push(chunk);
                 return;
             }
             self.open();
-            self.events.send(said);
+            self.events.send(chunk);
         }
     }
 
@@ -240,7 +240,7 @@ impl<W: Writer> Streamed<W> {
         } else if let Some(unopened) = self.unopened.take() {
             drop(unopened.send(Some(ended)));
         } else {
-            let error = failed::body(S::WORDS, &ended).1;
+            let error = failed::body(S::ERROR_FORMAT, &ended).1;
             self.events.send(self.writer.fail(&error));
         }
     }
