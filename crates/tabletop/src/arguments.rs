@@ -8,7 +8,7 @@ pub(crate) const MAX_SCENE_LEN: usize = 100;
 pub(crate) const MAX_NAME_LEN: usize = 64;
 
 /// Returns an argument; null counts as absent.
-pub(crate) fn given<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Value> {
+pub(crate) fn find_argument<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Value> {
     arguments.get(name).filter(|value| !value.is_null())
 }
 
