@@ -216,8 +216,8 @@ pub fn parse_tool_calls(
 /// # Ok::<(), pillion_core::provider::ProviderError>(())
 /// ```
 #[must_use]
-pub fn made_up_call_id(response_id: Option<&str>, place: usize) -> String {
-    google::made_up_id(response_id, place)
+pub fn synthesize_call_id(response_id: Option<&str>, place: usize) -> String {
+    google::synthesize_id(response_id, place)
 }
 
 /// Parses the text of the assistant in a complete response body: all text blocks joined, without

@@ -230,7 +230,7 @@ impl Scenes {
     /// scene.
     async fn tell_of_characters(&self) {
         let changes = &self.telemetry.changes;
-        if !changes.is_heard() {
+        if !changes.has_listeners() {
             return;
         }
         let mut after = None;

@@ -233,7 +233,7 @@ impl ResultCache {
                     if !hints::is_end(&output) {
                         return Ok(output);
                     }
-                    leader.land(&output, rule.ttl, request.config);
+                    leader.store_and_publish(&output, rule.ttl, request.config);
                     return Ok(output);
                 }
                 CacheLookup::Follow(leading) => leading,
@@ -303,7 +303,7 @@ impl ResultCache {
 }
 
 impl Leader<'_> {
-    fn land(self, output: &ToolOutput, ttl: Duration, config: &CacheConfig) {
+    fn store_and_publish(self, output: &ToolOutput, ttl: Duration, config: &CacheConfig) {
         let output = Arc::new(output.clone());
         let mut state = self.cache.state.lock();
         let key = self.key.clone();

@@ -81,7 +81,7 @@ impl Checks {
         let need = Need::here(tool, Account::of(context));
         let place = self
             .queue
-            .place(need, config.queue_timeout, deadline)
+            .acquire(need, config.queue_timeout, deadline)
             .await?;
         let of_thread = Arc::clone(tool);
         let check = spawn_blocking(move || {

@@ -43,7 +43,7 @@ impl ResourceChanges {
 
     /// Returns whether there are listeners, so that expensive checks can be skipped otherwise.
     #[must_use]
-    pub fn is_heard(&self) -> bool {
+    pub fn has_listeners(&self) -> bool {
         self.0.receiver_count() > 0
     }
 
@@ -54,7 +54,7 @@ impl ResourceChanges {
     }
 
     fn tell(&self, change: impl FnOnce() -> ResourceChange) {
-        if self.is_heard() {
+        if self.has_listeners() {
             // The last listener may be gone by now.
             let _ = self.0.send(change());
         }
@@ -81,9 +81,9 @@ mod tests {
     async fn a_slow_listener_is_notified_of_lost_changes_and_continues() {
         let changes = ResourceChanges::default();
         changes.updated("a://before");
-        assert!(!changes.is_heard());
+        assert!(!changes.has_listeners());
         let mut listener = changes.listen();
-        assert!(changes.is_heard());
+        assert!(changes.has_listeners());
         for number in 0..=MAX_WAITING {
             changes.updated(format!("a://{number}"));
         }

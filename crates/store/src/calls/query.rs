@@ -66,7 +66,7 @@ pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
 }
 
 /// Returns the calls whose tool has run: calls with a duration, or with one of the listed statuses.
-pub(super) async fn calls_that_ran(
+pub(super) async fn counted_calls(
     database: &Database,
     owner: &str,
     from: Timestamp,
