@@ -11,7 +11,7 @@ mod client;
 mod config;
 mod connect;
 mod dialect;
-mod ending;
+mod close_signal;
 mod entry;
 mod error;
 mod http;

@@ -191,7 +191,7 @@ impl OAuthAuthorizer {
         generation: u64,
         live: Arc<LiveTokens>,
     ) -> Result<(u64, Option<Arc<LiveTokens>>), McpErrorKind> {
-        if !self.shared.renews_alone(&live) {
+        if !self.shared.can_renew_unattended(&live) {
             // The token may still be valid; if not, the server's rejection starts an authorization.
             return Ok((generation, Some(live)));
         }
@@ -236,7 +236,7 @@ impl OAuthAuthorizer {
         if step_up && !challenge.is_insufficient_scope() {
             return Ok(false);
         }
-        if challenge.wants_nonce() && dpop.is_some() {
+        if challenge.requires_nonce() && dpop.is_some() {
             return Ok(has_new_nonce);
         }
         if self.current().0 != sent.generation {

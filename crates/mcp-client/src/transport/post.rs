@@ -142,7 +142,7 @@ impl PostConnection {
     }
 
     /// Deletes the session on the server, if there is one (MCP 2025-11-25, "Session Management").
-    async fn say_goodbye(&self) {
+    async fn delete_session(&self) {
         if self.session.get().is_some() {
             self.link.delete(self.headers(HeaderMap::new())).await;
         }
@@ -186,7 +186,7 @@ impl PostConnection {
                 Ok(Some(event)) => {
                     let messages = messages_of(&event);
                     if !messages.is_empty() {
-                        resumption.heard();
+                        resumption.reset_pauses();
                     }
                     if let Some(outcome) = self.find_response(id, messages, answers) {
                         return Ok(outcome);
@@ -200,7 +200,7 @@ impl PostConnection {
             let Some(wait) = resumption.wait(reader) else {
                 return Err(end);
             };
-            let answered = self.answered_elsewhere(id);
+            let answered = self.receive_on_listener(id);
             let resumed = async {
                 let headers = self.headers(wait.await);
                 self.check_session(self.link.get_stream(headers).await)
@@ -228,16 +228,16 @@ impl PostConnection {
     }
 
     /// Waits for the response to `id` on the listening stream.
-    async fn answered_elsewhere(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
-        struct Astray<'a>(&'a PostConnection, &'a RequestId);
-        impl Drop for Astray<'_> {
+    async fn receive_on_listener(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
+        struct ListenerWait<'a>(&'a PostConnection, &'a RequestId);
+        impl Drop for ListenerWait<'_> {
             fn drop(&mut self) {
                 self.0.astray.lock().remove(self.1);
             }
         }
         let (sender, receiver) = oneshot::channel();
         self.astray.lock().insert(id.clone(), sender);
-        let _astray = Astray(self, id);
+        let _wait = ListenerWait(self, id);
         receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
 
@@ -255,20 +255,20 @@ impl PostConnection {
                 Incoming::Response { id: other, outcome } if other.answers(id) => {
                     found = Some(outcome);
                 }
-                other => self.hear(other, answers),
+                other => self.handle_message(other, answers),
             }
         }
         found
     }
 
-    fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+    fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
         if let Incoming::Response { id, outcome } = message {
             if let Some(caller) = self.astray.lock().remove(&id) {
                 let _ = caller.send(outcome);
             }
             return;
         }
-        if let Some(answer) = self.peer.hear(message) {
+        if let Some(answer) = self.peer.handle_message(message) {
             let line = Arc::clone(self);
             answers.send(answer, move |message| async move {
                 line.post(message, Mirrored::new()).await.map(drop)
@@ -329,7 +329,7 @@ impl Transport for PostTransport {
         Box::pin(async {
             self.line.end_session();
             drop(self.listener.lock().take());
-            self.line.say_goodbye().await;
+            self.line.delete_session().await;
         })
     }
 }
@@ -345,7 +345,7 @@ impl Drop for PostTransport {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let line = Arc::clone(&self.line);
             runtime.spawn(tokio::time::timeout(DELETE_TIMEOUT, async move {
-                line.say_goodbye().await;
+                line.delete_session().await;
             }));
         }
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::pauses::Pauses;
-use super::resumption::{DEFAULT_WAIT, place_in};
+use super::resumption::{DEFAULT_WAIT, resume_header};
 use super::{Outgoing, PostConnection};
 use crate::McpErrorKind;
 use crate::http::{AnswerReader, messages_of};
@@ -72,24 +72,24 @@ enum Refused {
 }
 
 async fn listen(line: Arc<PostConnection>, ready: watch::Sender<bool>) {
-    let mut place = HeaderMap::new();
+    let mut resume_headers = HeaderMap::new();
     let mut pauses = Pauses::up_to(MAX_PAUSE);
     let mut had_stream = false;
     // These outlive the stream in which the request arrived, because they are sent by POST.
     let mut answers = Answers::default();
     loop {
-        let resumes = !place.is_empty();
-        let stream = line.link.get_stream(line.headers(place)).await;
+        let resumes = !resume_headers.is_empty();
+        let stream = line.link.get_stream(line.headers(resume_headers)).await;
         ready.send_replace(true);
-        place = HeaderMap::new();
+        resume_headers = HeaderMap::new();
         let asked = match stream {
             Ok(response) => {
                 had_stream = true;
                 let ended = read(&line, response, &mut answers).await;
                 if ended.was_of_use {
-                    pauses.begin_again();
+                    pauses.reset();
                 }
-                place = ended.place;
+                resume_headers = ended.resume_headers;
                 ended.retry
             }
             Err(error) => {
@@ -105,7 +105,7 @@ async fn listen(line: Arc<PostConnection>, ready: watch::Sender<bool>) {
                 }
             }
         };
-        let usual = if place.is_empty() {
+        let usual = if resume_headers.is_empty() {
             PAUSE
         } else {
             DEFAULT_WAIT
@@ -178,7 +178,7 @@ struct StreamEnd {
     /// Whether the stream brought messages or lasted for a while.
     was_of_use: bool,
     /// The header for resuming the stream; empty if that is not possible.
-    place: HeaderMap,
+    resume_headers: HeaderMap,
     /// The reconnection time that the server requested.
     retry: Option<Duration>,
 }
@@ -197,7 +197,7 @@ async fn read(
             Ok(Some(event)) => {
                 for message in messages_of(&event) {
                     has_said = true;
-                    line.hear(message, answers);
+                    line.handle_message(message, answers);
                 }
             }
             Ok(None) | Err(McpErrorKind::Broken(_)) => break true,
@@ -207,10 +207,10 @@ async fn read(
             }
         }
     };
-    let place = place_in(&reader).filter(|_| can_go_on);
+    let resume_headers = resume_header(&reader).filter(|_| can_go_on);
     StreamEnd {
         was_of_use: has_said || since.elapsed() >= LONG_ENOUGH,
-        place: place.unwrap_or_default(),
+        resume_headers: resume_headers.unwrap_or_default(),
         retry: reader.retry(),
     }
 }
