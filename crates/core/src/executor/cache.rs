@@ -212,12 +212,12 @@ impl ResultCache {
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
         match request.rule {
-            Some(rule) => self.by_rule(&request, rule, limit, run).await,
-            None => self.by_hints(&request, run).await,
+            Some(rule) => self.run_by_rule(&request, rule, limit, run).await,
+            None => self.run_by_hints(&request, run).await,
         }
     }
 
-    async fn by_rule(
+    async fn run_by_rule(
         &self,
         request: &Request<'_>,
         rule: CacheRule,
@@ -226,7 +226,7 @@ impl ResultCache {
     ) -> Result<ToolOutput, ToolFailure> {
         let key = request.key(rule.scope);
         loop {
-            let mut leading = match self.turn(&key, rule.ttl) {
+            let mut leading = match self.look_up(&key, rule.ttl) {
                 CacheLookup::Cached(output) => return Ok(output),
                 CacheLookup::Lead(leader) => {
                     let output = run.await?;
@@ -238,8 +238,8 @@ impl ResultCache {
                 }
                 CacheLookup::Follow(leading) => leading,
             };
-            let landed = leading.wait_for(Option::is_some);
-            match tokio::time::timeout_at(request.deadline, landed).await {
+            let finished = leading.wait_for(Option::is_some);
+            match tokio::time::timeout_at(request.deadline, finished).await {
                 Ok(Ok(output)) => {
                     if let Some(output) = output.as_deref() {
                         self.state.lock().hits += 1;
@@ -253,7 +253,7 @@ impl ResultCache {
         }
     }
 
-    fn turn(&self, key: &str, ttl: Duration) -> CacheLookup<'_> {
+    fn look_up(&self, key: &str, ttl: Duration) -> CacheLookup<'_> {
         let mut state = self.state.lock();
         if let Some((output, age)) = state.entries.get(key, Some(ttl)) {
             state.hits += 1;
@@ -274,7 +274,7 @@ impl ResultCache {
 
     /// Handles a call without a rule. Only its result tells whether it may be cached, so concurrent
     /// calls never wait for each other.
-    async fn by_hints(
+    async fn run_by_hints(
         &self,
         request: &Request<'_>,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,

@@ -86,7 +86,7 @@ impl Bound {
         if size <= most {
             return Ok(output);
         }
-        let beginning = beginning_of(&output.result, most.min(PREVIEW));
+        let beginning = preview_of(&output.result, most.min(PREVIEW));
         let Some(result_store) = result_store else {
             let name = tool.name();
             let message = format!("Tool '{name}' returned {size} bytes; the limit is {most}");
@@ -147,7 +147,7 @@ pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
     }
     let result = match std::mem::take(&mut failure.result) {
         Value::Null => Value::Null,
-        result => beginning_of(&result, PREVIEW).into(),
+        result => preview_of(&result, PREVIEW).into(),
     };
     cut(failure, result)
 }
@@ -160,7 +160,7 @@ fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
 
 /// Returns the beginning of the text that a model reads of a result: at most `most` bytes, cut at a
 /// character boundary.
-fn beginning_of(result: &Value, most: usize) -> String {
+fn preview_of(result: &Value, most: usize) -> String {
     let reading = reading_of(result);
     let mut text = match reading.as_ref() {
         Value::String(text) => text.clone(),

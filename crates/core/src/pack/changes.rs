@@ -33,12 +33,12 @@ impl ResourceChanges {
     /// Notifies listeners that the contents of this URI have changed. This includes the same URI
     /// with a query.
     pub fn updated(&self, uri: impl Into<String>) {
-        self.tell(|| ResourceChange::Updated(uri.into()));
+        self.notify(|| ResourceChange::Updated(uri.into()));
     }
 
     /// Notifies listeners that the list of resources has changed.
     pub fn list_changed(&self) {
-        self.tell(|| ResourceChange::ListChanged);
+        self.notify(|| ResourceChange::ListChanged);
     }
 
     /// Returns whether there are listeners, so that expensive checks can be skipped otherwise.
@@ -53,7 +53,7 @@ impl ResourceChanges {
         ChangeListener(self.0.subscribe())
     }
 
-    fn tell(&self, change: impl FnOnce() -> ResourceChange) {
+    fn notify(&self, change: impl FnOnce() -> ResourceChange) {
         if self.has_listeners() {
             // The last listener may be gone by now.
             let _ = self.0.send(change());
