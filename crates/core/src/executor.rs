@@ -417,14 +417,14 @@ impl Executor {
         let tool = resolve::found(tool, &call.name)?;
         nested::admit(&tool, &call.name, &context)?;
         let arguments = arguments::parse(call.arguments)?;
-        let checked = checks.pass(config, &tool, arguments, &context).await?;
+        let checked = checks.check(config, &tool, arguments, &context).await?;
         let arguments = checked.arguments;
         if let Some(acts_as) = tool.tool().acts_as(&context) {
             context.acts_as = Some(acts_as.await?);
         }
         let approver = hooks.approver.as_deref();
         let paused = context.nesting.as_deref().map(Nesting::pause);
-        let granted = approval::pass(
+        let granted = approval::check(
             &config.approvals,
             registry,
             approver,
@@ -467,7 +467,7 @@ impl Executor {
         let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
         let output = match asked {
             Some(asked) => {
-                let output = cache.pass(asked, limit, run).await?;
+                let output = cache.get_or_run(asked, limit, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
                     approver.spend(request).await?;
@@ -482,7 +482,7 @@ impl Executor {
         match bound {
             Some(bound) => {
                 bound
-                    .pass(hooks.result_store.as_deref(), &tool, output)
+                    .apply(hooks.result_store.as_deref(), &tool, output)
                     .await
             }
             None => Ok(output),

@@ -72,7 +72,7 @@ impl PastCalls {
             let others = others.filter(|call| call.life != process.life);
             let others = others.filter(|call| call.began_at <= now.plus(AHEAD));
             let new: Vec<_> = others
-                .filter(|call| call.id.made_at() < recent || self.counted.insert(call.id))
+                .filter(|call| call.id.creation_time() < recent || self.counted.insert(call.id))
                 .map(|call| PastCall {
                     age: age(call.began_at, now),
                     tool: call.tool,

@@ -97,10 +97,10 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
 async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
     let Some(folder) = folder() else { return };
     let tool = folder.tool("");
-    let context = |user: Option<&str>, is_user_vouched| CallContext {
+    let context = |user: Option<&str>, is_user_verified| CallContext {
         call_id: "c1".to_owned(),
         user: user.map(str::to_owned),
-        is_user_vouched,
+        is_user_verified,
         channel: Some("general".to_owned()),
         ..CallContext::default()
     };

@@ -205,7 +205,7 @@ impl ResultCache {
 
     /// Returns a cached result, or the result of `run`, which is cached if a rule or hint allows
     /// that. `run` is polled only if the tool needs to run.
-    pub(super) async fn pass(
+    pub(super) async fn get_or_run(
         &self,
         request: Request<'_>,
         limit: Duration,

@@ -75,7 +75,7 @@ impl Bound {
 
     /// Returns the output unchanged if it is within the limit. Otherwise stores the output and
     /// returns its beginning, with a reference to the stored result as `spilled` in the metadata.
-    pub(super) async fn pass(
+    pub(super) async fn apply(
         self,
         result_store: Option<&dyn ResultStore>,
         tool: &Arc<RegisteredTool>,

@@ -45,7 +45,7 @@ impl Checks {
 
     /// Checks the arguments against the tool's schema and fills in the schema's defaults, within
     /// the call's deadline.
-    pub(super) async fn pass(
+    pub(super) async fn check(
         &self,
         config: &ExecutorConfig,
         tool: &Arc<RegisteredTool>,

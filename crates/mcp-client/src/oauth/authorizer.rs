@@ -157,7 +157,7 @@ impl OAuthAuthorizer {
         let url = request.url().clone();
         let (generation, tokens) = self.current();
         let (generation, tokens) = match tokens {
-            Some(live) if live.ends_soon() => self.renewed(generation, live).await?,
+            Some(live) if live.ends_soon() => self.renew_token(generation, live).await?,
             tokens => (generation, tokens),
         };
         self.add(tokens.as_deref(), request)?;
@@ -186,7 +186,7 @@ impl OAuthAuthorizer {
         Ok(())
     }
 
-    async fn renewed(
+    async fn renew_token(
         &self,
         generation: u64,
         live: Arc<LiveTokens>,

@@ -97,7 +97,7 @@ fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
     let duration = microseconds.and_then(|microseconds| u64::try_from(microseconds).ok());
     let began_at = match (row.optional_moment("completed_at")?, duration) {
         (Some(end), Some(duration)) => end.minus(Duration::from_micros(duration)),
-        _ => id.made_at(),
+        _ => id.creation_time(),
     };
     Ok(CallThatRan {
         id,

@@ -135,10 +135,10 @@ async fn c7_the_daily_limit_holds() {
 #[tokio::test(start_paused = true)]
 async fn c7_a_claimed_user_counts_as_its_principal() {
     let executor = executor(Duration::ZERO, Some(2));
-    let run = async |principal: Option<&str>, user: Option<&str>, is_user_vouched: bool| {
+    let run = async |principal: Option<&str>, user: Option<&str>, is_user_verified: bool| {
         let context = CallContext {
             user: user.map(str::to_owned),
-            is_user_vouched,
+            is_user_verified,
             principal: principal.map(str::to_owned),
             ..CallContext::default()
         };
