@@ -305,13 +305,12 @@ impl Executor {
             let journal = hooks.journal.as_ref();
             let entry = journal.map(|journal| journal.open(tool.as_deref(), &call, context));
             let mut open = Open::new(watch, entry);
-            let most =
-                result_store::max_failure_bytes(&self.shared.config, tool.as_deref(), context);
+            let most = offload::max_failure_bytes(&self.shared.config, tool.as_deref(), context);
             let mut tool_began = false;
             let outcome = self
                 .run_pipeline(tool, call, context, open.entry(), &mut tool_began)
                 .await;
-            let outcome = outcome.map_err(|failure| result_store::shortened(failure, most));
+            let outcome = outcome.map_err(|failure| offload::shortened(failure, most));
             let mut result = recorder.finish(outcome);
             open.end(&mut result).await;
             if let Some(span) = span {
@@ -450,7 +449,7 @@ impl Executor {
         let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit.saturating_sub(checked.took);
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
-        let bound = result_store::Bound::of(config, &tool, &context);
+        let bound = offload::Bound::of(config, &tool, &context);
         let request = granted
             .as_ref()
             .and_then(|granted| granted.request.as_ref());

@@ -1,7 +1,7 @@
 //! Server-initiated messages, and their handlers.
 
-mod server_requests;
 mod limits;
+mod server_requests;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,8 +21,8 @@ use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empt
 use super::jsonrpc::{self, Incoming, RequestId};
 use super::result_cache::ResultCache;
 use super::{McpErrorKind, RpcError};
-use server_requests::ServerRequests;
 use limits::{PeerLimits, ReservedCapacity};
+use server_requests::ServerRequests;
 
 /// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
 const MAX_WAITING_NOTICES: usize = 256;

@@ -179,7 +179,10 @@ impl McpClient {
         }
     }
 
-    async fn subscribe_to_pushed(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {
+    async fn subscribe_to_pushed(
+        &self,
+        filter: SubscriptionFilter,
+    ) -> Result<Subscription, McpErrorKind> {
         let mut pushed = self.shared.peer.notices();
         let mut subscriptions = Vec::new();
         for uri in &filter.resources {
@@ -266,7 +269,11 @@ impl Drop for ResourceSubscription {
     }
 }
 
-async fn send_resource_request(client: &McpClient, method: &str, uri: &str) -> Result<(), McpErrorKind> {
+async fn send_resource_request(
+    client: &McpClient,
+    method: &str,
+    uri: &str,
+) -> Result<(), McpErrorKind> {
     let params = to_raw_value(&json!({ "uri": uri })).map_err(McpErrorKind::Encode)?;
     let (outcome, _) = client.exchange(method, &params, &Map::new()).await?;
     outcome?;

@@ -53,7 +53,10 @@ impl Drop for PendingServerRequest {
     fn drop(&mut self) {
         self.cancelled.close();
         let mut requests = self.requests.0.lock();
-        if requests.get(&self.id).is_some_and(oneshot::Sender::is_closed) {
+        if requests
+            .get(&self.id)
+            .is_some_and(oneshot::Sender::is_closed)
+        {
             requests.remove(&self.id);
         }
     }

@@ -263,7 +263,8 @@ impl Inbox {
                 self.handle_client_method(&id, &method);
             }
             other => {
-                let (Some(answer), Some(outbox)) = (self.peer.handle_message(other), self.outbox.upgrade())
+                let (Some(answer), Some(outbox)) =
+                    (self.peer.handle_message(other), self.outbox.upgrade())
                 else {
                     return;
                 };
