@@ -71,7 +71,7 @@ impl GetTime {
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
     ) -> Result<Self, UnknownTimezone> {
         let zones = TimeZoneDatabase::bundled();
-        zone_named(&zones, default_zone)?;
+        find_time_zone(&zones, default_zone)?;
         Ok(Self {
             definition: definition(default_zone),
             zones,
@@ -80,9 +80,9 @@ impl GetTime {
         })
     }
 
-    fn tell(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+    fn run(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
         let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
-        let zone = zone_named(&self.zones, text("timezone").unwrap_or(&self.default_zone))?;
+        let zone = find_time_zone(&self.zones, text("timezone").unwrap_or(&self.default_zone))?;
         let format = text("format").map_or(Ok(TimeFormat::default()), str::parse)?;
         let now = Timestamp::try_from((self.clock)())
             .map_err(|_| ToolFailure::internal("The clock is beyond the year 9999"))?
@@ -118,7 +118,7 @@ fn definition(default_zone: &str) -> ToolDefinition {
 }
 
 /// Looks up a time zone, case-insensitively.
-fn zone_named(zones: &TimeZoneDatabase, name: &str) -> Result<TimeZone, UnknownTimezone> {
+fn find_time_zone(zones: &TimeZoneDatabase, name: &str) -> Result<TimeZone, UnknownTimezone> {
     zones
         .get(name)
         .ok()
@@ -141,6 +141,6 @@ impl Tool for GetTime {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
-        Box::pin(async move { self.tell(&arguments) })
+        Box::pin(async move { self.run(&arguments) })
     }
 }

@@ -19,7 +19,7 @@ use pillion_core::tool::{
 };
 use serde_json::json;
 
-use crate::service::within;
+use crate::service::run_with_timeout;
 use location::RequestedLocation;
 use open_meteo::OpenMeteo;
 use open_weather_map::OpenWeatherMap;
@@ -84,7 +84,7 @@ impl GetWeather {
         }
     }
 
-    async fn tell(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+    async fn run(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
         let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
         let location = text("location").unwrap_or_default().trim();
         if location.is_empty() {
@@ -96,7 +96,7 @@ impl GetWeather {
         }
         let units = text("units").and_then(Units::from_name);
         let weather = self.weather(location).await?;
-        Ok(weather.tell(units.unwrap_or(self.units)))
+        Ok(weather.into_output(units.unwrap_or(self.units)))
     }
 
     async fn weather(&self, location: &str) -> Result<Report, ToolFailure> {
@@ -104,11 +104,11 @@ impl GetWeather {
         match &self.source {
             Source::OpenMeteo(source) => {
                 let asked = service::report(source, &wanted);
-                within(self.timeout, open_meteo::NAME, asked).await
+                run_with_timeout(self.timeout, open_meteo::NAME, asked).await
             }
             Source::OpenWeatherMap(source) => {
                 let asked = service::report(source, &wanted);
-                within(self.timeout, open_weather_map::NAME, asked).await
+                run_with_timeout(self.timeout, open_weather_map::NAME, asked).await
             }
             Source::Mock => Ok(mock::weather(location).await),
             Source::Unset => Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED)),
@@ -152,6 +152,6 @@ impl Tool for GetWeather {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
-        Box::pin(async move { self.tell(&arguments).await })
+        Box::pin(async move { self.run(&arguments).await })
     }
 }

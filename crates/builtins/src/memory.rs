@@ -48,9 +48,9 @@ fn unavailable(error: &StoreError) -> ToolFailure {
 }
 
 /// Removes characters that databases cannot store or that are invisible.
-fn kept(text: &str) -> String {
-    let kept = text
+fn sanitize(text: &str) -> String {
+    let chars = text
         .chars()
         .filter(|char| !char.is_control() || matches!(char, '\n' | '\t'));
-    kept.collect::<String>().trim().to_owned()
+    chars.collect::<String>().trim().to_owned()
 }

@@ -28,7 +28,7 @@ pub(crate) fn plain_text(text: &str, most_chars: usize) -> String {
     // Invisible characters may split markup, so markup is removed again after they are removed.
     let seen = single_spaces(&decoded);
     let bare = without_markup(&seen);
-    cut(&single_spaces(&bare), most_chars)
+    truncate(&single_spaces(&bare), most_chars)
 }
 
 fn without_markup(text: &str) -> Cow<'_, str> {
@@ -136,7 +136,7 @@ fn is_unseen(char: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-fn cut(text: &str, most_chars: usize) -> String {
+fn truncate(text: &str, most_chars: usize) -> String {
     match text.char_indices().nth(most_chars) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text[..end].trim_end()),

@@ -70,11 +70,11 @@ impl Tool for RollDice {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
-        Box::pin(async move { throw(&arguments) })
+        Box::pin(async move { run(&arguments) })
     }
 }
 
-fn throw(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
     let request = RollRequest::of(arguments)?;
     let mut dice = match request.seed {
         Some(seed) => Dice::seeded(seed),

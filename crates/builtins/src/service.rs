@@ -85,9 +85,9 @@ impl Service {
             ..HttpRequest::get(below(base, path, query))
         };
         let answer = self.fetch(request).await;
-        let (status, headers, body) = answer.map_err(|error| self.unreached(&error))?;
+        let (status, headers, body) = answer.map_err(|error| self.request_failure(&error))?;
         let answer = Answer::read(status, headers, &body);
-        answer.map_err(|_| self.unreadable("something that is not JSON"))
+        answer.map_err(|_| self.invalid_answer("something that is not JSON"))
     }
 
     async fn fetch(
@@ -122,18 +122,21 @@ impl Service {
                 let text = format!("{name} received too many requests");
                 ToolFailure::new(ErrorCode::RateLimited, text).with_retry_after(wait)
             }
-            Fault::Input(said) => {
-                let text = format!("{name} rejected the request{}", self.saying(&said));
+            Fault::Input(message) => {
+                let text = format!(
+                    "{name} rejected the request{}",
+                    self.message_suffix(&message)
+                );
                 ToolFailure::invalid_input(text)
             }
             Fault::Redirect => {
                 let text = format!("{name} responded with a redirect, which is not followed");
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
-            Fault::Status(status, said) => {
+            Fault::Status(status, message) => {
                 let text = format!(
                     "{name} responded with HTTP status {status}{}",
-                    self.saying(&said)
+                    self.message_suffix(&message)
                 );
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
@@ -141,19 +144,21 @@ impl Service {
     }
 
     /// Returns the failure for an invalid answer; `what` describes the answer.
-    pub(crate) fn unreadable(&self, what: &str) -> ToolFailure {
+    pub(crate) fn invalid_answer(&self, what: &str) -> ToolFailure {
         ToolFailure::internal(format!("{} responded with {what}", self.name))
     }
 
-    fn unreached(&self, error: &HttpError) -> ToolFailure {
+    fn request_failure(&self, error: &HttpError) -> ToolFailure {
         let name = self.name;
         match error {
-            HttpError::Timeout => timed_out(name, self.timeout),
-            HttpError::TooLong { limit } => self.unreadable(&format!("more than {limit} bytes")),
+            HttpError::Timeout => timeout_failure(name, self.timeout),
+            HttpError::TooLong { limit } => {
+                self.invalid_answer(&format!("more than {limit} bytes"))
+            }
             other => {
                 let text = format!(
                     "{name} cannot be reached{}",
-                    self.saying(&other.to_string())
+                    self.message_suffix(&other.to_string())
                 );
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
@@ -161,32 +166,32 @@ impl Service {
     }
 
     /// Returns `: ` and the message without secrets; empty for an empty message.
-    fn saying(&self, said: &str) -> String {
-        let mut said = said.to_owned();
+    fn message_suffix(&self, message: &str) -> String {
+        let mut message = message.to_owned();
         for secret in &self.secrets {
             let secret = secret.expose_secret();
             if !secret.is_empty() {
-                said = said.replace(secret, "***");
+                message = message.replace(secret, "***");
             }
         }
-        match plain_text(&said, MAX_MESSAGE_LEN) {
-            said if said.is_empty() => said,
-            said => format!(": {said}"),
+        match plain_text(&message, MAX_MESSAGE_LEN) {
+            message if message.is_empty() => message,
+            message => format!(": {message}"),
         }
     }
 }
 
 /// Runs all requests of a call within one timeout.
-pub(crate) async fn within<T>(
+pub(crate) async fn run_with_timeout<T>(
     limit: Duration,
     name: &str,
     work: impl Future<Output = Result<T, ToolFailure>>,
 ) -> Result<T, ToolFailure> {
     let done = tokio::time::timeout(limit, work).await;
-    done.unwrap_or_else(|_| Err(timed_out(name, limit)))
+    done.unwrap_or_else(|_| Err(timeout_failure(name, limit)))
 }
 
-fn timed_out(name: &str, limit: Duration) -> ToolFailure {
+fn timeout_failure(name: &str, limit: Duration) -> ToolFailure {
     let text = format!("{name} did not respond within {:?}s", limit.as_secs_f64());
     ToolFailure::new(ErrorCode::Timeout, text)
 }

@@ -93,7 +93,7 @@ impl WebSearch {
             let text = format!("The query is longer than {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(text));
         }
-        let wanted = wanted_results(arguments.get("num_results"));
+        let wanted = result_count(arguments.get("num_results"));
         let work = async {
             match source {
                 Source::Google(google) => google.search(query, wanted).await,
@@ -102,8 +102,8 @@ impl WebSearch {
                 Source::Mock => Ok(mock::search(query, wanted).await),
             }
         };
-        let hits = service::within(self.timeout, "The search", work).await?;
-        Ok(hits.tell(query, usize::from(wanted)))
+        let hits = service::run_with_timeout(self.timeout, "The search", work).await?;
+        Ok(hits.into_output(query, usize::from(wanted)))
     }
 }
 
@@ -134,7 +134,7 @@ fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
 }
 
 /// Returns the requested number of results, clamped to 1 to 10.
-fn wanted_results(wanted: Option<&Value>) -> u8 {
+fn result_count(wanted: Option<&Value>) -> u8 {
     let Some(wanted) = wanted.and_then(Value::as_f64) else {
         return USUAL_RESULTS;
     };
@@ -180,8 +180,8 @@ mod tests {
             (json!(u64::MAX), 10),
             (Value::Null, 5),
         ] {
-            assert_eq!(wanted_results(Some(&given)), wanted, "{given}");
+            assert_eq!(result_count(Some(&given)), wanted, "{given}");
         }
-        assert_eq!(wanted_results(None), 5);
+        assert_eq!(result_count(None), 5);
     }
 }

@@ -91,7 +91,7 @@ fn executor(store: List) -> Executor {
 fn caller(user: &str, channel: &str) -> CallContext {
     CallContext {
         user: (!user.is_empty()).then(|| user.to_owned()),
-        is_user_vouched: true,
+        is_user_verified: true,
         channel: (!channel.is_empty()).then(|| channel.to_owned()),
         ..CallContext::default()
     }
@@ -176,7 +176,7 @@ async fn d5_users_cannot_find_or_remove_memories_of_other_users() {
 async fn d5_a_claimed_user_cannot_use_the_memory_tools() {
     let executor = executor(List::default());
     let claimed = CallContext {
-        is_user_vouched: false,
+        is_user_verified: false,
         ..caller("alice", "table")
     };
     for (tool, arguments) in [

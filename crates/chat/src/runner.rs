@@ -41,7 +41,7 @@ impl ToolRunner for Executor {
     }
 
     fn max_concurrent_calls(&self) -> NonZeroUsize {
-        self.calls_at_once()
+        self.max_concurrent_calls()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {

@@ -74,7 +74,7 @@ impl DeclaredTools {
             claim(&mut names, composition.definition().name(), &path)?;
             taken.composed.push(composition);
         }
-        compose::circles(&taken.composed)
+        compose::check_cycles(&taken.composed)
             .map_err(|error| fault(KeyPath::from_names([composed]), error.to_string()))?;
         Ok(taken)
     }

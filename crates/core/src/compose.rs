@@ -18,14 +18,14 @@
 //! # Ok::<(), pillion_core::compose::ComposeError>(())
 //! ```
 //!
-//! [`Composition`] is a validated declaration, [`circles`] checks several compositions for
+//! [`Composition`] is a validated declaration, [`check_cycles`] checks several compositions for
 //! recursion, and [`ComposedTool`] runs one. A composed tool calls its tools through
 //! [`FurtherCalls`](crate::tool::FurtherCalls) only.
 
 mod check;
 mod checkpoint;
-mod circles;
 mod condition;
+mod cycles;
 mod entry;
 mod error;
 mod input;
@@ -43,7 +43,7 @@ use serde_json::Value;
 use crate::digest::sha256_hex;
 use crate::tool::{CallContext, JsonObject, Tool, ToolDefinition, ToolFuture};
 pub use checkpoint::{CheckpointStore, MemoryCheckpoints, SaveFuture, StepCheckpoint, TakeFuture};
-pub use circles::circles;
+pub use cycles::check_cycles;
 pub use error::ComposeError;
 pub use input::InputTemplate;
 use step::Step;

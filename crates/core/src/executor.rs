@@ -14,12 +14,12 @@ mod gate;
 mod journal;
 mod nested;
 mod observe;
+mod offload;
 mod output;
 mod rate_limit;
 mod record;
 mod resolve;
 mod run;
-mod spill;
 mod tracer;
 mod validate;
 
@@ -36,8 +36,8 @@ use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, Patience, ToolCall, ToolFailure,
-    ToolName, ToolOutput, ToolResult,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall,
+    ToolFailure, ToolName, ToolOutput, ToolResult,
 };
 pub use account::Account;
 pub use approval::{
@@ -53,9 +53,9 @@ pub use gate::{Gate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
 pub use observe::{AbandonedCall, Observer};
 use observe::{Open, Watch};
+pub use offload::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 pub use rate_limit::PastCall;
 use rate_limit::RateLimiter;
-pub use spill::{BigResult, Spill, SpillFuture, Spilled};
 pub use tracer::{CallSpan, Tracer};
 
 /// Runs calls through the pipeline. Cheap to clone; clones share limits and permits.
@@ -103,7 +103,7 @@ pub struct ExecutorHooks {
     /// Creates a trace span for each call.
     pub tracer: Option<Arc<dyn Tracer>>,
     /// Stores results that are larger than `max_result_bytes`. Without a store, such calls fail.
-    pub spill: Option<Arc<dyn Spill>>,
+    pub result_store: Option<Arc<dyn ResultStore>>,
 }
 
 /// A finished call.
@@ -179,7 +179,7 @@ impl Executor {
     /// same name. An override needs its own [acting identity](crate::tool::Tool::acts_as), so that
     /// it shares neither approvals nor cached results with the tool that it overrides.
     #[must_use]
-    pub fn with_stand_ins(&self, tools: Arc<OwnTools>) -> Self {
+    pub fn with_overrides(&self, tools: Arc<OwnTools>) -> Self {
         Self {
             stand_ins: Some(tools),
             ..self.clone()
@@ -248,8 +248,8 @@ impl Executor {
     /// cooldowns of the registered tools. At least five minutes, for cooldowns of tools that are
     /// registered later.
     #[must_use]
-    pub fn limits_look_back(&self) -> Duration {
-        self.shared.limiter.look_back(&self.shared.registry)
+    pub fn rate_limit_lookback(&self) -> Duration {
+        self.shared.limiter.lookback(&self.shared.registry)
     }
 
     /// Counts calls toward the rate limits that ran before a restart or in another process. The
@@ -261,8 +261,8 @@ impl Executor {
     /// Returns the maximum number of concurrent calls of any source. A caller that makes no more
     /// concurrent calls never waits for its own calls.
     #[must_use]
-    pub fn calls_at_once(&self) -> std::num::NonZeroUsize {
-        self.shared.config.calls_at_once()
+    pub fn max_concurrent_calls(&self) -> std::num::NonZeroUsize {
+        self.shared.config.max_concurrent_calls()
     }
 
     /// Returns the number of running and queued calls.
@@ -285,11 +285,11 @@ impl Executor {
 
     /// Runs one call. Dropping the future cancels the call.
     pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
-        self.execute_to_its_end(call, context).await.result
+        self.execute_to_completion(call, context).await.result
     }
 
     /// Runs one call like [`execute_one`](Self::execute_one), and returns whether the tool started.
-    pub async fn execute_to_its_end(&self, call: ToolCall, context: &CallContext) -> Ended {
+    pub async fn execute_to_completion(&self, call: ToolCall, context: &CallContext) -> Ended {
         let hooks = &self.shared.hooks;
         let tool = self.find(&call.name);
         let span = record::span(&call, tool.as_deref(), context);
@@ -305,12 +305,12 @@ impl Executor {
             let journal = hooks.journal.as_ref();
             let entry = journal.map(|journal| journal.open(tool.as_deref(), &call, context));
             let mut open = Open::new(watch, entry);
-            let most = spill::most_of_a_failure(&self.shared.config, tool.as_deref(), context);
+            let most = offload::max_failure_bytes(&self.shared.config, tool.as_deref(), context);
             let mut tool_began = false;
             let outcome = self
                 .run_pipeline(tool, call, context, open.entry(), &mut tool_began)
                 .await;
-            let outcome = outcome.map_err(|failure| spill::shortened(failure, most));
+            let outcome = outcome.map_err(|failure| offload::shortened(failure, most));
             let mut result = recorder.finish(outcome);
             open.end(&mut result).await;
             if let Some(span) = span {
@@ -338,13 +338,13 @@ impl Executor {
         context: &CallContext,
     ) -> Vec<ToolResult> {
         let calls = calls.into_iter().map(|call| (call, context.clone()));
-        let ended = self.execute_parallel_to_the_end(calls).await;
+        let ended = self.execute_parallel_to_completion(calls).await;
         ended.into_iter().map(|ended| ended.result).collect()
     }
 
     /// Runs calls like [`execute_parallel`](Self::execute_parallel), each with its own context, and
     /// returns for each call whether the tool started.
-    pub async fn execute_parallel_to_the_end(
+    pub async fn execute_parallel_to_completion(
         &self,
         calls: impl IntoIterator<Item = (ToolCall, CallContext)>,
     ) -> Vec<Ended> {
@@ -373,7 +373,7 @@ impl Executor {
                     true => None,
                     false => slots.acquire().await.ok(),
                 };
-                (place, self.execute_to_its_end(call, &context).await)
+                (place, self.execute_to_completion(call, &context).await)
             });
             let runs = stream::iter(runs).buffer_unordered(at_once);
             runs.collect::<Vec<_>>()
@@ -416,14 +416,14 @@ impl Executor {
         let tool = resolve::found(tool, &call.name)?;
         nested::admit(&tool, &call.name, &context)?;
         let arguments = arguments::parse(call.arguments)?;
-        let checked = checks.pass(config, &tool, arguments, &context).await?;
+        let checked = checks.check(config, &tool, arguments, &context).await?;
         let arguments = checked.arguments;
         if let Some(acts_as) = tool.tool().acts_as(&context) {
             context.acts_as = Some(acts_as.await?);
         }
         let approver = hooks.approver.as_deref();
         let paused = context.nesting.as_deref().map(Nesting::pause);
-        let granted = approval::pass(
+        let granted = approval::check(
             &config.approvals,
             registry,
             approver,
@@ -449,7 +449,7 @@ impl Executor {
         let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit.saturating_sub(checked.took);
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
-        let bound = spill::Bound::of(config, &tool, &context);
+        let bound = offload::Bound::of(config, &tool, &context);
         let request = granted
             .as_ref()
             .and_then(|granted| granted.request.as_ref());
@@ -461,12 +461,12 @@ impl Executor {
             approval,
             limit,
             deadline,
-            patience: None,
+            clock: None,
         };
         let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
         let output = match asked {
             Some(asked) => {
-                let output = cache.pass(asked, limit, run).await?;
+                let output = cache.get_or_run(asked, limit, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
                     approver.spend(request).await?;
@@ -479,7 +479,11 @@ impl Executor {
             None => run.await?,
         };
         match bound {
-            Some(bound) => bound.pass(hooks.spill.as_deref(), &tool, output).await,
+            Some(bound) => {
+                bound
+                    .apply(hooks.result_store.as_deref(), &tool, output)
+                    .await
+            }
             None => Ok(output),
         }
     }
@@ -494,14 +498,14 @@ impl Executor {
         let Shared { config, queue, .. } = &*self.shared;
         let queue = self.own_queue.as_ref().unwrap_or(queue);
         let tool = ready.tool;
-        let patience = config.queue_timeout;
+        let queue_timeout = config.queue_timeout;
         let makes_calls = tool.tool().makes_calls();
         // A call that waits for its nested calls must not hold a permit that they need.
         let _place = match makes_calls {
             true => None,
             false => {
                 let need = Need::to_run(tool, Account::of(&ready.context));
-                Some(queue.place(need, patience, ready.deadline).await?)
+                Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
             }
         };
         if let Some((approver, request)) = ready.approval {
@@ -512,10 +516,10 @@ impl Executor {
             ready.context.record = Some(entry.id());
         }
         if makes_calls {
-            let time = Arc::<Patience>::default();
+            let time = Arc::<PausableClock>::default();
             let calls = nested::Calls::of(self, &ready.context, Arc::clone(&time));
             ready.context.further_calls = Some(FurtherCalls::new(calls));
-            ready.patience = Some(time);
+            ready.clock = Some(time);
         }
         *tool_began = true;
         let output = run::until(ready).await?;
@@ -548,7 +552,7 @@ struct Ready<'a> {
     limit: Duration,
     deadline: Instant,
     /// The pausable clock of a call that makes nested calls.
-    patience: Option<Arc<Patience>>,
+    clock: Option<Arc<PausableClock>>,
 }
 
 impl std::fmt::Debug for Executor {

@@ -206,18 +206,18 @@ pub fn parse_tool_calls(
 /// index of the call, from 0.
 ///
 /// ```
-/// use pillion_core::provider::{Provider, made_up_call_id, parse_tool_calls};
+/// use pillion_core::provider::{Provider, synthesize_call_id, parse_tool_calls};
 /// use serde_json::json;
 /// let response = json!({"responseId": "r1", "candidates": [{"content": {"parts": [
 ///     {"functionCall": {"name": "ping"}},
 /// ]}}]});
 /// let calls = parse_tool_calls(Provider::Google, &response)?;
-/// assert_eq!(calls[0].id, made_up_call_id(Some("r1"), 0));
+/// assert_eq!(calls[0].id, synthesize_call_id(Some("r1"), 0));
 /// # Ok::<(), pillion_core::provider::ProviderError>(())
 /// ```
 #[must_use]
-pub fn made_up_call_id(response_id: Option<&str>, place: usize) -> String {
-    google::made_up_id(response_id, place)
+pub fn synthesize_call_id(response_id: Option<&str>, place: usize) -> String {
+    google::synthesize_id(response_id, place)
 }
 
 /// Parses the text of the assistant in a complete response body: all text blocks joined, without

@@ -291,7 +291,7 @@ impl ToolRegistry {
 
     /// Returns whether `name` is the name or an alias of this tool.
     #[must_use]
-    pub fn means(&self, name: &str, tool: &RegisteredTool) -> bool {
+    pub fn resolves_to(&self, name: &str, tool: &RegisteredTool) -> bool {
         name == tool.name().as_str() || {
             let inner = self.inner.read();
             !inner.tools.contains_key(name) && inner.aliases.get(name) == Some(tool.name())

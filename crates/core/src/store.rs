@@ -27,7 +27,6 @@ mod call_query;
 mod chat;
 mod error;
 mod idempotency;
-mod kept_steps;
 mod memory;
 mod pack;
 mod page;
@@ -35,6 +34,7 @@ mod pin;
 mod secret;
 mod server;
 mod settings;
+mod step_checkpoints;
 mod timestamp;
 
 pub use access_token::{AccessToken, AccessTokenStore};
@@ -48,7 +48,6 @@ pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use chat::{ChatClaim, ChatRecord, ChatStore, ChatSummary};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
-pub use kept_steps::KeptStepsStore;
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use pack::{LogBounds, LogEntry, LogSummary, PackStore};
 pub use page::{Cursor, Page, PageRequest};
@@ -56,6 +55,7 @@ pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
 pub use server::{NamedRecords, ServerRecord, ServerStore};
 pub use settings::SettingsStore;
+pub use step_checkpoints::StepCheckpointStore;
 pub use timestamp::Timestamp;
 
 /// All storage interfaces. Implemented for every type that implements all of them.
@@ -64,7 +64,7 @@ pub trait Store:
     + CallLog
     + ApprovalStore
     + IdempotencyStore
-    + KeptStepsStore
+    + StepCheckpointStore
     + PinStore
     + SecretStore
     + AccessTokenStore
@@ -80,7 +80,7 @@ impl<T> Store for T where
         + CallLog
         + ApprovalStore
         + IdempotencyStore
-        + KeptStepsStore
+        + StepCheckpointStore
         + PinStore
         + SecretStore
         + AccessTokenStore

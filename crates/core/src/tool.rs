@@ -14,7 +14,7 @@ mod link;
 mod name;
 mod origin;
 mod parameter;
-mod patience;
+mod pausable_clock;
 mod result;
 mod trace;
 
@@ -32,7 +32,7 @@ pub use link::Link;
 pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
-pub(crate) use patience::{Patience, Pause};
+pub(crate) use pausable_clock::{PausableClock, Pause};
 pub use result::ToolResult;
 pub(crate) use result::reading_of;
 pub use trace::TraceContext;

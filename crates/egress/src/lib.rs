@@ -19,7 +19,7 @@
 
 mod address;
 mod client;
-mod courier;
+mod endpoint_client;
 mod error;
 mod host_name;
 mod http_client;
@@ -37,7 +37,7 @@ use url::{Host, Url};
 
 pub use address::AddressClass;
 pub use client::{EgressClient, Purpose, Trust};
-pub use courier::Courier;
+pub use endpoint_client::EndpointClient;
 pub use error::EgressError;
 pub use error::root_cause;
 pub use host_name::{HostName, InvalidHostName};

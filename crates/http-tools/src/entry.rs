@@ -66,7 +66,7 @@ pub struct HttpToolEntry {
     pub read_only: Option<bool>,
 }
 
-pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
+pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
     let method = method(entry.method.as_deref().unwrap_or("GET"))?;
     if entry.body.is_some() && matches!(method, Method::GET | Method::HEAD) {
         let what = format!("a {method} request cannot have a body");
@@ -214,7 +214,7 @@ pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObjec
 }
 
 /// Returns the distinct names of the arguments that a plan refers to, those in the URL first.
-fn mentioned(plan: &RequestPlan) -> Vec<String> {
+fn parameter_names(plan: &RequestPlan) -> Vec<String> {
     let mut names: Vec<String> = plan.url.arguments().map(str::to_owned).collect();
     let templates = plan.query.iter().map(|part| &part.value);
     let templates = templates.chain(plan.headers.iter().map(|(_, value)| value));
@@ -232,7 +232,7 @@ fn mentioned(plan: &RequestPlan) -> Vec<String> {
 /// Checks that a schema contains all arguments that the plan refers to.
 fn declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     let properties = &schema["properties"];
-    let missing = mentioned(plan)
+    let missing = parameter_names(plan)
         .into_iter()
         .find(|name| properties.get(name).is_none());
     match missing {
@@ -245,7 +245,7 @@ fn declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
 }
 
 fn schema_of(plan: &RequestPlan) -> Value {
-    let properties: JsonObject = mentioned(plan)
+    let properties: JsonObject = parameter_names(plan)
         .into_iter()
         .map(|name| (name, json!({"type": "string"})))
         .collect();

@@ -101,7 +101,7 @@ impl OpenApiEntry {
                 continue;
             }
             let tool = operation
-                .stands_at(self.base_url.as_deref())
+                .check_base_url(self.base_url.as_deref())
                 .and_then(|()| operation.tool(document, &base, &prefix, &headers, &door));
             match tool {
                 Ok(tool) => tools.push(tool),

@@ -95,16 +95,18 @@ fn header_text(name: &HeaderName, value: &Value) -> Result<Option<String>, ToolF
         Value::Null => return Ok(None),
         Value::Array(items) => {
             let items: Option<Vec<_>> = items.iter().map(scalar).collect();
-            items.ok_or_else(|| misfit(name.as_str()))?.join(",")
+            items
+                .ok_or_else(|| invalid_parameter(name.as_str()))?
+                .join(",")
         }
-        other => scalar(other).ok_or_else(|| misfit(name.as_str()))?,
+        other => scalar(other).ok_or_else(|| invalid_parameter(name.as_str()))?,
     }))
 }
 
 impl QueryPart {
     fn write(&self, value: &Value, query: &mut Vec<String>) -> Result<(), ToolFailure> {
         let name = encoded(&self.name);
-        let misfits = || misfit(&self.name);
+        let misfits = || invalid_parameter(&self.name);
         match (value, self.style) {
             (Value::Null, _) => {}
             (value, Style::Json) => query.push(format!("{name}={}", encoded(&value.to_string()))),
@@ -145,7 +147,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-fn misfit(name: &str) -> ToolFailure {
+fn invalid_parameter(name: &str) -> ToolFailure {
     ToolFailure::invalid_input(format!(
         "'{name}' must be a string, number or boolean, or an array of these"
     ))

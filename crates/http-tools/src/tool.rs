@@ -27,7 +27,7 @@ impl HttpTool {
     /// # Errors
     /// [`HttpToolError`] with the invalid key.
     pub fn new(entry: HttpToolEntry) -> Result<Self, HttpToolError> {
-        entry::tool_of(entry)
+        entry::compile_entry(entry)
     }
 
     async fn run(&self, arguments: &Value) -> Result<ToolOutput, ToolFailure> {

@@ -173,7 +173,7 @@ impl McpClient {
     /// Returns the number and revision of the open connection, if any. Cheap.
     #[must_use]
     pub fn open_connection(&self) -> Option<OpenConnection> {
-        self.shared.connections.which_is_open()
+        self.shared.connections.open_connection()
     }
 
     /// Returns the transport, if it is configured or already detected. Does no I/O.

@@ -72,7 +72,7 @@ impl Connector {
                 }
             }
         }
-        let (opened, is_certain) = self.find_out(steps).await?;
+        let (opened, is_certain) = self.detect(steps).await?;
         if remembers && is_certain {
             opened.dialect.remember(&self.config);
         }
@@ -141,7 +141,7 @@ impl Connector {
     ///    event, or after an empty response without.
     ///
     /// The returned flag is `false` if the outcome is a guess that must not be cached.
-    async fn find_out(&self, mut steps: Steps) -> Result<(Opened, bool), McpErrorKind> {
+    async fn detect(&self, mut steps: Steps) -> Result<(Opened, bool), McpErrorKind> {
         let mut offered = self.offered();
         let mut was_silent = false;
         if self.config.protocol_version.is_none() {
@@ -224,7 +224,7 @@ impl Connector {
     ) -> Result<(Discovered, Session), McpErrorKind> {
         const MAX_WAIT: Duration = Duration::from_secs(5);
         let mut session = self.post_session(IdStyle::Number);
-        session.speak(version);
+        session.set_version(version);
         let patience = MAX_WAIT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = session.ask("server/discover", &params);
@@ -271,7 +271,7 @@ impl Connector {
             | TransportKind::Stdio => self.post_session(IdStyle::Number),
         };
         match dialect.opening {
-            Opening::Stateless(version) => session.speak(version),
+            Opening::Stateless(version) => session.set_version(version),
             Opening::Handshake(offered) => session.initialize(offered).await?,
             Opening::None => {}
         }

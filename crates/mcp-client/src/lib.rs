@@ -8,10 +8,10 @@
 mod call_tool_result;
 mod callbacks;
 mod client;
+mod close_signal;
 mod config;
 mod connect;
 mod dialect;
-mod ending;
 mod entry;
 mod error;
 mod http;

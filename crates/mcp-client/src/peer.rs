@@ -1,7 +1,7 @@
 //! Server-initiated messages, and their handlers.
 
-mod asked;
-mod room;
+mod limits;
+mod server_requests;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,8 +21,8 @@ use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empt
 use super::jsonrpc::{self, Incoming, RequestId};
 use super::result_cache::ResultCache;
 use super::{McpErrorKind, RpcError};
-use asked::ServerRequests;
-use room::{PeerLimits, Taken};
+use limits::{PeerLimits, ReservedCapacity};
+use server_requests::ServerRequests;
 
 /// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
 const MAX_WAITING_NOTICES: usize = 256;
@@ -36,7 +36,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pending response to a server's request.
 pub(super) struct Answer {
     /// The reserved capacity, held until the response is sent.
-    room: Taken,
+    reserved: ReservedCapacity,
     /// The message; `None` if the server has cancelled its request.
     message: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
 }
@@ -44,8 +44,8 @@ pub(super) struct Answer {
 /// Handles the messages of one client's server, across reconnections.
 pub(super) struct Peer {
     callbacks: Callbacks,
-    room: PeerLimits,
-    asked: ServerRequests,
+    limits: PeerLimits,
+    requests: ServerRequests,
     progress: Mutex<HashMap<RequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notices: broadcast::Sender<Notification>,
@@ -60,8 +60,8 @@ impl Peer {
             callbacks,
             results,
             subscribers: Mutex::default(),
-            room: PeerLimits::new(),
-            asked: ServerRequests::default(),
+            limits: PeerLimits::new(),
+            requests: ServerRequests::default(),
             progress: Mutex::default(),
             next_token: AtomicI64::new(1),
             notices: broadcast::channel(MAX_WAITING_NOTICES).0,
@@ -84,12 +84,12 @@ impl Peer {
 
     /// Handles a message that is not a response. Delivers a notification at once; for a request,
     /// returns the future response, which the transport sends.
-    pub(super) fn hear(&self, message: Incoming) -> Option<Answer> {
+    pub(super) fn handle_message(&self, message: Incoming) -> Option<Answer> {
         match message {
             Incoming::Response { .. } => None,
             Incoming::Notification { method, params } => {
                 let params = params.unwrap_or_else(empty_object);
-                self.hear_notice(Notification { method, params });
+                self.handle_notification(Notification { method, params });
                 None
             }
             Incoming::Request { id, method, params } => self.answer(id, &method, params),
@@ -103,28 +103,28 @@ impl Peer {
         params: Option<Box<RawValue>>,
     ) -> Option<Answer> {
         if !PeerLimits::fits_id(&id) {
-            self.room.lose(method);
+            self.limits.count_dropped(method);
             return None;
         }
         let bytes = params.as_ref().map_or(0, |params| params.get().len());
         // A `ping` does not wait behind input requests for a user.
-        let room = (method != "ping").then(|| self.room.to_work(bytes));
-        let Some(room) = room.flatten() else {
-            return self.answer_shortly(&id, method);
+        let reserved = (method != "ping").then(|| self.limits.reserve_request(bytes));
+        let Some(reserved) = reserved.flatten() else {
+            return self.answer_immediately(&id, method);
         };
         let outcome = self.callbacks.answer(method, params);
-        let question = self.asked.add(&id);
+        let pending = self.requests.add(&id);
         let message = Box::pin(async move {
-            let outcome = question.answer(outcome).await?;
+            let outcome = pending.answer(outcome).await?;
             Some(jsonrpc::answer(&id, outcome))
         });
-        Some(Answer { room, message })
+        Some(Answer { reserved, message })
     }
 
     /// Returns the response to `ping`, or an error for any other request.
-    fn answer_shortly(&self, id: &RawValue, method: &str) -> Option<Answer> {
-        let Some(room) = self.room.to_answer() else {
-            self.room.lose(method);
+    fn answer_immediately(&self, id: &RawValue, method: &str) -> Option<Answer> {
+        let Some(reserved) = self.limits.reserve_short_answer() else {
+            self.limits.count_dropped(method);
             return None;
         };
         let outcome = match method {
@@ -132,32 +132,32 @@ impl Peer {
             _ => Err(RpcError::new(TOO_MANY, "Too many requests at once")),
         };
         let message = Box::pin(std::future::ready(Some(jsonrpc::answer(id, outcome))));
-        Some(Answer { room, message })
+        Some(Answer { reserved, message })
     }
 
-    fn hear_notice(&self, notice: Notification) {
+    fn handle_notification(&self, notice: Notification) {
         let fits = PeerLimits::fits(&notice);
         if notice.method == "notifications/progress" {
             match fits {
-                true => self.hear_progress(&notice.params),
-                false => self.room.lose(&notice.method),
+                true => self.handle_progress(&notice.params),
+                false => self.limits.count_dropped(&notice.method),
             }
             return;
         }
         if notice.method == "notifications/cancelled" {
-            self.hear_cancelled(&notice.params);
+            self.handle_cancelled(&notice.params);
         }
-        self.results.hear(&notice);
+        self.results.handle_notification(&notice);
         self.callbacks.notify(&notice);
         if !fits {
-            self.room.lose(&notice.method);
+            self.limits.count_dropped(&notice.method);
             return;
         }
         match self.subscriber(&notice.params) {
             // A slow subscriber misses notifications, so that the server is not delayed.
             Some(subscriber) => {
                 if let Err(mpsc::error::TrySendError::Full(notice)) = subscriber.try_send(notice) {
-                    self.room.lose(&notice.method);
+                    self.limits.count_dropped(&notice.method);
                 }
             }
             // An error means that there are no listeners.
@@ -196,19 +196,19 @@ impl Peer {
         }
     }
 
-    fn hear_cancelled(&self, params: &RawValue) {
+    fn handle_cancelled(&self, params: &RawValue) {
         #[derive(Deserialize)]
         struct Params<'a> {
             #[serde(rename = "requestId", borrow)]
             id: &'a RawValue,
         }
         match serde_json::from_str::<Params<'_>>(params.get()) {
-            Ok(Params { id }) => self.asked.take_back(id),
+            Ok(Params { id }) => self.requests.cancel(id),
             Err(error) => tracing::debug!(%error, "Skipped an invalid `notifications/cancelled`"),
         }
     }
 
-    fn hear_progress(&self, params: &RawValue) {
+    fn handle_progress(&self, params: &RawValue) {
         #[derive(Deserialize)]
         struct Params {
             #[serde(rename = "progressToken")]
@@ -278,8 +278,8 @@ impl Answers {
         // Removes finished tasks.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let Answer { room, message } = answer;
-            let _room = room;
+            let Answer { reserved, message } = answer;
+            let _reserved = reserved;
             let Some(message) = message.await else {
                 return;
             };

@@ -38,7 +38,7 @@ impl Steps {
         self.0.lock().push(ProbeStep { tried, outcome });
     }
 
-    pub(super) fn so_far(&self) -> Vec<ProbeStep> {
+    pub(super) fn snapshot(&self) -> Vec<ProbeStep> {
         self.0.lock().clone()
     }
 
@@ -46,7 +46,7 @@ impl Steps {
         Opened {
             session,
             dialect,
-            steps: self.so_far(),
+            steps: self.snapshot(),
         }
     }
 }

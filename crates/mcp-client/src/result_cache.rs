@@ -123,7 +123,7 @@ impl ResultCache {
     }
 
     /// Removes the results that a notification invalidates.
-    pub(super) fn hear(&self, notice: &Notification) {
+    pub(super) fn handle_notification(&self, notice: &Notification) {
         let changed: &[&'static str] = match notice.method.as_str() {
             "notifications/tools/list_changed" => &["tools/list"],
             "notifications/prompts/list_changed" => &["prompts/list"],
@@ -180,9 +180,9 @@ mod tests {
         put(&params, &fresh);
         assert!(cache.get("tools/list", &params).is_some());
         assert!(cache.get("tools/list", &raw(r#"{"cursor":"2"}"#)).is_none());
-        cache.hear(&notice("notifications/prompts/list_changed"));
+        cache.handle_notification(&notice("notifications/prompts/list_changed"));
         assert!(cache.get("tools/list", &params).is_some());
-        cache.hear(&notice("notifications/tools/list_changed"));
+        cache.handle_notification(&notice("notifications/tools/list_changed"));
         assert!(cache.get("tools/list", &params).is_none());
         assert_eq!(cache.kept.lock().bytes, 0);
         for stale in [
@@ -206,11 +206,11 @@ mod tests {
         let cache = ResultCache::default();
         let (params, result) = (raw("{}"), raw(r#"{"tools":[],"ttlMs":60000}"#));
         let sent = cache.generation("tools/list");
-        cache.hear(&notice("notifications/tools/list_changed"));
+        cache.handle_notification(&notice("notifications/tools/list_changed"));
         cache.put("tools/list", &params, &result, sent);
         assert!(cache.get("tools/list", &params).is_none());
         let sent = cache.generation("tools/list");
-        cache.hear(&notice("notifications/resources/list_changed"));
+        cache.handle_notification(&notice("notifications/resources/list_changed"));
         cache.put("tools/list", &params, &result, sent);
         assert!(cache.get("tools/list", &params).is_some());
     }

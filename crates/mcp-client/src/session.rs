@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::callbacks::Notification;
-use super::ending::Ending;
+use super::close_signal::CloseSignal;
 use super::jsonrpc::{self, RequestId, RpcOutcome};
 use super::metadata::{self, Metadata, Mirrored};
 use super::peer::Peer;
@@ -23,9 +23,9 @@ pub(super) struct Session {
     version: Option<ProtocolVersion>,
     /// The `_meta` entries of every request in this revision, created on first use.
     per_request: OnceLock<metadata::Shared>,
-    hello: Option<Box<RawValue>>,
+    handshake_result: Option<Box<RawValue>>,
     /// Set when the session was closed locally.
-    ended: Ending,
+    ended: CloseSignal,
 }
 
 /// The form of request ids.
@@ -57,8 +57,8 @@ impl Session {
             next_id: AtomicI64::new(1),
             version: None,
             per_request: OnceLock::new(),
-            hello: None,
-            ended: Ending::default(),
+            handshake_result: None,
+            ended: CloseSignal::default(),
         }
     }
 
@@ -73,24 +73,24 @@ impl Session {
     }
 
     /// Returns the server's own description: the result of `initialize` or `server/discover`.
-    pub(super) fn hello(&self) -> Option<&RawValue> {
-        self.hello.as_deref()
+    pub(super) fn handshake_result(&self) -> Option<&RawValue> {
+        self.handshake_result.as_deref()
     }
 
     /// Sets a revision without handshake.
-    pub(super) fn speak(&mut self, version: ProtocolVersion) {
+    pub(super) fn set_version(&mut self, version: ProtocolVersion) {
         self.version = Some(version);
         self.per_request = OnceLock::new();
         self.transport.negotiated(version);
     }
 
     /// Resets the revision, for a handshake to negotiate.
-    pub(super) fn unspeak(&mut self) {
+    pub(super) fn clear_version(&mut self) {
         self.version = None;
     }
 
-    pub(super) fn introduced(&mut self, hello: Box<RawValue>) {
-        self.hello = Some(hello);
+    pub(super) fn set_handshake_result(&mut self, handshake_result: Box<RawValue>) {
+        self.handshake_result = Some(handshake_result);
     }
 
     /// Sends a request and waits for its response. Dropping the future, or closing the session,
@@ -109,7 +109,7 @@ impl Session {
             id: Some(request.id.clone()),
         };
         let exchange = self.transport.exchange(request);
-        let outcome = self.ended.unless_it_comes(exchange).await?;
+        let outcome = self.ended.run_unless_set(exchange).await?;
         guard.disarm();
         match outcome {
             Err(McpErrorKind::HttpStatus {
@@ -126,7 +126,7 @@ impl Session {
     pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
         let message = jsonrpc::notification(method, Some(params));
         let sent = self.transport.notify(message);
-        self.ended.unless_it_comes(sent).await?
+        self.ended.run_unless_set(sent).await?
     }
 
     /// Sends a request that is part of opening the session: it is never cancelled, and HTTP error
@@ -240,8 +240,8 @@ impl Session {
             McpErrorKind::UnexpectedResult { method, source }
         })?;
         let spoken = initialized.protocol_version.as_deref();
-        self.speak(spoken.map_or(offered, ProtocolVersion::closest_to));
-        self.introduced(result);
+        self.set_version(spoken.map_or(offered, ProtocolVersion::closest_to));
+        self.set_handshake_result(result);
         let done = jsonrpc::notification::<Value>("notifications/initialized", None);
         match tokio::time::timeout(INITIALIZED_TIMEOUT, self.transport.notify(done)).await {
             Ok(Ok(())) => {}
@@ -270,12 +270,12 @@ impl Session {
 
     /// Closes the session, also for callers that wait for a response.
     pub(super) async fn close(&self) {
-        self.ended.come();
+        self.ended.set();
         self.transport.close().await;
     }
 
     /// Returns whether cancelling a request requires a notification.
-    fn cancels_in_words(&self) -> bool {
+    fn sends_cancelled_notification(&self) -> bool {
         let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
         self.version.is_some() && !seen
     }
@@ -297,7 +297,7 @@ impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
         let Some(id) = self.id.take() else { return };
-        if !self.session.cancels_in_words() {
+        if !self.session.sends_cancelled_notification() {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {

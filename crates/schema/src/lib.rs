@@ -169,12 +169,12 @@ impl CompiledSchema {
         effort: &Effort,
     ) -> Result<Result<(), InvalidArguments>, Unchecked> {
         let instance = Value::Object(std::mem::take(arguments));
-        let verdict = self.meant_and_valid(&instance, nulls, effort);
+        let verdict = self.mend_if_invalid(&instance, nulls, effort);
         if let Value::Object(taken) = instance {
             *arguments = taken;
         }
         match verdict? {
-            Ok(Some(Value::Object(meant))) => *arguments = meant,
+            Ok(Some(Value::Object(mended))) => *arguments = mended,
             Ok(_) => {}
             Err(violation) => return Ok(Err(violation)),
         }
@@ -188,9 +188,9 @@ impl CompiledSchema {
         Ok(Ok(()))
     }
 
-    /// Returns the intended value ([`mend::mended`]) if `instance` is invalid but the intended
+    /// Returns the intended value ([`mend::mend_value`]) if `instance` is invalid but the intended
     /// value is valid, and `None` if `instance` is valid.
-    fn meant_and_valid(
+    fn mend_if_invalid(
         &self,
         instance: &Value,
         nulls: OptionalNull,
@@ -199,10 +199,10 @@ impl CompiledSchema {
         if self.is_valid_with(instance, effort)? {
             return Ok(Ok(None));
         }
-        let meant = mend::mended(&self.schema, instance, nulls, effort.most_steps_to_mend())?;
-        match meant {
-            Some(meant) if self.is_valid_with(&meant, effort)? => Ok(Ok(Some(meant))),
-            Some(meant) => Ok(Err(self.first_violation(&meant, effort)?)),
+        let mended = mend::mend_value(&self.schema, instance, nulls, effort.most_steps_to_mend())?;
+        match mended {
+            Some(mended) if self.is_valid_with(&mended, effort)? => Ok(Ok(Some(mended))),
+            Some(mended) => Ok(Err(self.first_violation(&mended, effort)?)),
             None => Ok(Err(self.first_violation(instance, effort)?)),
         }
     }

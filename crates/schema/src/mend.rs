@@ -27,7 +27,7 @@ pub enum OptionalNull {
 /// # Errors
 /// [`Unchecked::Time`] if reading the schema takes more than `most_steps` steps, if that limit is
 /// given.
-pub(super) fn mended(
+pub(super) fn mend_value(
     schema: &Value,
     value: &Value,
     nulls: OptionalNull,
@@ -37,17 +37,17 @@ pub(super) fn mended(
     if !holds(value, &is_odd) {
         return Ok(None);
     }
-    let mut meant = value.clone();
+    let mut mended = value.clone();
     let mut reader = Reader::new(schema, most_steps.unwrap_or(MAX_STEPS));
     let place = reader.place(schema);
-    mend(&mut reader, place, &mut meant, nulls);
+    mend(&mut reader, place, &mut mended, nulls);
     if most_steps.is_some() && reader.is_exhausted() {
         return Err(Unchecked::Time);
     }
-    Ok((meant != *value).then_some(meant))
+    Ok((mended != *value).then_some(mended))
 }
 
-/// Corrects each `default` in `schema` like [`mended`] corrects a value.
+/// Corrects each `default` in `schema` like [`mend_value`] corrects a value.
 pub fn mend_defaults(schema: &mut Value) {
     let mut places = Vec::new();
     find_defaults(schema, &mut String::new(), &mut places);
@@ -55,14 +55,19 @@ pub fn mend_defaults(schema: &mut Value) {
         let Some(part) = schema.pointer(&place) else {
             continue;
         };
-        let Some(mut meant) = part.get("default").cloned() else {
+        let Some(mut mended) = part.get("default").cloned() else {
             continue;
         };
         let mut reader = Reader::new(schema, MAX_STEPS);
         let place_of_value = reader.place(part);
-        mend(&mut reader, place_of_value, &mut meant, OptionalNull::Wrong);
+        mend(
+            &mut reader,
+            place_of_value,
+            &mut mended,
+            OptionalNull::Wrong,
+        );
         if let Some(part) = schema.pointer_mut(&place) {
-            part["default"] = meant;
+            part["default"] = mended;
         }
     }
 }

@@ -177,7 +177,7 @@ impl Bus {
 }
 
 impl Observer for Bus {
-    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
+    fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         if self.has_listeners() {
             let place = CallPlace::new(&call.id, origin, context);
             let tool = &call.name;
@@ -185,7 +185,7 @@ impl Observer for Bus {
         }
     }
 
-    fn finished(
+    fn on_finished(
         &self,
         result: &ToolResult,
         origin: Option<&ToolOrigin>,
@@ -204,7 +204,7 @@ impl Observer for Bus {
         }
     }
 
-    fn abandoned(
+    fn on_abandoned(
         &self,
         call: &AbandonedCall<'_>,
         origin: Option<&ToolOrigin>,
@@ -228,31 +228,31 @@ impl Observer for Bus {
 pub(crate) struct Both(pub(crate) Arc<dyn Observer>, pub(crate) Arc<dyn Observer>);
 
 impl Observer for Both {
-    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
-        self.0.started(call, origin, context);
-        self.1.started(call, origin, context);
+    fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
+        self.0.on_started(call, origin, context);
+        self.1.on_started(call, origin, context);
     }
 
-    fn finished(
+    fn on_finished(
         &self,
         result: &ToolResult,
         origin: Option<&ToolOrigin>,
         elapsed: Duration,
         context: &CallContext,
     ) {
-        self.0.finished(result, origin, elapsed, context);
-        self.1.finished(result, origin, elapsed, context);
+        self.0.on_finished(result, origin, elapsed, context);
+        self.1.on_finished(result, origin, elapsed, context);
     }
 
-    fn abandoned(
+    fn on_abandoned(
         &self,
         call: &AbandonedCall<'_>,
         origin: Option<&ToolOrigin>,
         elapsed: Duration,
         context: &CallContext,
     ) {
-        self.0.abandoned(call, origin, elapsed, context);
-        self.1.abandoned(call, origin, elapsed, context);
+        self.0.on_abandoned(call, origin, elapsed, context);
+        self.1.on_abandoned(call, origin, elapsed, context);
     }
 }
 

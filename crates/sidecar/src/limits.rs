@@ -57,22 +57,22 @@ impl PastCalls {
     /// If the call log cannot be read.
     pub(crate) async fn count(&mut self) -> Result<usize, StoreError> {
         let app = self.current_app.app();
-        let look_back = app.executor().limits_look_back();
+        let lookback = app.executor().rate_limit_lookback();
         let store = self.state.store();
         let process = self.state.process();
         let now = Timestamp::now();
-        let from = self.from.unwrap_or(now.minus(look_back + WAITING));
+        let from = self.from.unwrap_or(now.minus(lookback + WAITING));
         let recent = *self.from.get_or_insert(now.minus(RECENT));
         let mut page = PageRequest::first(PageRequest::LARGEST);
         let mut count = 0;
         loop {
-            let calls = store.calls_that_ran(&process.owner, from, &page).await?;
+            let calls = store.counted_calls(&process.owner, from, &page).await?;
             let now = Timestamp::now();
             let others = calls.items.into_iter();
             let others = others.filter(|call| call.life != process.life);
             let others = others.filter(|call| call.began_at <= now.plus(AHEAD));
             let new: Vec<_> = others
-                .filter(|call| call.id.made_at() < recent || self.counted.insert(call.id))
+                .filter(|call| call.id.creation_time() < recent || self.counted.insert(call.id))
                 .map(|call| PastCall {
                     age: age(call.began_at, now),
                     tool: call.tool,

@@ -149,13 +149,13 @@ impl Caller {
         let CallContext {
             principal,
             user,
-            is_user_vouched,
+            is_user_verified,
             ..
         } = &self.context;
         Owner {
             principal: principal.clone(),
             user: user.clone(),
-            is_user_vouched: *is_user_vouched,
+            is_user_verified: *is_user_verified,
         }
     }
 }
@@ -168,13 +168,13 @@ struct Owner {
     principal: Option<String>,
     user: Option<String>,
     /// Whether the caller may act for the user.
-    is_user_vouched: bool,
+    is_user_verified: bool,
 }
 
 impl Owner {
     /// Returns the key for quotas: principal and verified user. A claimed user has no quota.
     fn counted(&self) -> (Option<String>, Option<String>) {
-        let verified = self.user.clone().filter(|_| self.is_user_vouched);
+        let verified = self.user.clone().filter(|_| self.is_user_verified);
         (self.principal.clone(), verified)
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use pillion_core::executor::{BigResult, Spill, SpillFuture, Spilled};
+use pillion_core::executor::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
 use pillion_wire::route;
 use tokio::task::spawn_blocking;
@@ -103,7 +103,7 @@ impl Results {
         since.elapsed().is_ok_and(|age| age >= self.ttl)
     }
 
-    fn store_blocking(&self, result: &BigResult) -> io::Result<Spilled> {
+    fn store_blocking(&self, result: &OversizedResult) -> io::Result<StoredResult> {
         let (content, media_type) = file::content_of(&result.output);
         let bytes = content.len() as u64;
         if bytes > self.max_bytes {
@@ -125,7 +125,7 @@ impl Results {
         self.make_room(bytes)?;
         file::write(&self.path_of(id), &header, &content)?;
         let id = id.simple().to_string();
-        Ok(Spilled {
+        Ok(StoredResult {
             url: format!("{}{id}", route::RESULTS),
             id,
             bytes,
@@ -189,8 +189,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-impl Spill for Results {
-    fn put(&self, result: BigResult) -> SpillFuture {
+impl ResultStore for Results {
+    fn put(&self, result: OversizedResult) -> StoreResultFuture {
         let this = self.clone();
         Box::pin(async move {
             let name = result.tool.name().clone();

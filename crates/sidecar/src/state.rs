@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use pillion_core::executor::Journal;
 use pillion_core::store::{
-    ApprovalStore, CallLog, ChatStore, IdempotencyStore, KeptStepsStore, ProcessLife, Retention,
-    Store, StoreError, Timestamp,
+    ApprovalStore, CallLog, ChatStore, IdempotencyStore, ProcessLife, Retention,
+    StepCheckpointStore, Store, StoreError, Timestamp,
 };
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
@@ -358,7 +358,10 @@ async fn clean_up(
         if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
             tracing::warn!(%error, "Cannot remove old idempotency keys");
         }
-        if let Err(error) = store.remove_expired_steps(Timestamp::now()).await {
+        if let Err(error) = store
+            .remove_expired_step_checkpoints(Timestamp::now())
+            .await
+        {
             tracing::warn!(%error, "Cannot remove expired checkpoints of composed tools");
         }
         let long_ago = Timestamp::now().minus(KEPT_APPROVALS);

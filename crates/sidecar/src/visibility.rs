@@ -71,7 +71,7 @@ impl Visibility {
     /// Returns the packs of which at least one tool is visible. Their resources and streams are
     /// visible as well.
     pub(crate) fn packs(&self, packs: &Packs) -> Packs {
-        packs.of_who_may_use(|tool| {
+        packs.filter_by_tool(|tool| {
             self.admits_named(tool.as_str(), tool.as_str(), &ToolOrigin::Native)
         })
     }

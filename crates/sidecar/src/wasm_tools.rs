@@ -206,9 +206,9 @@ async fn watch_folder(
             },
         };
         match turn {
-            Some(Turn::Ended(taken_up)) => now.taken_up(*taken_up),
-            Some(Turn::Lost(name)) => now.lost(&name),
-            Some(Turn::Late(name)) => now.late(&name),
+            Some(Turn::Ended(taken_up)) => now.apply_loaded(*taken_up),
+            Some(Turn::Lost(name)) => now.mark_failed(&name),
+            Some(Turn::Late(name)) => now.mark_slow(&name),
             None => {
                 // Revoked permissions apply before the disk is read.
                 tools.apply(&now);
@@ -235,7 +235,7 @@ async fn watch_folder(
 async fn search(folder: &mut WasmFolder) {
     let search = folder.search();
     match spawn_blocking(move || search.run()).await {
-        Ok(found) => folder.found(found),
+        Ok(found) => folder.apply_search(found),
         Err(error) => {
             tracing::error!(%error, "Reading the folder of WebAssembly tools failed unexpectedly");
         }

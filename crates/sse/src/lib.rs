@@ -190,7 +190,7 @@ impl SseDecoder {
         if !line.is_empty() {
             self.end_line(&line)?;
         }
-        self.give_event();
+        self.finish_event();
         Ok(())
     }
 
@@ -230,10 +230,10 @@ impl SseDecoder {
 
     fn dispatch(&mut self) {
         self.last_event_id.clone_from(&self.id);
-        self.give_event();
+        self.finish_event();
     }
 
-    fn give_event(&mut self) {
+    fn finish_event(&mut self) {
         let event = self.event.take();
         let data = std::mem::take(&mut self.data);
         if std::mem::take(&mut self.has_data) {

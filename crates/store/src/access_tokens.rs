@@ -37,7 +37,7 @@ impl AccessTokenStore for SqlStore {
         rows.iter().map(read).collect()
     }
 
-    async fn access_token_used(&self, hash: &str, at: Timestamp) -> Result<(), StoreError> {
+    async fn mark_access_token_used(&self, hash: &str, at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE access_tokens SET last_used_at = $2 WHERE hash = $1";
         let values = vec![hash.into(), at.into()];
         self.database.write(sql, values).await?;

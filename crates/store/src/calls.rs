@@ -79,14 +79,14 @@ impl CallLog for SqlStore {
         query::calls(&self.database, filter, page, stuck).await
     }
 
-    async fn calls_that_ran(
+    async fn counted_calls(
         &self,
         owner: &str,
         from: Timestamp,
         page: &PageRequest,
     ) -> Result<Page<CallThatRan>, StoreError> {
         self.catch_up_with_the_dead().await?;
-        query::calls_that_ran(&self.database, owner, from, page).await
+        query::counted_calls(&self.database, owner, from, page).await
     }
 
     async fn call_statistics(

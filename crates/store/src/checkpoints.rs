@@ -1,11 +1,11 @@
 use async_trait::async_trait;
-use pillion_core::store::{KeptStepsStore, StoreError, Timestamp};
+use pillion_core::store::{StepCheckpointStore, StoreError, Timestamp};
 
 use crate::sql_store::SqlStore;
 
 #[async_trait]
-impl KeptStepsStore for SqlStore {
-    async fn keep_steps(
+impl StepCheckpointStore for SqlStore {
+    async fn save_step_checkpoint(
         &self,
         key: &str,
         json: &str,
@@ -19,7 +19,11 @@ impl KeptStepsStore for SqlStore {
         Ok(())
     }
 
-    async fn take_steps(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
+    async fn take_step_checkpoint(
+        &self,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
         let find = "SELECT json FROM kept_steps WHERE name = $1 AND expires_at > $2";
         let values = vec![key.into(), now.into()];
         let Some(row) = self.database.read_one(find, values).await? else {
@@ -33,7 +37,7 @@ impl KeptStepsStore for SqlStore {
         Ok(is_taken.then_some(json))
     }
 
-    async fn remove_expired_steps(&self, now: Timestamp) -> Result<u64, StoreError> {
+    async fn remove_expired_step_checkpoints(&self, now: Timestamp) -> Result<u64, StoreError> {
         let sql = "DELETE FROM kept_steps WHERE expires_at <= $1";
         self.database.write(sql, vec![now.into()]).await
     }

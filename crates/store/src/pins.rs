@@ -35,7 +35,7 @@ impl PinStore for SqlStore {
         rows.iter().map(read).collect()
     }
 
-    async fn pins_of_all(&self, server: &str) -> Result<Vec<ToolPin>, StoreError> {
+    async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 ORDER BY user_name, tool";
         let rows = self.database.read(sql, vec![server.into()]).await?;
         rows.iter().map(read).collect()

@@ -72,7 +72,7 @@ impl ServerStore for SqlStore {
         Ok(())
     }
 
-    async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    async fn mark_server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE servers SET last_connected_at = $2 WHERE id = $1";
         self.database.write(sql, vec![id.into(), at.into()]).await?;
         Ok(())

@@ -232,7 +232,7 @@ impl Scenes {
     /// scene.
     async fn notify_characters_changed(&self) {
         let changes = &self.telemetry.changes;
-        if !changes.is_heard() {
+        if !changes.has_listeners() {
             return;
         }
         let mut after = None;

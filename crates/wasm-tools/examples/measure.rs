@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ..WasmToolsSettings::default()
     })?;
     let begun = Instant::now();
-    tokio::task::block_in_place(|| folder.look());
+    tokio::task::block_in_place(|| folder.refresh());
     println!("taken up in {:?}", begun.elapsed());
     let is_it = |tool: &Arc<WasmTool>| tool.definition().name().as_str() == name;
     let tool = folder.tools().into_iter().find(is_it).ok_or_else(|| {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::saying;
+use crate::bounded_text;
 
 /// Why a file of the folder is not offered as a tool, as a stable code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl WasmToolError {
     pub(crate) fn new(code: FaultCode, what: impl AsRef<str>) -> Self {
         Self {
             code,
-            what: saying::line(what.as_ref()),
+            what: bounded_text::single_line(what.as_ref()),
         }
     }
 }

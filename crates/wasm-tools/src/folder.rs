@@ -6,12 +6,12 @@ use std::time::Duration;
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::ToolName;
 
+use crate::bounded_text;
 use crate::file::{self, Stamps};
 use crate::host::ToolHttpClient;
 use crate::http;
 use crate::manifest::Manifest;
 use crate::sandbox::{Sandbox, chain};
-use crate::saying;
 use crate::settings::{Limits, WasmToolsSettings};
 use crate::tool::{Compiled, WasmTool};
 use crate::{FaultCode, WasmToolError};
@@ -19,15 +19,15 @@ use crate::{FaultCode, WasmToolError};
 /// Maximum size of a manifest, in bytes.
 const MAX_MANIFEST_LEN: u64 = 64 * 1024;
 
-/// The tools of a folder, as of the last [`look`](Self::look).
+/// The tools of a folder, as of the last [`refresh`](Self::refresh).
 pub struct WasmFolder {
     settings: WasmToolsSettings,
     sandbox: Arc<Sandbox>,
-    doors: HashMap<String, ToolHttpClient>,
-    places: BTreeMap<String, FileState>,
+    http_clients: HashMap<String, ToolHttpClient>,
+    files: BTreeMap<String, FileState>,
     /// The error of the folder itself.
     fault: Option<WasmToolError>,
-    has_looked: bool,
+    has_searched: bool,
 }
 
 /// An error of a file or folder.
@@ -47,7 +47,7 @@ pub struct Search(Option<PathBuf>);
 
 /// The result of a [`Search`].
 #[derive(Debug)]
-pub struct Found {
+pub struct SearchResult {
     folder: Option<PathBuf>,
     files: Result<BTreeMap<String, Stamps>, WasmToolError>,
 }
@@ -59,16 +59,16 @@ pub struct DueFile {
     stamps: Option<Stamps>,
     sandbox: Arc<Sandbox>,
     limits: Limits,
-    door: ToolHttpClient,
+    http_client: ToolHttpClient,
     compiled: Option<Arc<Compiled>>,
 }
 
 /// A file that was loaded, or could not be.
-pub struct TakenUp {
+pub struct LoadedFile {
     folder: PathBuf,
     name: String,
     stamps: Option<Stamps>,
-    made: Result<(Arc<Compiled>, Manifest), WasmToolError>,
+    result: Result<(Arc<Compiled>, Manifest), WasmToolError>,
 }
 
 /// The state of a component's file.
@@ -97,42 +97,42 @@ impl WasmFolder {
         Ok(Self {
             settings,
             sandbox: Arc::new(sandbox),
-            doors: HashMap::new(),
-            places: BTreeMap::new(),
+            http_clients: HashMap::new(),
+            files: BTreeMap::new(),
             fault: None,
-            has_looked: false,
+            has_searched: false,
         })
     }
 
     /// Replaces the settings, and returns whether they differ. Withdrawn permissions, and the tools
     /// that request them, disappear at once; newly granted permissions take effect with the next
-    /// [`look`](Self::look).
+    /// [`refresh`](Self::refresh).
     pub fn reconfigure(&mut self, settings: WasmToolsSettings) -> bool {
         if settings == self.settings {
             return false;
         }
         if settings.folder != self.settings.folder {
-            self.places.clear();
+            self.files.clear();
             self.fault = None;
-            self.has_looked = false;
+            self.has_searched = false;
         }
         if settings.egress != self.settings.egress {
-            self.doors.clear();
+            self.http_clients.clear();
         }
         self.settings = settings;
-        for (name, place) in &mut self.places {
+        for (name, file_state) in &mut self.files {
             // The error may not occur with the new settings.
-            place.read = None;
-            let Some(tool) = place.tool.take() else {
+            file_state.read = None;
+            let Some(tool) = file_state.tool.take() else {
                 continue;
             };
-            let door = door_of(&mut self.doors, &self.settings, name);
+            let http_client = http_client_of(&mut self.http_clients, &self.settings, name);
             let compiled = Arc::clone(&tool.compiled);
             let manifest = tool.manifest.clone();
-            match WasmTool::new(name, compiled, manifest, &self.settings, &door) {
-                Ok(now) if now.is_same(&tool) => place.tool = Some(tool),
-                Ok(now) => place.tool = Some(Arc::new(now)),
-                Err(error) => place.fault = Some(error),
+            match WasmTool::new(name, compiled, manifest, &self.settings, &http_client) {
+                Ok(now) if now.is_same(&tool) => file_state.tool = Some(tool),
+                Ok(now) => file_state.tool = Some(Arc::new(now)),
+                Err(error) => file_state.fault = Some(error),
             }
         }
         true
@@ -141,12 +141,12 @@ impl WasmFolder {
     /// Searches for added, removed and changed files, and loads them sequentially.
     ///
     /// Blocks, because compiling takes a while, and must be called inside a runtime. To do other
-    /// work meanwhile, use [`search`](Self::search), [`found`](Self::found),
-    /// [`next_file`](Self::next_file) and [`taken_up`](Self::taken_up).
-    pub fn look(&mut self) {
-        self.found(self.search().run());
+    /// work meanwhile, use [`search`](Self::search), [`apply_search`](Self::apply_search),
+    /// [`next_file`](Self::next_file) and [`apply_loaded`](Self::apply_loaded).
+    pub fn refresh(&mut self) {
+        self.apply_search(self.search().run());
         while let Some(file) = self.next_file() {
-            self.taken_up(file.take_up());
+            self.apply_loaded(file.load());
         }
     }
 
@@ -158,7 +158,7 @@ impl WasmFolder {
 
     /// Applies the result of a search. Tools of removed files disappear at once. A changed file is
     /// loaded after a second search finds it unchanged, because it may still be being written.
-    pub fn found(&mut self, found: Found) {
+    pub fn apply_search(&mut self, found: SearchResult) {
         if found.folder != self.settings.folder {
             return;
         }
@@ -170,28 +170,31 @@ impl WasmFolder {
             }
         };
         self.fault = None;
-        self.places.retain(|name, _| found.contains_key(name));
+        self.files.retain(|name, _| found.contains_key(name));
         for (name, stamps) in found {
-            let place = self.places.entry(name).or_default();
-            let has_settled = place.seen == Some(stamps) || !self.has_looked;
-            place.seen = Some(stamps);
-            place.is_due = has_settled && place.read != Some(stamps);
+            let file_state = self.files.entry(name).or_default();
+            let has_settled = file_state.seen == Some(stamps) || !self.has_searched;
+            file_state.seen = Some(stamps);
+            file_state.is_due = has_settled && file_state.read != Some(stamps);
         }
-        self.has_looked = true;
+        self.has_searched = true;
     }
 
     /// Returns the next file to load.
     pub fn next_file(&mut self) -> Option<DueFile> {
         let folder = self.settings.folder.clone()?;
-        let (name, place) = self.places.iter_mut().find(|(_, place)| place.is_due)?;
-        place.is_due = false;
-        place.read = place.seen;
+        let (name, file_state) = self
+            .files
+            .iter_mut()
+            .find(|(_, file_state)| file_state.is_due)?;
+        file_state.is_due = false;
+        file_state.read = file_state.seen;
         Some(DueFile {
-            door: door_of(&mut self.doors, &self.settings, name),
+            http_client: http_client_of(&mut self.http_clients, &self.settings, name),
             sandbox: Arc::clone(&self.sandbox),
             limits: self.settings.limits.clone(),
-            compiled: place.compiled.clone(),
-            stamps: place.seen,
+            compiled: file_state.compiled.clone(),
+            stamps: file_state.seen,
             name: name.clone(),
             folder,
         })
@@ -199,67 +202,70 @@ impl WasmFolder {
 
     /// Applies the result of loading a file, with the current settings, unless the file has
     /// changed. If the file is invalid, the tool from its previous version stays.
-    pub fn taken_up(&mut self, file: TakenUp) {
-        let TakenUp {
+    pub fn apply_loaded(&mut self, file: LoadedFile) {
+        let LoadedFile {
             folder,
             name,
             stamps,
-            made,
+            result,
         } = file;
         let is_here = self.settings.folder.as_ref() == Some(&folder);
-        let place = self.places.get_mut(&name);
-        let Some(place) = place.filter(|place| is_here && place.seen == stamps) else {
+        let file_state = self.files.get_mut(&name);
+        let Some(file_state) = file_state.filter(|file_state| is_here && file_state.seen == stamps)
+        else {
             return;
         };
-        if let Ok((compiled, _)) = &made {
-            place.compiled = Some(Arc::clone(compiled));
+        if let Ok((compiled, _)) = &result {
+            file_state.compiled = Some(Arc::clone(compiled));
         }
         // The settings have changed: the file will be loaded again.
-        if place.read != stamps {
+        if file_state.read != stamps {
             return;
         }
-        let door = door_of(&mut self.doors, &self.settings, &name);
-        let made = made.and_then(|(compiled, manifest)| {
-            WasmTool::new(&name, compiled, manifest, &self.settings, &door)
+        let http_client = http_client_of(&mut self.http_clients, &self.settings, &name);
+        let result = result.and_then(|(compiled, manifest)| {
+            WasmTool::new(&name, compiled, manifest, &self.settings, &http_client)
         });
-        match made {
+        match result {
             Ok(tool) => {
-                place.fault = None;
-                let is_same = place
+                file_state.fault = None;
+                let is_same = file_state
                     .tool
                     .as_ref()
                     .is_some_and(|before| before.is_same(&tool));
                 if !is_same {
-                    place.tool = Some(Arc::new(tool));
+                    file_state.tool = Some(Arc::new(tool));
                 }
             }
-            Err(error) => place.fault = Some(error),
+            Err(error) => file_state.fault = Some(error),
         }
     }
 
     /// Marks a file as too slow, because other files no longer wait for it. The result of loading
     /// it is still accepted later.
-    pub fn late(&mut self, name: &str) {
-        if let Some(place) = self.places.get_mut(name) {
+    pub fn mark_slow(&mut self, name: &str) {
+        if let Some(file_state) = self.files.get_mut(name) {
             let seconds = self.settings.limits.compile_timeout().as_secs_f64();
             let what = format!("compiling the component takes longer than {seconds}s");
-            place.fault = Some(WasmToolError::new(FaultCode::TooSlow, what));
+            file_state.fault = Some(WasmToolError::new(FaultCode::TooSlow, what));
         }
     }
 
     /// Marks a file as invalid, because loading it ended without a result.
-    pub fn lost(&mut self, name: &str) {
-        if let Some(place) = self.places.get_mut(name) {
+    pub fn mark_failed(&mut self, name: &str) {
+        if let Some(file_state) = self.files.get_mut(name) {
             let what = "compiling the component failed unexpectedly";
-            place.fault = Some(WasmToolError::new(FaultCode::InvalidComponent, what));
+            file_state.fault = Some(WasmToolError::new(FaultCode::InvalidComponent, what));
         }
     }
 
     /// Returns the tools, ordered by name.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<WasmTool>> {
-        let places = self.places.values();
-        places.filter_map(|place| place.tool.clone()).collect()
+        let files = self.files.values();
+        files
+            .filter_map(|file_state| file_state.tool.clone())
+            .collect()
     }
 
     /// Returns the errors, that of the folder first.
@@ -268,13 +274,16 @@ impl WasmFolder {
         let of_folder = self.fault.iter().map(|error| Fault {
             tool: None,
             error: error.clone(),
-            is_older_offered: self.places.values().any(|place| place.tool.is_some()),
+            is_older_offered: self
+                .files
+                .values()
+                .any(|file_state| file_state.tool.is_some()),
         });
-        let of_files = self.places.iter().filter_map(|(name, place)| {
+        let of_files = self.files.iter().filter_map(|(name, file_state)| {
             Some(Fault {
-                tool: Some(saying::line(name)),
-                error: place.fault.clone()?,
-                is_older_offered: place.tool.is_some(),
+                tool: Some(bounded_text::single_line(name)),
+                error: file_state.fault.clone()?,
+                is_older_offered: file_state.tool.is_some(),
             })
         });
         of_folder.chain(of_files).collect()
@@ -282,25 +291,25 @@ impl WasmFolder {
 }
 
 /// Returns the HTTP connections of a tool, which are kept while the egress policy is unchanged.
-fn door_of(
-    doors: &mut HashMap<String, ToolHttpClient>,
+fn http_client_of(
+    http_clients: &mut HashMap<String, ToolHttpClient>,
     settings: &WasmToolsSettings,
     name: &str,
 ) -> ToolHttpClient {
-    let door = doors.entry(name.to_owned());
-    let made = || http::ToolHttpClient::new(settings.egress.clone());
-    Arc::clone(door.or_insert_with(made))
+    let http_client = http_clients.entry(name.to_owned());
+    let create = || http::ToolHttpClient::new(settings.egress.clone());
+    Arc::clone(http_client.or_insert_with(create))
 }
 
 impl Search {
     /// Runs the search. Blocks while reading the folder.
     #[must_use]
-    pub fn run(self) -> Found {
+    pub fn run(self) -> SearchResult {
         let files = match &self.0 {
             Some(folder) => file::list(folder),
             None => Ok(BTreeMap::new()),
         };
-        Found {
+        SearchResult {
             folder: self.0,
             files,
         }
@@ -314,28 +323,29 @@ impl DueFile {
         &self.name
     }
 
-    /// Returns how long other files wait for this one before it is [late](WasmFolder::late).
+    /// Returns how long other files wait for this one before it is
+    /// [marked as slow](WasmFolder::mark_slow).
     #[must_use]
-    pub fn patience(&self) -> Duration {
+    pub fn load_timeout(&self) -> Duration {
         self.limits.compile_timeout()
     }
 
     /// Reads and compiles the file, and calls `describe`. Blocks, and must be called inside a
     /// runtime.
     #[must_use]
-    pub fn take_up(self) -> TakenUp {
-        let made = self.made();
-        TakenUp {
+    pub fn load(self) -> LoadedFile {
+        let result = self.load_component();
+        LoadedFile {
             folder: self.folder,
             name: self.name,
             stamps: self.stamps,
-            made,
+            result,
         }
     }
 
     /// Returns the compiled component and the manifest. A component that is already compiled is not
     /// compiled again.
-    fn made(&self) -> Result<(Arc<Compiled>, Manifest), WasmToolError> {
+    fn load_component(&self) -> Result<(Arc<Compiled>, Manifest), WasmToolError> {
         ToolName::new(&self.name)
             .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;
         let gone = || WasmToolError::new(FaultCode::Unreadable, "the file no longer exists");
@@ -354,7 +364,7 @@ impl DueFile {
                 &bytes,
                 sha256,
                 &self.limits,
-                &self.door,
+                &self.http_client,
             )?),
         };
         Ok((compiled, manifest))

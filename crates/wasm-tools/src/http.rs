@@ -6,7 +6,7 @@ use pillion_egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, Ht
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;
-use crate::host::{Host, ToolHttpClient as SharedDoor};
+use crate::host::{Host, ToolHttpClient as SharedHttpClient};
 use crate::permissions::Origin;
 use crate::settings::Limits;
 
@@ -18,16 +18,16 @@ pub(crate) struct ToolHttpClient {
 
 /// The HTTP requests of one run.
 pub(crate) struct Requests {
-    door: SharedDoor,
+    http_client: SharedHttpClient,
     origins: Vec<Origin>,
     timeout: Duration,
     max_answer_bytes: usize,
 }
 
 impl ToolHttpClient {
-    pub(crate) fn new(egress: EgressPolicy) -> SharedDoor {
+    pub(crate) fn new(egress: EgressPolicy) -> SharedHttpClient {
         let client = OnceLock::new();
-        SharedDoor::new(Self { egress, client })
+        SharedHttpClient::new(Self { egress, client })
     }
 
     /// Returns the client, which is created on first use.
@@ -41,9 +41,13 @@ impl ToolHttpClient {
 }
 
 impl Requests {
-    pub(crate) fn new(door: SharedDoor, origins: Vec<Origin>, limits: &Limits) -> Self {
+    pub(crate) fn new(
+        http_client: SharedHttpClient,
+        origins: Vec<Origin>,
+        limits: &Limits,
+    ) -> Self {
         Self {
-            door,
+            http_client,
             origins,
             timeout: limits.timeout(),
             max_answer_bytes: limits.max_answer_bytes,
@@ -62,7 +66,7 @@ impl Requests {
             HttpError::TooLong { .. } => wit::Error::TooLong,
             other => wit::Error::Unavailable(format!("'{host}': {other}")),
         };
-        let client = self.door.client().map_err(failed)?;
+        let client = self.http_client.client().map_err(failed)?;
         let answer = client.send(request, self.timeout).await.map_err(failed)?;
         let status = answer.status().as_u16();
         let headers = answer.headers().iter().filter_map(|(name, value)| {

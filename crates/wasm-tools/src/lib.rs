@@ -16,13 +16,14 @@
 //!     ..WasmToolsSettings::default()
 //! };
 //! let mut folder = WasmFolder::new(settings)?;
-//! folder.look();
+//! folder.refresh();
 //! assert!(folder.tools().is_empty());
 //! assert_eq!(folder.faults()[0].error.code, FaultCode::NotWasm);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod bindings;
+mod bounded_text;
 mod error;
 mod file;
 mod folder;
@@ -35,13 +36,12 @@ mod permissions;
 mod quota;
 mod run;
 mod sandbox;
-mod saying;
 mod settings;
 mod stderr;
 mod tool;
 
 pub use error::{FaultCode, WasmToolError};
-pub use folder::{DueFile, Fault, Found, Search, TakenUp, WasmFolder};
+pub use folder::{DueFile, Fault, LoadedFile, Search, SearchResult, WasmFolder};
 pub use permissions::{Access, Origin};
 pub use settings::{Grant, GrantedFolder, Limits, WasmToolsSettings};
 pub use tool::WasmTool;

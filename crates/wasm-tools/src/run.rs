@@ -23,7 +23,7 @@ use crate::settings::Limits;
 pub(crate) struct Terms {
     pub(crate) limits: Limits,
     pub(crate) permissions: Arc<Permissions>,
-    pub(crate) door: ToolHttpClient,
+    pub(crate) http_client: ToolHttpClient,
 }
 
 /// The resources that a run used.
@@ -146,7 +146,7 @@ where
 {
     let limits = &terms.limits;
     let requests = Requests::new(
-        Arc::clone(&terms.door),
+        Arc::clone(&terms.http_client),
         terms.permissions.origins.clone(),
         limits,
     );

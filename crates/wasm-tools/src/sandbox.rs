@@ -4,9 +4,9 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Config, Engine};
 
 use crate::bindings::{Tool, ToolPre};
+use crate::bounded_text::{self, BoundedText};
 use crate::footprint;
 use crate::host::Host;
-use crate::saying::{self, Saying};
 use crate::{FaultCode, WasmToolError};
 
 /// The first bytes of WebAssembly, of a component and of a core module.
@@ -73,15 +73,16 @@ impl Sandbox {
     }
 }
 
-/// Formats an error and all its causes as one line of at most [`saying::MAX_MESSAGE_BYTES`] bytes.
+/// Formats an error and all its causes as one line of at most
+/// [`bounded_text::MAX_MESSAGE_BYTES`] bytes.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
-    let mut said = Saying::of_at_most(saying::MAX_MESSAGE_BYTES);
+    let mut text = BoundedText::with_limit(bounded_text::MAX_MESSAGE_BYTES);
     for (place, cause) in error.chain().enumerate() {
         let separator = if place == 0 { "" } else { ": " };
         // Writing fails when the limit is reached.
-        if write!(said, "{separator}{cause}").is_err() {
+        if write!(text, "{separator}{cause}").is_err() {
             break;
         }
     }
-    said.in_one_line()
+    text.into_single_line()
 }

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::bindings::ToolPre;
 use crate::bindings::pillion::tool::types as wit;
+use crate::bounded_text;
 use crate::host::{Host, ToolHttpClient};
 use crate::manifest::Manifest;
 use crate::permissions::Permissions;
 use crate::run::{Terms, Usage, run};
 use crate::sandbox::Sandbox;
-use crate::saying;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
 
@@ -60,13 +60,13 @@ impl Compiled {
         bytes: &[u8],
         sha256: String,
         limits: &Limits,
-        door: &ToolHttpClient,
+        http_client: &ToolHttpClient,
     ) -> Result<Self, WasmToolError> {
         let pre = sandbox.compile(bytes)?;
         let terms = Terms {
             limits: limits.clone(),
             permissions: Arc::default(),
-            door: Arc::clone(door),
+            http_client: Arc::clone(http_client),
         };
         let asked = run(pre.clone(), terms, async |tool, store| {
             tool.call_describe(store).await
@@ -116,7 +116,7 @@ impl WasmTool {
         compiled: Arc<Compiled>,
         manifest: Manifest,
         settings: &WasmToolsSettings,
-        door: &ToolHttpClient,
+        http_client: &ToolHttpClient,
     ) -> Result<Self, WasmToolError> {
         let none = Grant::default();
         let grant = settings.grants.get(name).unwrap_or(&none);
@@ -140,7 +140,7 @@ impl WasmTool {
             terms: Terms {
                 limits,
                 permissions: Arc::new(permissions),
-                door: Arc::clone(door),
+                http_client: Arc::clone(http_client),
             },
         })
     }
@@ -151,7 +151,7 @@ impl WasmTool {
             && self.definition == other.definition
             && self.terms.limits == other.terms.limits
             && self.terms.permissions == other.terms.permissions
-            && Arc::ptr_eq(&self.terms.door, &other.terms.door)
+            && Arc::ptr_eq(&self.terms.http_client, &other.terms.http_client)
     }
 
     async fn run(
@@ -162,7 +162,7 @@ impl WasmTool {
         let name = self.definition.name().as_str();
         let arguments = Value::Object(arguments).to_string();
         let context = wit::Context {
-            user_is_vouched: context.vouched_user().is_some(),
+            user_is_vouched: context.verified_user().is_some(),
             call_id: context.call_id,
             user: context.user,
             channel: context.channel,
@@ -246,7 +246,7 @@ fn failure_of(name: &str, failure: &wit::Failure) -> ToolFailure {
     };
     let message = match failure.message.trim() {
         "" => format!("Tool '{name}' failed"),
-        message => saying::beginning(message, MAX_MESSAGE_LEN),
+        message => bounded_text::truncate(message, MAX_MESSAGE_LEN),
     };
     let failed = ToolFailure::new(code, message);
     match failure.retry_after {

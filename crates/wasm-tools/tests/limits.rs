@@ -76,7 +76,7 @@ fn p_a_cancelled_call_ends_and_frees_its_thread() {
     let mut opened = WasmFolder::new(folder.settings(&limits)).unwrap();
     {
         let _inside = runtime.enter();
-        opened.look();
+        opened.refresh();
     }
     let [echo, spin] = <[_; 2]>::try_from(opened.tools()).unwrap();
     let run = |tool| runtime.spawn(async move { call(&tool, json!({})).await });
@@ -385,11 +385,11 @@ async fn p_a_slow_compilation_delays_no_other_file() {
     let settings = folder.settings("[limits]\ncompile_timeout_ms = 1500");
     let mut opened = WasmFolder::new(settings).unwrap();
     let search = opened.search();
-    opened.found(search.run());
+    opened.apply_search(search.run());
     let late = opened.next_file().unwrap();
     assert_eq!(late.name(), "a");
-    assert_eq!(late.patience(), Duration::from_millis(1500));
-    opened.late("a");
+    assert_eq!(late.load_timeout(), Duration::from_millis(1500));
+    opened.mark_slow("a");
     let fault = opened.faults().pop().unwrap();
     assert_eq!(fault.error.code.as_str(), "too_slow");
     assert_eq!(
@@ -406,9 +406,9 @@ async fn p_a_slow_compilation_delays_no_other_file() {
     };
     let other = opened.next_file().unwrap();
     assert!(opened.next_file().is_none());
-    opened.taken_up(tokio::task::block_in_place(|| other.take_up()));
+    opened.apply_loaded(tokio::task::block_in_place(|| other.load()));
     assert_eq!(names(&opened), ["b"]);
-    opened.taken_up(tokio::task::block_in_place(|| late.take_up()));
+    opened.apply_loaded(tokio::task::block_in_place(|| late.load()));
     assert_eq!(names(&opened), ["a", "b"]);
     assert!(opened.faults().is_empty());
 }

@@ -97,10 +97,10 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
 async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
     let Some(folder) = folder() else { return };
     let tool = folder.tool("");
-    let context = |user: Option<&str>, is_user_vouched| CallContext {
+    let context = |user: Option<&str>, is_user_verified| CallContext {
         call_id: "c1".to_owned(),
         user: user.map(str::to_owned),
-        is_user_vouched,
+        is_user_verified,
         channel: Some("general".to_owned()),
         ..CallContext::default()
     };
@@ -457,7 +457,7 @@ async fn p_added_replaced_and_removed_files_are_noticed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     use common::text::{ECHO, component};
-    let take_up = |file: DueFile| tokio::task::block_in_place(|| file.take_up());
+    let take_up = |file: DueFile| tokio::task::block_in_place(|| file.load());
     let asks = "[permissions]\nenvironment = [\"PATH\"]";
     let granted = "[grants.asks]\nenvironment = [\"PATH\"]";
     let folder = Folder::new();
@@ -466,10 +466,10 @@ async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
         .put("asks.toml", asks)
         .put("late.wasm", component(ECHO));
     let mut opened = WasmFolder::new(folder.settings(granted)).unwrap();
-    opened.found(opened.search().run());
+    opened.apply_search(opened.search().run());
     let first = opened.next_file().unwrap();
     assert_eq!(first.name(), "asks");
-    opened.taken_up(take_up(first));
+    opened.apply_loaded(take_up(first));
     assert_eq!(opened.tools().len(), 1);
 
     // The other file takes longer.
@@ -478,17 +478,17 @@ async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     assert!(opened.reconfigure(folder.settings("")));
     assert!(opened.tools().is_empty(), "the grant is withdrawn");
     std::fs::remove_file(folder.path().join("late.wasm")).unwrap();
-    opened.found(opened.search().run());
-    opened.taken_up(take_up(late));
+    opened.apply_search(opened.search().run());
+    opened.apply_loaded(take_up(late));
     assert!(opened.tools().is_empty(), "{:?}", opened.tools());
 
     // A grant that was withdrawn after the file was read has no effect either.
     assert!(opened.reconfigure(folder.settings(granted)));
-    opened.found(opened.search().run());
+    opened.apply_search(opened.search().run());
     let again = opened.next_file().unwrap();
     let again = take_up(again);
     assert!(opened.reconfigure(folder.settings("")));
-    opened.taken_up(again);
+    opened.apply_loaded(again);
     assert!(opened.tools().is_empty(), "{:?}", opened.tools());
     look(&mut opened);
     let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();

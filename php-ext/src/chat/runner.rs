@@ -34,7 +34,7 @@ impl ToolRunner for PhpRunner {
     }
 
     fn max_concurrent_calls(&self) -> NonZeroUsize {
-        self.executor.calls_at_once()
+        self.executor.max_concurrent_calls()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
@@ -179,7 +179,7 @@ impl ToolRunner for ExtendedRunner {
     }
 
     fn max_concurrent_calls(&self) -> NonZeroUsize {
-        self.executor.calls_at_once()
+        self.executor.max_concurrent_calls()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {

@@ -35,7 +35,7 @@ impl PhpObserver {
 }
 
 impl Observer for PhpObserver {
-    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
+    fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         self.send(context, || CallNotice {
             tool: call.name.clone(),
             call_id: call.id.clone(),
@@ -44,7 +44,7 @@ impl Observer for PhpObserver {
         });
     }
 
-    fn finished(
+    fn on_finished(
         &self,
         result: &ToolResult,
         origin: Option<&ToolOrigin>,

@@ -90,7 +90,7 @@ impl Location {
         names.join(", ")
     }
 
-    fn lies_in(&self, area: &str) -> bool {
+    fn is_in(&self, area: &str) -> bool {
         let same = |name: &str| name.to_lowercase() == area.to_lowercase();
         let full_name = state_codes::full_name(&self.country_code, area);
         self.areas.iter().any(|name| same(name))
@@ -112,7 +112,7 @@ pub(super) fn choose(
     found: Vec<Location>,
 ) -> Result<Location, ToolFailure> {
     let mut found = found;
-    found.retain(|place| within.iter().all(|area| place.lies_in(area)));
+    found.retain(|place| within.iter().all(|area| place.is_in(area)));
     let is_named = |place: &Location| place.name.to_lowercase() == name.to_lowercase();
     if found.iter().any(is_named) {
         found.retain(is_named);

@@ -128,7 +128,7 @@ impl OpenMeteo {
 impl WeatherService for OpenMeteo {
     const SOURCE: &'static str = "open-meteo";
 
-    async fn places<'a>(
+    async fn find_locations<'a>(
         &self,
         name: &str,
         within: &'a [String],
@@ -145,7 +145,7 @@ impl WeatherService for OpenMeteo {
         ];
         let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
         let Ok(FoundPlaces { results }) = FoundPlaces::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("an invalid list of places"));
+            return Err(self.service.invalid_answer("an invalid list of places"));
         };
         Ok((results.into_iter().map(Location::from).collect(), within))
     }
@@ -161,7 +161,7 @@ impl WeatherService for OpenMeteo {
         ];
         let answer = self.get(&self.forecast, "/v1/forecast", &query).await?;
         let Ok(Forecast { current }) = Forecast::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("invalid weather data"));
+            return Err(self.service.invalid_answer("invalid weather data"));
         };
         let weather = Weather {
             celsius: current.temperature_2m,

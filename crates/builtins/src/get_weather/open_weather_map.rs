@@ -102,7 +102,7 @@ impl WeatherService for OpenWeatherMap {
 
     /// Finds places. The service matches the areas itself, by codes, and only the order of its
     /// results shows which place is most likely, so the first place is used.
-    async fn places<'a>(
+    async fn find_locations<'a>(
         &self,
         name: &str,
         within: &'a [String],
@@ -117,7 +117,7 @@ impl WeatherService for OpenWeatherMap {
         let query = [("q", wanted.as_str()), ("limit", PLACES)];
         let answer = self.get("/geo/1.0/direct", &query).await?;
         let Ok(found) = Vec::<FoundPlace>::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("an invalid list of places"));
+            return Err(self.service.invalid_answer("an invalid list of places"));
         };
         Ok((found.into_iter().map(Location::from).collect(), &[]))
     }
@@ -131,7 +131,7 @@ impl WeatherService for OpenWeatherMap {
         ];
         let answer = self.get("/data/2.5/weather", &query).await?;
         let Ok(current) = CurrentWeather::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("invalid weather data"));
+            return Err(self.service.invalid_answer("invalid weather data"));
         };
         let wind = current.wind.and_then(|wind| wind.speed);
         let weather = Weather {

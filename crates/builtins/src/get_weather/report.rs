@@ -28,7 +28,7 @@ pub(super) struct Weather {
 
 impl Report {
     /// Converts the report to the tool's output.
-    pub(super) fn tell(self, units: Units) -> ToolOutput {
+    pub(super) fn into_output(self, units: Units) -> ToolOutput {
         let Weather {
             celsius,
             conditions,

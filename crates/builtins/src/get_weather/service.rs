@@ -13,7 +13,7 @@ pub(super) trait WeatherService {
 
     /// Finds the places of a name within areas, most likely first. Also returns the areas that the
     /// service has not matched itself.
-    async fn places<'a>(
+    async fn find_locations<'a>(
         &self,
         name: &str,
         within: &'a [String],
@@ -38,7 +38,7 @@ pub(super) async fn report<S: WeatherService>(
             name,
             within,
         } => {
-            let (found, within) = service.places(name, within).await?;
+            let (found, within) = service.find_locations(name, within).await?;
             location::choose(location, name, within, found)?
         }
     };

@@ -7,7 +7,7 @@ use pillion_core::tool::{
 };
 use serde_json::{Value, json};
 
-use super::{MemoryScope, kept, unavailable};
+use super::{MemoryScope, sanitize, unavailable};
 use crate::Excerpt;
 
 /// The tool `forget`. Argument: `{id}`. Result: `data = {id}`. A memory that the caller could not
@@ -39,7 +39,7 @@ impl Forget {
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
         let MemoryScope { channel, user } = MemoryScope::of(context)?;
-        let id = kept(arguments.get("id").and_then(Value::as_str).unwrap_or(""));
+        let id = sanitize(arguments.get("id").and_then(Value::as_str).unwrap_or(""));
         let removed = self.store.remove_memory(&channel, user.as_deref(), &id);
         match removed.await {
             Ok(()) => Ok(ToolOutput::text("Forgotten").with_data(json!({"id": id}))),

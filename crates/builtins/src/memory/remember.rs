@@ -8,7 +8,7 @@ use pillion_core::tool::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{MAX_CONTENT_CHARS, MAX_MEMORIES, MemoryScope, kept, search, unavailable};
+use super::{MAX_CONTENT_CHARS, MAX_MEMORIES, MemoryScope, sanitize, search, unavailable};
 
 /// The range of a memory's importance, and the default.
 const IMPORTANCE: std::ops::RangeInclusive<u8> = 1..=5;
@@ -62,7 +62,7 @@ impl Remember {
     ) -> Result<ToolOutput, ToolFailure> {
         let MemoryScope { channel, user } = MemoryScope::of(context)?;
         let text = |key: &str| arguments.get(key).and_then(Value::as_str);
-        let content = kept(text("content").unwrap_or_default());
+        let content = sanitize(text("content").unwrap_or_default());
         if content.is_empty() {
             return Err(ToolFailure::invalid_input("No content provided"));
         }

@@ -16,7 +16,7 @@ impl MemoryScope {
     /// # Errors
     /// `denied` if the user is not verified.
     pub(super) fn of(context: &CallContext) -> Result<Self, ToolFailure> {
-        if context.user.is_some() && context.vouched_user().is_none() {
+        if context.user.is_some() && context.verified_user().is_none() {
             return Err(ToolFailure::new(
                 ErrorCode::Denied,
                 "The caller of this tool may not use the memories of this user",
@@ -24,7 +24,7 @@ impl MemoryScope {
         }
         Ok(Self {
             channel: context.channel.clone().unwrap_or_default(),
-            user: context.vouched_user().map(str::to_owned),
+            user: context.verified_user().map(str::to_owned),
         })
     }
 
@@ -56,7 +56,7 @@ mod tests {
             ErrorCode::Denied
         );
         let vouched = CallContext {
-            is_user_vouched: true,
+            is_user_verified: true,
             channel: Some("table".to_owned()),
             ..claimed
         };

@@ -7,7 +7,7 @@ use pillion_core::tool::{
 };
 use serde_json::{Value, json};
 
-use super::{MemoryScope, kept, unavailable};
+use super::{MemoryScope, sanitize, unavailable};
 
 /// The default and the maximum number of memories in a result.
 const DEFAULT_RESULTS: u8 = 5;
@@ -55,7 +55,7 @@ impl SearchMemory {
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
         let MemoryScope { channel, user } = MemoryScope::of(context)?;
-        let query = kept(arguments.get("query").and_then(Value::as_str).unwrap_or(""));
+        let query = sanitize(arguments.get("query").and_then(Value::as_str).unwrap_or(""));
         if query.is_empty() {
             return Err(ToolFailure::invalid_input("No query provided"));
         }

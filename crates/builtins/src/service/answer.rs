@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Fault;
 
 /// The default wait if the service does not specify one.
-const COME_BACK: Duration = Duration::from_secs(60);
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The maximum wait in a failure.
 const MAX_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
@@ -43,8 +43,8 @@ impl Answer {
         })
     }
 
-    /// Returns the fault according to the status; `said` is the message in the body.
-    pub(crate) fn fault(&self, said: &str) -> Option<Fault> {
+    /// Returns the fault according to the status; `message` is the message in the body.
+    pub(crate) fn fault(&self, message: &str) -> Option<Fault> {
         let status = self.status;
         if status.is_success() {
             return None;
@@ -53,15 +53,17 @@ impl Answer {
             401 | 403 => Fault::WrongKey,
             429 => Fault::Limit(self.retry_after()),
             _ if status.is_redirection() => Fault::Redirect,
-            number => Fault::Status(number, said.to_owned()),
+            number => Fault::Status(number, message.to_owned()),
         })
     }
 
     /// Returns how long to wait: `Retry-After`, in seconds or as a date (RFC 9110), else a minute.
     pub(crate) fn retry_after(&self) -> Duration {
-        let said = self.headers.get(http::header::RETRY_AFTER);
-        let said = said.and_then(|value| value.to_str().ok());
-        said.and_then(wait_of).unwrap_or(COME_BACK)
+        let header = self.headers.get(http::header::RETRY_AFTER);
+        let header = header.and_then(|value| value.to_str().ok());
+        header
+            .and_then(parse_retry_after)
+            .unwrap_or(DEFAULT_RETRY_AFTER)
     }
 
     /// Returns the text of a member of the body, or an empty string.
@@ -71,11 +73,11 @@ impl Answer {
     }
 }
 
-fn wait_of(said: &str) -> Option<Duration> {
-    if let Ok(seconds) = said.trim().parse() {
+fn parse_retry_after(value: &str) -> Option<Duration> {
+    if let Ok(seconds) = value.trim().parse() {
         return Some(Duration::from_secs(seconds).min(MAX_WAIT));
     }
-    let date = jiff::fmt::rfc2822::parse(said.trim()).ok()?.timestamp();
+    let date = jiff::fmt::rfc2822::parse(value.trim()).ok()?.timestamp();
     let now = Timestamp::try_from(SystemTime::now()).ok()?;
     let seconds = date.as_second().saturating_sub(now.as_second());
     let wait = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
@@ -88,14 +90,17 @@ mod tests {
 
     #[test]
     fn d7_retry_after_is_seconds_or_a_date() {
-        assert_eq!(wait_of("120"), Some(Duration::from_secs(120)));
+        assert_eq!(parse_retry_after("120"), Some(Duration::from_secs(120)));
         assert_eq!(
-            wait_of("Wed, 21 Oct 2015 07:28:00 GMT"),
+            parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT"),
             Some(Duration::ZERO)
         );
-        assert_eq!(wait_of("Fri, 21 Oct 2095 07:28:00 GMT"), Some(MAX_WAIT));
+        assert_eq!(
+            parse_retry_after("Fri, 21 Oct 2095 07:28:00 GMT"),
+            Some(MAX_WAIT)
+        );
         for odd in ["", "soon", "-1", "1.5", "99999999999999999999"] {
-            assert_eq!(wait_of(odd), None, "{odd}");
+            assert_eq!(parse_retry_after(odd), None, "{odd}");
         }
     }
 }

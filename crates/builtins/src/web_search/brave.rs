@@ -87,7 +87,7 @@ impl Brave {
             return Err(self.service.failure(fault));
         }
         let Ok(found) = BraveResponse::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("an invalid list of results"));
+            return Err(self.service.invalid_answer("an invalid list of results"));
         };
         let pages = found.web.map(|web| web.results).unwrap_or_default();
         Ok(Hits {

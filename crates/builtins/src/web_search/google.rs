@@ -78,7 +78,7 @@ impl Google {
             return Err(self.service.failure(fault));
         }
         let Ok(found) = GoogleResponse::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("an invalid list of results"));
+            return Err(self.service.invalid_answer("an invalid list of results"));
         };
         let hits = found.items.iter();
         let total = found.search_information.and_then(|it| it.total_results);

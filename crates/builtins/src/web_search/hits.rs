@@ -42,7 +42,7 @@ impl Hit {
 
 impl Hits {
     /// Converts the first `most` results to the tool's output.
-    pub(super) fn tell(mut self, query: &str, most: usize) -> ToolOutput {
+    pub(super) fn into_output(mut self, query: &str, most: usize) -> ToolOutput {
         self.hits.truncate(most);
         let ranked = || (1..).zip(&self.hits);
         let results = ranked().map(|(rank, hit)| {
@@ -94,7 +94,7 @@ mod tests {
             hits: (0..4).filter_map(hit).collect(),
             total: None,
         };
-        let output = hits.tell("q", 2);
+        let output = hits.into_output("q", 2);
         assert_eq!(
             output.result,
             "1. T0\n   https://e.example/\n\n2. T1\n   https://e.example/"

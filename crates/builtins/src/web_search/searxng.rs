@@ -52,7 +52,7 @@ impl SearXng {
             return Err(self.service.failure(fault));
         }
         let Ok(found) = SearxngResponse::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("an invalid list of results"));
+            return Err(self.service.invalid_answer("an invalid list of results"));
         };
         let hits = found.results.iter();
         let hits = hits.filter_map(|page| {

@@ -59,7 +59,7 @@ impl InputTemplate {
     /// returns `None` if that applies to the whole template.
     #[must_use]
     pub fn fill(&self, arguments: &Value) -> Option<Value> {
-        self.0.fill_what_is_there(&Scope {
+        self.0.fill_available(&Scope {
             input: arguments,
             steps: &HashMap::new(),
         })

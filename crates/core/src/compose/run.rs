@@ -33,7 +33,7 @@ struct State {
     /// The values of the finished steps, by name.
     values: HashMap<String, Value>,
     /// Information about the finished steps, in the order in which they finished.
-    told: Vec<Value>,
+    step_reports: Vec<Value>,
 }
 
 type StepFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send + 'a>>;
@@ -51,26 +51,26 @@ pub(super) async fn run(
     };
     let input = Value::Object(arguments);
     let key = key(composition, &input, &context);
-    let kept = checkpoints.take(key.clone()).await?;
+    let checkpoint = checkpoints.take(key.clone()).await?;
     let run = Run {
         composition,
         context: &context,
         calls,
         input,
-        state: Mutex::new(State::resumed_from(kept.as_ref())),
+        state: Mutex::new(State::from_checkpoint(checkpoint.as_ref())),
     };
     match run.sequence(&composition.steps).await {
         Ok(()) => {
             let output = run.output()?;
-            Ok(run.told_of(output, kept.as_ref()))
+            Ok(run.add_step_metadata(output, checkpoint.as_ref()))
         }
         Err(failure) if failure.code == ErrorCode::ApprovalRequired => {
-            Err(run.stop(checkpoints, key, kept, failure).await)
+            Err(run.stop(checkpoints, key, checkpoint, failure).await)
         }
         Err(failure) => {
-            if let Some(kept) = kept.filter(|_| run.was_turned_away(&failure)) {
+            if let Some(checkpoint) = checkpoint.filter(|_| run.is_rejected_resume(&failure)) {
                 // If that fails, the results are lost, as after any other failure.
-                drop(checkpoints.save(key, kept).await);
+                drop(checkpoints.save(key, checkpoint).await);
             }
             Err(failure)
         }
@@ -90,11 +90,13 @@ fn key(composition: &Composition, input: &Value, context: &CallContext) -> Strin
 }
 
 impl State {
-    fn resumed_from(kept: Option<&StepCheckpoint>) -> Self {
-        let steps = kept.into_iter().flat_map(|kept| kept.steps.clone());
+    fn from_checkpoint(checkpoint: Option<&StepCheckpoint>) -> Self {
+        let steps = checkpoint
+            .into_iter()
+            .flat_map(|checkpoint| checkpoint.steps.clone());
         Self {
             values: steps.collect(),
-            told: Vec::new(),
+            step_reports: Vec::new(),
         }
     }
 }
@@ -120,7 +122,7 @@ impl Run<'_> {
                 otherwise,
                 place,
             } => Box::pin(async move {
-                let holds = self.look(|scope| condition.holds(scope));
+                let holds = self.with_scope(|scope| condition.holds(scope));
                 let holds = holds.map_err(|undecided| self.undecided(place, &undecided))?;
                 self.sequence(if holds { then } else { otherwise }).await
             }),
@@ -143,9 +145,9 @@ impl Run<'_> {
         if self.state.lock().values.contains_key(&call.name) {
             return Ok(()); // An earlier call has finished this step.
         }
-        let arguments = self.look(|scope| call.arguments.fill(scope));
-        let arguments =
-            arguments.map_err(|pointer| self.nothing_at(&format!("'{}'", call.name), &pointer))?;
+        let arguments = self.with_scope(|scope| call.arguments.fill(scope));
+        let arguments = arguments
+            .map_err(|pointer| self.missing_value_failure(&format!("'{}'", call.name), &pointer))?;
         let id = format!("{}/{}", self.context.call_id, call.name);
         let is_lent = self.composition.lends.contains(&call.tool);
         let made = ToolCall::new(id, &call.tool, arguments);
@@ -154,12 +156,12 @@ impl Run<'_> {
             return Err(failure_of(call, result));
         }
         let mut state = self.state.lock();
-        state.told.push(told(call, &result));
+        state.step_reports.push(step_metadata(call, &result));
         state.values.insert(call.name.clone(), value_of(result));
         Ok(())
     }
 
-    fn look<T>(&self, at: impl FnOnce(&Scope<'_>) -> T) -> T {
+    fn with_scope<T>(&self, at: impl FnOnce(&Scope<'_>) -> T) -> T {
         let state = self.state.lock();
         at(&Scope {
             input: &self.input,
@@ -170,8 +172,9 @@ impl Run<'_> {
     fn output(&self) -> Result<ToolOutput, ToolFailure> {
         match &self.composition.output {
             Output::Template(template) => {
-                let filled = self.look(|scope| Template::fill(template, scope));
-                let filled = filled.map_err(|pointer| self.nothing_at("output", &pointer))?;
+                let filled = self.with_scope(|scope| Template::fill(template, scope));
+                let filled =
+                    filled.map_err(|pointer| self.missing_value_failure("output", &pointer))?;
                 Ok(ToolOutput::value(filled))
             }
             Output::Step(name) => {
@@ -185,25 +188,29 @@ impl Run<'_> {
     }
 
     /// Adds the steps to the metadata of the output.
-    fn told_of(&self, output: ToolOutput, kept: Option<&StepCheckpoint>) -> ToolOutput {
-        let output = output.with_metadata("steps", json!(self.state.lock().told));
-        match kept {
+    fn add_step_metadata(
+        &self,
+        output: ToolOutput,
+        checkpoint: Option<&StepCheckpoint>,
+    ) -> ToolOutput {
+        let output = output.with_metadata("steps", json!(self.state.lock().step_reports));
+        match checkpoint {
             None => output,
-            Some(kept) => {
-                let steps: Vec<_> = kept.steps.keys().collect();
-                output.with_metadata("resumed", json!({"call": kept.call, "steps": steps}))
+            Some(checkpoint) => {
+                let steps: Vec<_> = checkpoint.steps.keys().collect();
+                output.with_metadata("resumed", json!({"call": checkpoint.call, "steps": steps}))
             }
         }
     }
 
     /// Returns whether a resumed call failed before any further step finished, and thus changed
     /// nothing.
-    fn was_turned_away(&self, failure: &ToolFailure) -> bool {
-        let is_told_to_wait = matches!(
+    fn is_rejected_resume(&self, failure: &ToolFailure) -> bool {
+        let is_temporary = matches!(
             failure.code,
             ErrorCode::RateLimited | ErrorCode::Unavailable
         );
-        is_told_to_wait && self.state.lock().told.is_empty()
+        is_temporary && self.state.lock().step_reports.is_empty()
     }
 
     /// Stores a checkpoint until there is a decision.
@@ -211,35 +218,39 @@ impl Run<'_> {
         &self,
         checkpoints: &dyn CheckpointStore,
         key: String,
-        kept: Option<StepCheckpoint>,
+        checkpoint: Option<StepCheckpoint>,
         failure: ToolFailure,
     ) -> ToolFailure {
         let values = std::mem::take(&mut self.state.lock().values);
         let this_call = self.context.record.map(|record| record.to_string());
         let steps = StepCheckpoint {
-            call: kept.and_then(|kept| kept.call).or(this_call),
+            call: checkpoint
+                .and_then(|checkpoint| checkpoint.call)
+                .or(this_call),
             steps: values.into_iter().collect(),
         };
-        let is_kept = checkpoints.save(key, steps).await;
-        if let Err(error) = &is_kept {
+        let saved = checkpoints.save(key, steps).await;
+        if let Err(error) = &saved {
             let tool = self.composition.definition().name();
             tracing::warn!(
                 tool.name = %tool, %error,
                 "Cannot save the finished steps of a composed call that waits for an approval"
             );
         }
-        failure.with_metadata("steps_kept", json!(is_kept.is_ok()))
+        failure.with_metadata("steps_kept", json!(saved.is_ok()))
     }
 
     fn undecided(&self, place: &str, undecided: &Undecided) -> ToolFailure {
         match undecided {
-            Undecided::Nothing(pointer) => self.nothing_at(&format!("{place}.if"), pointer),
+            Undecided::Nothing(pointer) => {
+                self.missing_value_failure(&format!("{place}.if"), pointer)
+            }
             Undecided::Unlike(what) => ToolFailure::internal(format!("Step {place}.if: {what}")),
         }
     }
 
     /// Creates the failure for a reference that points to nothing.
-    fn nothing_at(&self, place: &str, pointer: &Pointer) -> ToolFailure {
+    fn missing_value_failure(&self, place: &str, pointer: &Pointer) -> ToolFailure {
         let message = format!("Step {place}: no value at {pointer}");
         match pointer.source {
             Source::Input => ToolFailure::invalid_input(message),
@@ -260,7 +271,7 @@ fn value_of(result: ToolResult) -> Value {
 }
 
 /// Returns the information about a step for the outer call's metadata.
-fn told(call: &Call, result: &ToolResult) -> Value {
+fn step_metadata(call: &Call, result: &ToolResult) -> Value {
     json!({
         "name": call.name,
         "tool": call.tool,
@@ -272,7 +283,7 @@ fn told(call: &Call, result: &ToolResult) -> Value {
 /// Converts the failure of a step to that of the outer call: with the step's name, its error code,
 /// and the metadata that a caller needs to continue.
 fn failure_of(call: &Call, result: ToolResult) -> ToolFailure {
-    const PASSED_ON: [&str; 4] = [
+    const FORWARDED_KEYS: [&str; 4] = [
         "approval_id",
         "approval_expires_at",
         "arguments",
@@ -281,13 +292,13 @@ fn failure_of(call: &Call, result: ToolResult) -> ToolFailure {
     let code = result.error_code.unwrap_or(ErrorCode::InternalError);
     let error = result.error_text();
     let mut failure = ToolFailure::new(code, format!("Step '{}': {error}", call.name));
-    for key in PASSED_ON {
+    for key in FORWARDED_KEYS {
         if let Some(value) = result.metadata.get(key) {
             failure = failure.with_metadata(key, value.clone());
         }
     }
     failure
-        .with_metadata("step", told(call, &result))
+        .with_metadata("step", step_metadata(call, &result))
         .with_result(result.result)
 }
 

@@ -112,18 +112,17 @@ impl Template {
 
     /// Fills in the references, omitting members and items whose references point to nothing.
     /// Returns `None` if that applies to the whole template.
-    pub(super) fn fill_what_is_there(&self, scope: &Scope<'_>) -> Option<Value> {
+    pub(super) fn fill_available(&self, scope: &Scope<'_>) -> Option<Value> {
         match self {
             Self::Array(items) => {
                 let items = items.iter();
-                let items = items.filter_map(|item| item.fill_what_is_there(scope));
+                let items = items.filter_map(|item| item.fill_available(scope));
                 Some(Value::Array(items.collect()))
             }
             Self::Object(members) => {
                 let members = members.iter();
-                let members = members.filter_map(|(key, value)| {
-                    Some((key.clone(), value.fill_what_is_there(scope)?))
-                });
+                let members = members
+                    .filter_map(|(key, value)| Some((key.clone(), value.fill_available(scope)?)));
                 Some(Value::Object(members.collect()))
             }
             whole => whole.fill(scope).ok(),

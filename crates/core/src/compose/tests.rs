@@ -185,7 +185,7 @@ fn p_a_cycle_is_rejected_and_its_path_is_named() {
         composition("b", &["c", "c"]),
         composition("c", &["calculator"]),
     ];
-    circles(&fine).unwrap();
+    check_cycles(&fine).unwrap();
     let round = [
         composition("z", &["a"]),
         composition("a", &["b"]),
@@ -193,10 +193,10 @@ fn p_a_cycle_is_rejected_and_its_path_is_named() {
         composition("c", &["a"]),
     ];
     assert_eq!(
-        circles(&round).unwrap_err().to_string(),
+        check_cycles(&round).unwrap_err().to_string(),
         "a: composed tools call each other in a cycle: a -> b -> c -> a"
     );
-    let own = circles(&[composition("a", &["a"])]).unwrap_err();
+    let own = check_cycles(&[composition("a", &["a"])]).unwrap_err();
     assert!(own.to_string().ends_with("a -> a"), "{own}");
 }
 
@@ -207,14 +207,14 @@ fn p_the_size_of_nested_compositions_is_limited() {
         let below = format!("t{}", number - 1);
         all.push(composition(&format!("t{number}"), &[below.as_str(); 10]));
     }
-    let said = circles(&all).unwrap_err().to_string();
+    let said = check_cycles(&all).unwrap_err().to_string();
     assert!(said.starts_with("t2: one call would make 1110"), "{said}");
     let names: Vec<_> = (0..10).map(|number| format!("n{number}")).collect();
     let chain: Vec<_> = names
         .windows(2)
         .map(|pair| composition(&pair[0], &[&pair[1]]))
         .collect();
-    let said = circles(&chain).unwrap_err().to_string();
+    let said = check_cycles(&chain).unwrap_err().to_string();
     assert!(said.contains("more than 8 levels"), "{said}");
 }
 

@@ -14,7 +14,7 @@ pub enum Account {
 impl Account {
     /// Returns the account of a call.
     pub(super) fn of(context: &CallContext) -> Self {
-        match (context.vouched_user(), &context.principal) {
+        match (context.verified_user(), &context.principal) {
             (None, Some(principal)) => Self::Principal(principal.clone()),
             (Some(user), _) => Self::User(user.to_owned()),
             (None, None) => Self::User(context.user.clone().unwrap_or_default()),

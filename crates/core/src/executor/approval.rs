@@ -94,7 +94,7 @@ pub(super) struct Granted {
 
 /// Returns `Ok` if the call needs no approval, or has one: then with that approval. A denial in the
 /// context wins over everything else, and an approval in the context over the approver.
-pub(super) async fn pass(
+pub(super) async fn check(
     rules: &ApprovalRules,
     registry: &ToolRegistry,
     approver: Option<&dyn Approver>,

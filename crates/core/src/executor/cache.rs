@@ -205,19 +205,19 @@ impl ResultCache {
 
     /// Returns a cached result, or the result of `run`, which is cached if a rule or hint allows
     /// that. `run` is polled only if the tool needs to run.
-    pub(super) async fn pass(
+    pub(super) async fn get_or_run(
         &self,
         request: Request<'_>,
         limit: Duration,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
         match request.rule {
-            Some(rule) => self.by_rule(&request, rule, limit, run).await,
-            None => self.by_hints(&request, run).await,
+            Some(rule) => self.run_by_rule(&request, rule, limit, run).await,
+            None => self.run_by_hints(&request, run).await,
         }
     }
 
-    async fn by_rule(
+    async fn run_by_rule(
         &self,
         request: &Request<'_>,
         rule: CacheRule,
@@ -226,20 +226,20 @@ impl ResultCache {
     ) -> Result<ToolOutput, ToolFailure> {
         let key = request.key(rule.scope);
         loop {
-            let mut leading = match self.turn(&key, rule.ttl) {
+            let mut leading = match self.look_up(&key, rule.ttl) {
                 CacheLookup::Cached(output) => return Ok(output),
                 CacheLookup::Lead(leader) => {
                     let output = run.await?;
                     if !hints::is_end(&output) {
                         return Ok(output);
                     }
-                    leader.land(&output, rule.ttl, request.config);
+                    leader.store_and_publish(&output, rule.ttl, request.config);
                     return Ok(output);
                 }
                 CacheLookup::Follow(leading) => leading,
             };
-            let landed = leading.wait_for(Option::is_some);
-            match tokio::time::timeout_at(request.deadline, landed).await {
+            let finished = leading.wait_for(Option::is_some);
+            match tokio::time::timeout_at(request.deadline, finished).await {
                 Ok(Ok(output)) => {
                     if let Some(output) = output.as_deref() {
                         self.state.lock().hits += 1;
@@ -253,7 +253,7 @@ impl ResultCache {
         }
     }
 
-    fn turn(&self, key: &str, ttl: Duration) -> CacheLookup<'_> {
+    fn look_up(&self, key: &str, ttl: Duration) -> CacheLookup<'_> {
         let mut state = self.state.lock();
         if let Some((output, age)) = state.entries.get(key, Some(ttl)) {
             state.hits += 1;
@@ -274,7 +274,7 @@ impl ResultCache {
 
     /// Handles a call without a rule. Only its result tells whether it may be cached, so concurrent
     /// calls never wait for each other.
-    async fn by_hints(
+    async fn run_by_hints(
         &self,
         request: &Request<'_>,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
@@ -303,7 +303,7 @@ impl ResultCache {
 }
 
 impl Leader<'_> {
-    fn land(self, output: &ToolOutput, ttl: Duration, config: &CacheConfig) {
+    fn store_and_publish(self, output: &ToolOutput, ttl: Duration, config: &CacheConfig) {
         let output = Arc::new(output.clone());
         let mut state = self.cache.state.lock();
         let key = self.key.clone();

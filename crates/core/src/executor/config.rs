@@ -49,7 +49,8 @@ pub struct ExecutorConfig {
     /// Maximum size of an output as JSON, in bytes. Longer error messages and results of failed
     /// calls are cut. Default 16 MiB.
     pub max_output_bytes: usize,
-    /// Larger results are stored ([`Spill`](super::Spill)), and the caller gets the beginning.
+    /// Larger results are stored ([`ResultStore`](super::ResultStore)), and the caller gets the
+    /// beginning.
     /// Results of failed calls that are larger than this, and than 2 KiB, are cut. None by default.
     pub max_result_bytes: Option<usize>,
     /// `max_result_bytes` of single tools, by name.
@@ -113,7 +114,7 @@ impl ExecutorConfig {
     }
 
     /// Returns the smallest limit that applies to every server and to local tools.
-    pub(super) fn calls_at_once(&self) -> NonZeroUsize {
+    pub(super) fn max_concurrent_calls(&self) -> NonZeroUsize {
         let local = self.max_concurrent_local.unwrap_or(self.max_concurrent);
         let source = self.max_concurrent.min(local);
         source.min(self.max_concurrent_total)

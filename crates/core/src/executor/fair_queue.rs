@@ -104,18 +104,18 @@ impl FairQueue {
         }
     }
 
-    /// Returns a permit, after waiting at most `patience` and never beyond `deadline`.
-    pub(super) async fn place(
+    /// Returns a permit, after waiting at most `max_wait` and never beyond `deadline`.
+    pub(super) async fn acquire(
         self: &Arc<Self>,
         need: Need,
-        patience: Duration,
+        max_wait: Duration,
         deadline: Instant,
     ) -> Result<QueuePermit, ToolFailure> {
         match self.enter(need) {
             Ok(Ok(place)) => Ok(place),
             // Boxed, because waiting is rare, and the future of every call would be larger
             // otherwise.
-            Ok(Err(waiting)) => Box::pin(waiting.end(patience, deadline)).await,
+            Ok(Err(waiting)) => Box::pin(waiting.end(max_wait, deadline)).await,
             Err(Full) => Err(full()),
         }
     }
@@ -170,14 +170,14 @@ impl Drop for QueuePermit {
 }
 
 impl QueuedCall {
-    /// Waits for the permit, at most `patience` and never beyond `deadline`.
+    /// Waits for the permit, at most `max_wait` and never beyond `deadline`.
     async fn end(
         mut self,
-        patience: Duration,
+        max_wait: Duration,
         deadline: Instant,
     ) -> Result<QueuePermit, ToolFailure> {
-        let patience = patience.min(deadline.saturating_duration_since(Instant::now()));
-        match tokio::time::timeout(patience, &mut self.answer).await {
+        let max_wait = max_wait.min(deadline.saturating_duration_since(Instant::now()));
+        match tokio::time::timeout(max_wait, &mut self.answer).await {
             Ok(Ok(Ok(place))) => Ok(place),
             Ok(Ok(Err(Full))) => Err(full()),
             // The sender is never dropped without a message; if that happened, there would be no
@@ -188,7 +188,7 @@ impl QueuedCall {
                     "Tool '{}' did not start within {}: all slots for concurrent tool calls \
                     were taken",
                     self.need.tool,
-                    seconds_text(patience)
+                    seconds_text(max_wait)
                 ),
             )),
         }

@@ -7,7 +7,8 @@ use super::{Executor, resolve};
 use crate::registry::RegisteredTool;
 use crate::store::CallId;
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCallFuture, MakesCalls, Nesting, Patience, ToolCall, ToolFailure,
+    CallContext, ErrorCode, FurtherCallFuture, MakesCalls, Nesting, PausableClock, ToolCall,
+    ToolFailure,
 };
 
 /// Runs the nested calls of one running call.
@@ -19,7 +20,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Creates the nested-call runner of a call that is about to run.
-    pub(super) fn of(executor: &Executor, context: &CallContext, time: Arc<Patience>) -> Self {
+    pub(super) fn of(executor: &Executor, context: &CallContext, time: Arc<PausableClock>) -> Self {
         Self {
             executor: executor.clone(),
             nesting: Nesting::below(context.record, time, context.nesting.as_deref()),

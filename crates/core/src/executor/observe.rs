@@ -14,11 +14,11 @@ use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
 /// Runs on the task of the call, so it must neither block nor take long.
 pub trait Observer: Send + Sync + 'static {
     /// A call enters the pipeline. `origin` is `None` if there is no such tool.
-    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
+    fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
 
     /// A call has ended with this result. For a call that its caller cancels,
-    /// [`abandoned`](Self::abandoned) is called instead.
-    fn finished(
+    /// [`on_abandoned`](Self::on_abandoned) is called instead.
+    fn on_finished(
         &self,
         result: &ToolResult,
         origin: Option<&ToolOrigin>,
@@ -27,7 +27,7 @@ pub trait Observer: Send + Sync + 'static {
     );
 
     /// The caller cancelled the call before it ended. The default implementation does nothing.
-    fn abandoned(
+    fn on_abandoned(
         &self,
         call: &AbandonedCall<'_>,
         origin: Option<&ToolOrigin>,
@@ -75,17 +75,17 @@ impl<'a> Watch<'a> {
             id: call.id.clone(),
             tool_name: call.name.clone(),
         };
-        observer.started(call, watch.origin(), context);
+        observer.on_started(call, watch.origin(), context);
         watch
     }
 
     pub(super) fn finish(self, result: &ToolResult) {
         let elapsed = self.started.elapsed();
         self.observer
-            .finished(result, self.origin(), elapsed, self.context);
+            .on_finished(result, self.origin(), elapsed, self.context);
     }
 
-    fn give_up(self, record: Option<CallId>) {
+    fn notify_abandoned(self, record: Option<CallId>) {
         let call = AbandonedCall {
             id: &self.id,
             tool_name: &self.tool_name,
@@ -93,7 +93,7 @@ impl<'a> Watch<'a> {
         };
         let elapsed = self.started.elapsed();
         self.observer
-            .abandoned(&call, self.origin(), elapsed, self.context);
+            .on_abandoned(&call, self.origin(), elapsed, self.context);
     }
 
     fn origin(&self) -> Option<&ToolOrigin> {
@@ -134,7 +134,7 @@ impl Drop for Open<'_> {
         // Dropping the entry records the call as cancelled.
         self.entry = None;
         if let Some(watch) = self.watch.take() {
-            watch.give_up(record);
+            watch.notify_abandoned(record);
         }
     }
 }

@@ -95,7 +95,7 @@ impl RateLimiter {
 
     /// Returns the longest of all rate-limit windows and cooldowns of registered tools, at least
     /// [`LATER_TOOLS`].
-    pub(super) fn look_back(&self, registry: &ToolRegistry) -> Duration {
+    pub(super) fn lookback(&self, registry: &ToolRegistry) -> Duration {
         let limits = &self.limits;
         let windows = limits.tools.values().chain(limits.servers.values());
         let windows = windows

@@ -19,7 +19,7 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
         context,
         limit,
         deadline,
-        patience,
+        clock,
         ..
     } = ready;
     let name = tool.name();
@@ -28,13 +28,13 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     let run = async move { handler.call(arguments, context).await };
     // Log lines of the tool belong to the span of the call.
     let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
-    let ended = match patience {
+    let ended = match clock {
         None => tokio::time::timeout_at(deadline, task).await.ok(),
-        Some(patience) => tokio::select! {
+        Some(clock) => tokio::select! {
             biased;
             ended = task => Some(ended),
             // Boxed, because the future of every call would be larger otherwise.
-            () = Box::pin(patience.over(deadline)) => None,
+            () = Box::pin(clock.wait_until(deadline)) => None,
         },
     };
     match ended {

@@ -108,7 +108,7 @@ async fn g3_an_override_runs_under_the_limits_and_rules_of_its_tool() {
     });
     let stand_in = RegisteredTool::new(Arc::new(stand_in)).unwrap();
     let tools = OwnTools::from_iter([(add.name().clone(), Arc::new(stand_in))]);
-    let standing_in = executor.with_stand_ins(Arc::new(tools));
+    let standing_in = executor.with_overrides(Arc::new(tools));
     let context = CallContext::for_user("alice");
     let add = |arguments: Value| call("c", "add", arguments);
     // The arguments are validated against the registered tool's schema.

@@ -45,7 +45,7 @@ impl Checks {
 
     /// Checks the arguments against the tool's schema and fills in the schema's defaults, within
     /// the call's deadline.
-    pub(super) async fn pass(
+    pub(super) async fn check(
         &self,
         config: &ExecutorConfig,
         tool: &Arc<RegisteredTool>,
@@ -81,7 +81,7 @@ impl Checks {
         let need = Need::here(tool, Account::of(context));
         let place = self
             .queue
-            .place(need, config.queue_timeout, deadline)
+            .acquire(need, config.queue_timeout, deadline)
             .await?;
         let of_thread = Arc::clone(tool);
         let check = spawn_blocking(move || {

@@ -33,17 +33,17 @@ impl ResourceChanges {
     /// Notifies listeners that the contents of this URI have changed. This includes the same URI
     /// with a query.
     pub fn updated(&self, uri: impl Into<String>) {
-        self.tell(|| ResourceChange::Updated(uri.into()));
+        self.notify(|| ResourceChange::Updated(uri.into()));
     }
 
     /// Notifies listeners that the list of resources has changed.
     pub fn list_changed(&self) {
-        self.tell(|| ResourceChange::ListChanged);
+        self.notify(|| ResourceChange::ListChanged);
     }
 
     /// Returns whether there are listeners, so that expensive checks can be skipped otherwise.
     #[must_use]
-    pub fn is_heard(&self) -> bool {
+    pub fn has_listeners(&self) -> bool {
         self.0.receiver_count() > 0
     }
 
@@ -53,8 +53,8 @@ impl ResourceChanges {
         ChangeListener(self.0.subscribe())
     }
 
-    fn tell(&self, change: impl FnOnce() -> ResourceChange) {
-        if self.is_heard() {
+    fn notify(&self, change: impl FnOnce() -> ResourceChange) {
+        if self.has_listeners() {
             // The last listener may be gone by now.
             let _ = self.0.send(change());
         }
@@ -81,9 +81,9 @@ mod tests {
     async fn a_slow_listener_is_notified_of_lost_changes_and_continues() {
         let changes = ResourceChanges::default();
         changes.updated("a://before");
-        assert!(!changes.is_heard());
+        assert!(!changes.has_listeners());
         let mut listener = changes.listen();
-        assert!(changes.is_heard());
+        assert!(changes.has_listeners());
         for number in 0..=MAX_WAITING {
             changes.updated(format!("a://{number}"));
         }

@@ -25,7 +25,7 @@ impl Counters {
 
     /// Returns the counters whose names begin with `prefix`, ordered by name.
     #[must_use]
-    pub fn beginning_with(&self, prefix: &str) -> Vec<(&'static str, u64)> {
+    pub fn with_prefix(&self, prefix: &str) -> Vec<(&'static str, u64)> {
         let counts = self.0.lock();
         let counts = counts.iter().map(|(name, count)| (*name, *count));
         counts
@@ -43,9 +43,9 @@ mod tests {
         let counters = Counters::new(["llm.sent", "format.sent"]);
         assert_eq!(counters.add("llm.sent"), 1);
         assert_eq!(counters.add("llm.failed"), 1);
-        let llm = counters.beginning_with("llm.");
+        let llm = counters.with_prefix("llm.");
         assert_eq!(llm, [("llm.failed", 1), ("llm.sent", 1)]);
-        assert_eq!(counters.beginning_with("").len(), 3);
-        assert!(counters.beginning_with("x").is_empty());
+        assert_eq!(counters.with_prefix("").len(), 3);
+        assert!(counters.with_prefix("x").is_empty());
     }
 }

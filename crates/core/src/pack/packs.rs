@@ -164,7 +164,7 @@ impl Packs {
     /// Returns the packs of which a caller may use a tool, because resources and streams belong to
     /// the tools of their pack. Packs without tools are available to all callers.
     #[must_use]
-    pub fn of_who_may_use(&self, admits: impl Fn(&ToolName) -> bool) -> Self {
+    pub fn filter_by_tool(&self, admits: impl Fn(&ToolName) -> bool) -> Self {
         let members = self.0.iter();
         let members =
             members.filter(|member| member.tools.is_empty() || member.tools.iter().any(&admits));
@@ -379,7 +379,7 @@ mod tests {
     fn l3_a_pack_is_visible_to_callers_of_one_of_its_tools() {
         let mut packs = Packs::default();
         let packs_of = |packs: &Packs, few: &[&str]| {
-            let seen = packs.of_who_may_use(|name| few.contains(&name.as_str()));
+            let seen = packs.filter_by_tool(|name| few.contains(&name.as_str()));
             let names = seen.streams().map(|stream| stream.name().to_owned());
             names.collect::<Vec<_>>()
         };

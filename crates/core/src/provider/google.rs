@@ -34,7 +34,7 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
         };
         let id = match call.optional("id")? {
             Some(id) => id.text()?.to_owned(),
-            None => made_up_id(response_id, calls.len()),
+            None => synthesize_id(response_id, calls.len()),
         };
         calls.push(ToolCall::new(
             id,
@@ -48,7 +48,7 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
 
 /// Returns the same id for the same response and index. The id of the response, if there is one,
 /// distinguishes the calls of different responses.
-pub(super) fn made_up_id(response_id: Option<&str>, place: usize) -> String {
+pub(super) fn synthesize_id(response_id: Option<&str>, place: usize) -> String {
     match response_id {
         Some(id) if !id.is_empty() && id.len() <= MAX_RESPONSE_ID => {
             format!("{MADE_UP}{id}_{place}")

@@ -46,7 +46,7 @@ pub trait AccessTokenStore: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    async fn access_token_used(&self, hash: &str, at: Timestamp) -> Result<(), StoreError>;
+    async fn mark_access_token_used(&self, hash: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Revokes the token with this name. Keeps the original time if the token is already revoked.
     ///

@@ -157,6 +157,6 @@ impl ToolCallRecord {
     /// Returns when the call arrived.
     #[must_use]
     pub fn started_at(&self) -> Timestamp {
-        self.id.made_at()
+        self.id.creation_time()
     }
 }

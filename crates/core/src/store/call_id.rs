@@ -39,20 +39,20 @@ impl CallId {
     /// clock was set back, the library reuses the old time until the clock has caught up, so all
     /// calls of some hours would seem to arrive at one future time.
     fn not_after(id: Self, now: SystemTime) -> Self {
-        if id.made_at() <= Timestamp::from(now).plus(SET_BACK) {
+        if id.creation_time() <= Timestamp::from(now).plus(SET_BACK) {
             return id;
         }
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let moment = uuid::Timestamp::from_unix(NoContext, since.as_secs(), since.subsec_nanos());
-        Self(Uuid::new_v7(moment).into_bytes())
+        let time = uuid::Timestamp::from_unix(NoContext, since.as_secs(), since.subsec_nanos());
+        Self(Uuid::new_v7(time).into_bytes())
     }
 
     /// Returns the smallest id for this time: calls at or after this time have this id or a greater
     /// one.
     #[must_use]
-    pub fn first_at(moment: Timestamp) -> Self {
+    pub fn first_at(time: Timestamp) -> Self {
         let last = (1_u64 << 48) - 1;
-        let milliseconds = u64::try_from(moment.as_millis()).unwrap_or(0).min(last);
+        let milliseconds = u64::try_from(time.as_millis()).unwrap_or(0).min(last);
         let mut id = [0; 16];
         id[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
         id[6] = 0x70;
@@ -60,20 +60,20 @@ impl CallId {
         Self(id)
     }
 
-    /// Returns the id `place` places after this id, with the same time, so that the ids of many
+    /// Returns the id `offset` places after this id, with the same time, so that the ids of many
     /// calls follow from the first. As unlikely to collide as a new id.
     #[must_use]
-    pub fn nth(self, place: u64) -> Self {
+    pub fn nth(self, offset: u64) -> Self {
         // The other bits are the time, the version and the variant.
         const RANDOM: u128 = (1 << 62) - 1;
         let id = u128::from_be_bytes(self.0);
-        let place = (id & RANDOM).wrapping_add(u128::from(place)) & RANDOM;
-        Self(((id & !RANDOM) | place).to_be_bytes())
+        let offset = (id & RANDOM).wrapping_add(u128::from(offset)) & RANDOM;
+        Self(((id & !RANDOM) | offset).to_be_bytes())
     }
 
     /// Returns the creation time of the id.
     #[must_use]
-    pub fn made_at(self) -> Timestamp {
+    pub fn creation_time(self) -> Timestamp {
         let mut milliseconds = [0; 8];
         milliseconds[2..].copy_from_slice(&self.0[..6]);
         Timestamp::from_millis(i64::from_be_bytes(milliseconds))
@@ -134,11 +134,11 @@ mod tests {
         assert_eq!(CallId::not_after(id, little), id);
         let much = SystemTime::now() - Duration::from_secs(5 * 3600);
         let behind = CallId::not_after(id, much);
-        assert_eq!(behind.made_at(), Timestamp::from(much));
+        assert_eq!(behind.creation_time(), Timestamp::from(much));
         assert_eq!(behind.to_string().parse(), Ok(behind));
         // A clock before 1970 still gives a valid id.
         let first = CallId::not_after(id, UNIX_EPOCH - Duration::from_secs(1));
-        assert_eq!(first.made_at(), Timestamp::from_millis(0));
+        assert_eq!(first.creation_time(), Timestamp::from_millis(0));
     }
 
     use super::*;
@@ -147,10 +147,10 @@ mod tests {
     fn consecutive_ids_have_the_same_creation_time() {
         let first = CallId::new();
         assert_eq!(first.nth(0), first);
-        let ids: Vec<_> = (0..100).map(|place| first.nth(place)).collect();
-        for (place, id) in ids.iter().enumerate() {
-            assert!(!ids[..place].contains(id));
-            assert_eq!(id.made_at(), first.made_at());
+        let ids: Vec<_> = (0..100).map(|offset| first.nth(offset)).collect();
+        for (offset, id) in ids.iter().enumerate() {
+            assert!(!ids[..offset].contains(id));
+            assert_eq!(id.creation_time(), first.creation_time());
             assert_eq!(id.to_string().parse(), Ok(*id));
         }
         let last: CallId = "01a1ffe6-6261-728a-bfff-ffffffffffff".parse().unwrap();
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn an_id_contains_its_creation_time() {
-        let moment = Timestamp::from_millis(1_764_000_000_123);
-        let first = CallId::first_at(moment);
-        assert_eq!(first.made_at(), moment);
+        let time = Timestamp::from_millis(1_764_000_000_123);
+        let first = CallId::first_at(time);
+        assert_eq!(first.creation_time(), time);
         assert_eq!(first.to_string().parse(), Ok(first));
         let before = Timestamp::now();
         assert!(CallId::new() >= CallId::first_at(before));

@@ -49,7 +49,7 @@ pub trait CallLog: Send + Sync {
     ///
     /// # Errors
     /// `invalid` if the cursor is not valid.
-    async fn calls_that_ran(
+    async fn counted_calls(
         &self,
         owner: &str,
         from: Timestamp,

@@ -61,7 +61,7 @@ pub trait PinStore: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    async fn pins_of_all(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
+    async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
 
     /// Returns the pin of one tool.
     ///

@@ -55,7 +55,7 @@ pub trait ServerStore: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
+    async fn mark_server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Removes a server, with its calls and pins if this server owns the records under its name.
     ///

@@ -22,7 +22,7 @@ pub struct CallContext {
     pub user: Option<String>,
     /// Whether the user is verified. Only calls of a verified user may use what belongs to that
     /// user, such as a credential. For everything else, a claimed user name is sufficient.
-    pub is_user_vouched: bool,
+    pub is_user_verified: bool,
     /// The channel or conversation of the call.
     pub channel: Option<String>,
     /// The authenticated principal: the name of an access token, or the id of a local user. `None`
@@ -76,8 +76,8 @@ impl CallContext {
 
     /// Returns the user if the user is verified.
     #[must_use]
-    pub fn vouched_user(&self) -> Option<&str> {
-        self.user.as_deref().filter(|_| self.is_user_vouched)
+    pub fn verified_user(&self) -> Option<&str> {
+        self.user.as_deref().filter(|_| self.is_user_verified)
     }
 
     /// Returns the caller's identity as tools see it: part of the key of private results.
@@ -85,7 +85,7 @@ impl CallContext {
         json!({
             "principal": self.principal,
             "user": self.user,
-            "vouched": self.is_user_vouched,
+            "vouched": self.is_user_verified,
         })
     }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CallContext, Patience, Pause, ToolCall, ToolOrigin, ToolResult};
+use super::{CallContext, PausableClock, Pause, ToolCall, ToolOrigin, ToolResult};
 use crate::store::CallId;
 
 /// The return type of [`MakesCalls::make`].
@@ -59,7 +59,7 @@ pub struct Nesting {
     /// Number of nested calls of the outermost call so far, at all levels.
     made: Arc<AtomicUsize>,
     /// The pausable clocks of all calls above this call.
-    above: Vec<Arc<Patience>>,
+    above: Vec<Arc<PausableClock>>,
 }
 
 impl Nesting {
@@ -71,7 +71,11 @@ impl Nesting {
 
     /// Creates the position of the calls that `parent` makes. `time` is the clock of `parent`, and
     /// `above` its own position, if it is nested.
-    pub(crate) fn below(parent: Option<CallId>, time: Arc<Patience>, above: Option<&Self>) -> Self {
+    pub(crate) fn below(
+        parent: Option<CallId>,
+        time: Arc<PausableClock>,
+        above: Option<&Self>,
+    ) -> Self {
         let mut nesting = above.cloned().unwrap_or_else(|| Self {
             parent: None,
             depth: 0,
@@ -88,7 +92,7 @@ impl Nesting {
 
     /// Pauses the clocks of all calls above this one while this call waits for a person.
     pub(crate) fn pause(&self) -> Vec<Pause> {
-        self.above.iter().map(Patience::pause).collect()
+        self.above.iter().map(PausableClock::pause).collect()
     }
 
     /// Counts this call, and returns the number of nested calls so far.

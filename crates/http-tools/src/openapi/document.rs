@@ -71,7 +71,7 @@ impl Document {
     }
 
     /// Counts copied schema bytes.
-    pub(super) fn pay(&self, bytes: usize) -> Result<(), String> {
+    pub(super) fn charge(&self, bytes: usize) -> Result<(), String> {
         let left = self.room.get().checked_sub(bytes);
         self.room.set(left.unwrap_or(0));
         let what =

@@ -65,7 +65,7 @@ impl<'a> Operation<'a> {
 
     /// Rejects an operation with its own servers, unless the operator configured a base URL: the
     /// credential could be sent to the wrong server.
-    pub(super) fn stands_at(&self, configured: Option<&str>) -> Result<(), HttpToolError> {
+    pub(super) fn check_base_url(&self, configured: Option<&str>) -> Result<(), HttpToolError> {
         let of = |value: &Value| value.get("servers").is_some_and(|it| it != &json!([]));
         if configured.is_some() || !(of(self.item) || of(self.operation)) {
             return Ok(());

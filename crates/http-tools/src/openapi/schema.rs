@@ -83,14 +83,14 @@ impl<'a> Schemas<'a> {
     }
 
     /// Counts copied bytes, for this tool and for the whole document.
-    fn pay(&mut self, bytes: usize) -> Result<(), String> {
+    fn charge(&mut self, bytes: usize) -> Result<(), String> {
         self.room = self.room.checked_sub(bytes).ok_or_else(|| {
             format!(
                 "the operation's schemas, with everything that they reference, are larger than \
                 {MAX_BYTES} bytes"
             )
         })?;
-        self.document.pay(bytes)
+        self.document.charge(bytes)
     }
 
     /// Copies a value that is not a schema.
@@ -102,13 +102,13 @@ impl<'a> Schemas<'a> {
             }
             Value::Object(members) => {
                 let members = members.iter().map(|(key, value)| {
-                    self.pay(key.len())?;
+                    self.charge(key.len())?;
                     Ok((key.clone(), self.plain(value)?))
                 });
                 members.collect::<Result<_, String>>().map(Value::Object)
             }
             scalar => {
-                self.pay(scalar.as_str().map_or(0, str::len) + ANY_VALUE)?;
+                self.charge(scalar.as_str().map_or(0, str::len) + ANY_VALUE)?;
                 Ok(scalar.clone())
             }
         }
@@ -128,7 +128,7 @@ impl<'a> Schemas<'a> {
             }
             plain => return self.plain(plain),
         };
-        self.pay(ANY_VALUE)?;
+        self.charge(ANY_VALUE)?;
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
             let name = self.refer(reference)?;
             return Ok(json!({"$ref": format!("#/$defs/{name}")}));
@@ -138,7 +138,7 @@ impl<'a> Schemas<'a> {
             if LEFT_OUT.contains(&key.as_str()) || key.starts_with("x-") {
                 continue;
             }
-            self.pay(key.len())?;
+            self.charge(key.len())?;
             let value = if PLAIN.contains(&key.as_str()) {
                 self.plain(value)?
             } else if MAPS.contains(&key.as_str()) {
@@ -161,7 +161,7 @@ impl<'a> Schemas<'a> {
         };
         let mut copies = JsonObject::new();
         for (name, schema) in schemas {
-            self.pay(name.len())?;
+            self.charge(name.len())?;
             copies.insert(name.clone(), self.copy_at(schema, depth + 1)?);
         }
         Ok(Value::Object(copies))

@@ -12,9 +12,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::circuit::Circuit;
 use super::confirmed::Confirmed;
 use super::session_settings::SessionSettings;
+use crate::close_signal::CloseSignal;
 use crate::connect::Opened;
 use crate::dialect::Dialect;
-use crate::ending::Ending;
 use crate::opener::Opener;
 use crate::peer::Peer;
 use crate::probe::Steps;
@@ -32,9 +32,9 @@ pub(super) struct Connections {
     opener: OnceLock<Arc<Opener>>,
     circuit: Circuit,
     confirmed: Confirmed,
-    standing: SessionSettings,
+    settings: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
-    closed: Ending,
+    closed: CloseSignal,
     /// The current connection. Written only with the lock of `opening` held, but read without it,
     /// so that requests on an open connection do not wait.
     open: RwLock<Option<Arc<Connected>>>,
@@ -65,7 +65,7 @@ impl Connected {
         ConnectionInfo {
             transport: self.dialect.transport,
             protocol_version: self.session.version(),
-            server: self.session.hello().map(ToOwned::to_owned),
+            server: self.session.handshake_result().map(ToOwned::to_owned),
             steps: self.steps.clone(),
         }
     }
@@ -79,8 +79,8 @@ impl Connections {
             opener: OnceLock::new(),
             circuit: Circuit::default(),
             confirmed: Confirmed::default(),
-            standing: SessionSettings::default(),
-            closed: Ending::default(),
+            settings: SessionSettings::default(),
+            closed: CloseSignal::default(),
             open: RwLock::default(),
             opening: Mutex::default(),
             opened: AtomicU64::new(0),
@@ -100,7 +100,7 @@ impl Connections {
     }
 
     /// Returns the number and revision of the current connection.
-    pub(super) fn which_is_open(&self) -> Option<OpenConnection> {
+    pub(super) fn open_connection(&self) -> Option<OpenConnection> {
         let connected = self.current()?;
         Some(OpenConnection {
             number: connected.number,
@@ -125,11 +125,11 @@ impl Connections {
             return Ok(connected);
         }
         // Boxed, because it is rare and every exchange would be larger otherwise.
-        Box::pin(async { self.closed().unless_it_comes(self.connect()).await? }).await
+        Box::pin(async { self.closed().run_unless_set(self.connect()).await? }).await
     }
 
     /// Returns the signal that `disconnect` sets.
-    pub(super) fn closed(&self) -> &Ending {
+    pub(super) fn closed(&self) -> &CloseSignal {
         &self.closed
     }
 
@@ -143,7 +143,7 @@ impl Connections {
         let stale = self.open.write().take();
         drop(stale);
         let opened = self.open(&mut opening).await?;
-        if self.closed.has_come() {
+        if self.closed.is_set() {
             // `disconnect` was called meanwhile.
             opened.session.close().await;
             return Err(McpErrorKind::Disconnected);
@@ -154,7 +154,7 @@ impl Connections {
             steps: opened.steps,
             number: self.opened.fetch_add(1, Ordering::Relaxed),
         });
-        self.repeat_standing(&connected.session);
+        self.restore_settings(&connected.session);
         *self.open.write() = Some(Arc::clone(&connected));
         Ok(connected)
     }
@@ -166,7 +166,7 @@ impl Connections {
 
     /// Admits a request, or fails if the client is disconnected or backs off.
     fn admit(&self) -> Result<(), McpErrorKind> {
-        if self.closed.has_come() {
+        if self.closed.is_set() {
             return Err(McpErrorKind::Disconnected);
         }
         self.circuit.check()
@@ -177,7 +177,7 @@ impl Connections {
     async fn open(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
         let joined = opening.attempt.is_some();
         match self.attempt(opening).await {
-            Err(error) if joined && says_down(&error) => self.attempt(opening).await,
+            Err(error) if joined && is_unreachable(&error) => self.attempt(opening).await,
             outcome => outcome,
         }
     }
@@ -199,7 +199,7 @@ impl Connections {
         // The task was aborted or panicked: either way, there is no connection.
         let outcome = outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
-            Err(error) if says_down(error) => self.circuit.failed(error),
+            Err(error) if is_unreachable(error) => self.circuit.failed(error),
             _ => self.circuit.succeeded(),
         }
         outcome
@@ -223,9 +223,9 @@ impl Connections {
     }
 
     /// Repeats the log level and the resource subscriptions in a new session.
-    fn repeat_standing(&self, session: &Arc<Session>) {
+    fn restore_settings(&self, session: &Arc<Session>) {
         const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
-        let requests = self.standing.requests();
+        let requests = self.settings.requests();
         if requests.is_empty() || !session.has(Feature::Handshake) {
             return;
         }
@@ -247,8 +247,8 @@ impl Connections {
         }));
     }
 
-    pub(super) fn standing(&self) -> &SessionSettings {
-        &self.standing
+    pub(super) fn settings(&self) -> &SessionSettings {
+        &self.settings
     }
 
     /// Updates the circuit breaker with the outcome of a request.
@@ -282,7 +282,7 @@ impl Connections {
     }
 
     /// Returns whether transport or revision were detected, and can therefore be detected again.
-    pub(super) fn finds_out(&self) -> bool {
+    pub(super) fn detects_dialect(&self) -> bool {
         self.config.transport_kind() != TransportKind::PostSse
             && self.config.handshake == Handshake::Auto
             && self.config.protocol_version.is_none()
@@ -305,7 +305,7 @@ impl Connections {
     }
 
     pub(super) fn tried(&self) -> Vec<ProbeStep> {
-        self.tried.lock().so_far()
+        self.tried.lock().snapshot()
     }
 
     /// Ends the backoff: lets the next operation connect although the server is known to be down.
@@ -314,12 +314,12 @@ impl Connections {
     }
 
     pub(super) fn reopen(&self) {
-        self.closed.take_back();
+        self.closed.reset();
     }
 
     /// Closes the connection, or aborts the attempt to connect. Waiting callers get an error.
     pub(super) async fn close(&self) {
-        self.closed.come();
+        self.closed.set();
         let mut opening = self.opening.lock().await;
         opening.attempt = None;
         let open = self.open.write().take();
@@ -332,7 +332,7 @@ impl Connections {
 
 /// Returns whether the server could not be reached, as opposed to a server that answered with an
 /// error.
-fn says_down(error: &McpErrorKind) -> bool {
+fn is_unreachable(error: &McpErrorKind) -> bool {
     matches!(
         error,
         McpErrorKind::Connect(_)

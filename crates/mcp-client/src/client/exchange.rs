@@ -142,11 +142,11 @@ impl McpClient {
             extras.meta.retain(|key, _| !key.starts_with(RESERVED));
             return extras;
         }
-        if let Some(level) = self.shared.connections.standing().log_level() {
+        if let Some(level) = self.shared.connections.settings().log_level() {
             let key = "io.modelcontextprotocol/logLevel".to_owned();
             extras.meta.insert(key, json!(level));
         }
-        if self.shared.tools.want_headers()
+        if self.shared.tools.has_param_headers()
             && let Some((tool, arguments)) = self.called_tool(method, params)
         {
             extras.mirrored = tool.headers(arguments);
@@ -220,7 +220,7 @@ impl McpClient {
     /// Returns whether an outcome may mean a changed server, which a check can tell.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let connections = &self.shared.connections;
-        connections.finds_out() && !connections.confirmed().covers(outcome)
+        connections.detects_dialect() && !connections.confirmed().covers(outcome)
     }
 }
 

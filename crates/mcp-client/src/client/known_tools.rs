@@ -25,7 +25,7 @@ pub(super) struct ToolList {
     turn: u64,
     tools: HashMap<String, Arc<KnownTool>>,
     /// Whether any tool requires headers that mirror parameters. If not, calls need not look.
-    want_headers: bool,
+    has_param_headers: bool,
 }
 
 pub(super) struct KnownTool {
@@ -85,8 +85,8 @@ impl KnownTools {
     }
 
     /// Returns whether any tool requires headers that mirror parameters.
-    pub(super) fn want_headers(&self) -> bool {
-        self.last.read().want_headers
+    pub(super) fn has_param_headers(&self) -> bool {
+        self.last.read().has_param_headers
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
@@ -112,7 +112,7 @@ impl ToolList {
             output,
             harmless_twice,
         };
-        self.want_headers |= !tool.headers.is_empty();
+        self.has_param_headers |= !tool.headers.is_empty();
         self.tools.insert(listed.name, Arc::new(tool));
         Ok(())
     }
@@ -172,13 +172,13 @@ mod tests {
         let old = list(&tools, &[json!({"name": "a"})]);
         let header = json!({"properties": {"r": {"type": "string", "x-mcp-header": "R"}}});
         let new = list(&tools, &[json!({"name": "b", "inputSchema": header})]);
-        assert!(tools.get("b").is_none() && !tools.want_headers());
+        assert!(tools.get("b").is_none() && !tools.has_param_headers());
         tools.replace(new);
-        assert!(tools.get("b").is_some() && tools.want_headers());
+        assert!(tools.get("b").is_some() && tools.has_param_headers());
         // This list was requested earlier.
         tools.replace(old);
         assert!(tools.get("a").is_none() && tools.get("b").is_some());
         tools.replace(list(&tools, &[json!({"name": "c"})]));
-        assert!(tools.get("b").is_none() && !tools.want_headers());
+        assert!(tools.get("b").is_none() && !tools.has_param_headers());
     }
 }

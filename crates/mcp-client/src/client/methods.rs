@@ -151,7 +151,7 @@ impl McpClient {
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let set = async {
-            self.shared.connections.standing().set_log_level(level);
+            self.shared.connections.settings().set_log_level(level);
             let session = self.shared.connections.session().await?;
             if session.has(Feature::Handshake) {
                 let params = as_object(&json!({ "level": level }))?;

@@ -30,7 +30,7 @@ pub struct RequestOptions {
     pub capabilities: Option<Map<String, Value>>,
     /// Returns a result that requests input (`input_required`, MCP 2026-07-28) to the caller,
     /// instead of answering it with the callbacks.
-    pub hand_back_questions: bool,
+    pub return_input_requests: bool,
 }
 
 impl RequestOptions {
@@ -62,10 +62,10 @@ impl RequestOptions {
         self
     }
 
-    /// Sets [`hand_back_questions`](Self::hand_back_questions).
+    /// Sets [`return_input_requests`](Self::return_input_requests).
     #[must_use]
-    pub fn hand_back_questions(mut self) -> Self {
-        self.hand_back_questions = true;
+    pub fn return_input_requests(mut self) -> Self {
+        self.return_input_requests = true;
         self
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Debug for RequestOptions {
             .field("on_progress", &self.on_progress.is_some())
             .field("meta", &self.meta)
             .field("capabilities", &self.capabilities)
-            .field("hand_back_questions", &self.hand_back_questions)
+            .field("return_input_requests", &self.return_input_requests)
             .finish()
     }
 }

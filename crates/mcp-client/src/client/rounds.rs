@@ -62,7 +62,7 @@ impl McpClient {
             }
             match &*result_type(&result) {
                 "complete" => return Ok(result),
-                "input_required" if options.hand_back_questions => return Ok(result),
+                "input_required" if options.return_input_requests => return Ok(result),
                 "input_required" => {
                     let more = Box::pin(self.answer_questions(&result)).await?;
                     sent = Cow::Owned(with_entries(params, more)?);
@@ -142,7 +142,7 @@ impl McpClient {
         });
         // A user may take a while, and the client may be disconnected meanwhile.
         let closed = self.shared.connections.closed();
-        let answers = closed.unless_it_comes(try_join_all(answers)).await??;
+        let answers = closed.run_unless_set(try_join_all(answers)).await??;
         Ok(answers.into_iter().collect())
     }
 }

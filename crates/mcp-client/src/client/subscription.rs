@@ -57,7 +57,7 @@ impl Subscription {
 }
 
 impl SubscriptionFilter {
-    fn wants(&self, notice: &Notification) -> bool {
+    fn matches(&self, notice: &Notification) -> bool {
         #[derive(Deserialize)]
         struct Updated {
             uri: String,
@@ -87,7 +87,7 @@ impl McpClient {
             if session.has(Feature::RequestMetadata) {
                 self.open_stream(filter).await
             } else {
-                self.hear_pushed(filter).await
+                self.subscribe_to_pushed(filter).await
             }
         };
         let name = || {
@@ -108,7 +108,7 @@ impl McpClient {
         let params = json!({ "notifications": filter });
         let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
         let stream = tokio::spawn(async move {
-            let error = client.keep_listening(&params, &routed).await;
+            let error = client.run_subscription(&params, &routed).await;
             let _ = ended.send(error).await;
         });
         let stream = AbortOnDropHandle::new(stream);
@@ -135,7 +135,7 @@ impl McpClient {
     }
 
     /// Listens until the server ends the subscription, and reconnects if the connection breaks.
-    async fn keep_listening(
+    async fn run_subscription(
         &self,
         params: &RawValue,
         notices: &mpsc::Sender<Notification>,
@@ -174,26 +174,29 @@ impl McpClient {
                 }
             }
             let closed = self.shared.connections.closed();
-            closed.unless_it_comes(tokio::time::sleep(pause)).await?;
+            closed.run_unless_set(tokio::time::sleep(pause)).await?;
             pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
-    async fn hear_pushed(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {
+    async fn subscribe_to_pushed(
+        &self,
+        filter: SubscriptionFilter,
+    ) -> Result<Subscription, McpErrorKind> {
         let mut pushed = self.shared.peer.notices();
-        let mut standing = Vec::new();
+        let mut subscriptions = Vec::new();
         for uri in &filter.resources {
-            standing.push(self.subscribe_resource(uri).await?);
+            subscriptions.push(self.subscribe_resource(uri).await?);
         }
         let mut session = self.shared.connections.listen().await?;
         let (sender, notices) = mpsc::channel(MAX_WAITING);
         let client = self.clone();
         let task = tokio::spawn(async move {
-            let _standing = standing;
+            let _subscriptions = subscriptions;
             let mut until_look = LOOK;
             loop {
                 match tokio::time::timeout(until_look, pushed.recv()).await {
-                    Ok(Ok(notice)) if filter.wants(&notice) => {
+                    Ok(Ok(notice)) if filter.matches(&notice) => {
                         if sender.send(notice).await.is_err() {
                             return;
                         }
@@ -231,8 +234,8 @@ impl McpClient {
             client: self.clone(),
             uri: uri.to_owned(),
         };
-        self.shared.connections.standing().add(uri);
-        tell_of_resource(self, "resources/subscribe", uri).await?;
+        self.shared.connections.settings().add(uri);
+        send_resource_request(self, "resources/subscribe", uri).await?;
         Ok(subscription)
     }
 }
@@ -246,15 +249,15 @@ struct ResourceSubscription {
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
-        let was_last = self.client.shared.connections.standing().remove(&self.uri);
+        let was_last = self.client.shared.connections.settings().remove(&self.uri);
         if let (true, Ok(runtime)) = (was_last, tokio::runtime::Handle::try_current()) {
             let client = self.client.clone();
             let uri = std::mem::take(&mut self.uri);
             runtime.spawn(tokio::time::timeout(UNSUBSCRIBE_TIMEOUT, async move {
-                if client.shared.connections.standing().has(&uri) {
+                if client.shared.connections.settings().has(&uri) {
                     return; // There is a new subscriber.
                 }
-                let outcome = tell_of_resource(&client, "resources/unsubscribe", &uri).await;
+                let outcome = send_resource_request(&client, "resources/unsubscribe", &uri).await;
                 if let Err(error) = outcome {
                     tracing::debug!(
                         %error,
@@ -266,7 +269,11 @@ impl Drop for ResourceSubscription {
     }
 }
 
-async fn tell_of_resource(client: &McpClient, method: &str, uri: &str) -> Result<(), McpErrorKind> {
+async fn send_resource_request(
+    client: &McpClient,
+    method: &str,
+    uri: &str,
+) -> Result<(), McpErrorKind> {
     let params = to_raw_value(&json!({ "uri": uri })).map_err(McpErrorKind::Encode)?;
     let (outcome, _) = client.exchange(method, &params, &Map::new()).await?;
     outcome?;

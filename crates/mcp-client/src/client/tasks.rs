@@ -129,7 +129,7 @@ impl McpClient {
             task = loop {
                 let pause = tokio::time::sleep(poll.max(follower.pause()));
                 let closed = self.shared.connections.closed();
-                closed.unless_it_comes(pause).await?;
+                closed.run_unless_set(pause).await?;
                 if let Some(task) = follower.ask(&id).await? {
                     break task;
                 }

@@ -116,7 +116,7 @@ impl ChannelConnector {
                 Err(error) => return Err(error),
             }
         }
-        let (session, opening) = self.find_out(&mut steps).await?;
+        let (session, opening) = self.detect(&mut steps).await?;
         self.remember(opening);
         Ok(self.opened(session, opening, steps))
     }
@@ -150,12 +150,12 @@ impl ChannelConnector {
     ///    revision 2026-07-28, the server has no handshake.
     /// 2. Otherwise send `initialize`, on a new connection if the server closed the first one.
     /// 3. If the server does not know the method, it has no handshake.
-    async fn find_out(&self, steps: &mut Steps) -> Result<(Session, Opening), McpErrorKind> {
+    async fn detect(&self, steps: &mut Steps) -> Result<(Session, Opening), McpErrorKind> {
         let mut offered = ProtocolVersion::LATEST_WITH_HANDSHAKE;
         let mut session = self.start().await?;
         match self.discover(&mut session, steps).await? {
             Discovered::Stateless(version) | Discovered::AskIn(version) => {
-                session.speak(version);
+                session.set_version(version);
                 return Ok((session, Opening::Stateless(version)));
             }
             Discovered::Older(version) => offered = version,
@@ -163,11 +163,11 @@ impl ChannelConnector {
         }
         if !session.is_open() {
             if let ChannelLink::Stdio(link) = &self.link {
-                link.forgive();
+                link.undo_crash();
             }
             session = self.start().await?;
         }
-        session.unspeak();
+        session.clear_version();
         let initialized = session.initialize(offered).await;
         let tried = format!("{} initialize ({offered})", self.name());
         let spoken = || {
@@ -188,7 +188,7 @@ impl ChannelConnector {
             return Err(error);
         };
         if let Some(version) = stateless_version(rpc) {
-            session.speak(version);
+            session.set_version(version);
             return Ok((session, Opening::Stateless(version)));
         }
         if rpc.code != METHOD_NOT_FOUND {
@@ -197,10 +197,10 @@ impl ChannelConnector {
         // A server that was too slow to answer step 1 may have no handshake.
         let found = self.discover(&mut session, steps).await?;
         if let Discovered::Stateless(version) | Discovered::AskIn(version) = found {
-            session.speak(version);
+            session.set_version(version);
             return Ok((session, Opening::Stateless(version)));
         }
-        session.unspeak();
+        session.clear_version();
         Ok((session, Opening::None))
     }
 
@@ -224,7 +224,7 @@ impl ChannelConnector {
         session: &mut Session,
         steps: &mut Steps,
     ) -> Result<Discovered, McpErrorKind> {
-        session.speak(version);
+        session.set_version(version);
         let patience = MAX_WAIT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = tokio::time::timeout(patience, session.ask("server/discover", &params)).await;
@@ -243,7 +243,7 @@ impl ChannelConnector {
     ) -> Result<Opened, McpErrorKind> {
         let opened = match opening {
             Opening::Stateless(version) => {
-                session.speak(version);
+                session.set_version(version);
                 Ok(())
             }
             Opening::Handshake(offered) => session.initialize(offered).await,

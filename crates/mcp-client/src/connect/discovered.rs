@@ -56,7 +56,7 @@ pub(super) fn discovered(
             let newest = ProtocolVersion::newest_of(supported.iter().map(String::as_str));
             return match newest {
                 Some(version) if version.supports(Feature::RequestMetadata) => {
-                    session.introduced(result);
+                    session.set_handshake_result(result);
                     Ok(Discovered::Stateless(version))
                 }
                 Some(version) => Ok(Discovered::Older(version)),

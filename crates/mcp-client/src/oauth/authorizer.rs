@@ -157,7 +157,7 @@ impl OAuthAuthorizer {
         let url = request.url().clone();
         let (generation, tokens) = self.current();
         let (generation, tokens) = match tokens {
-            Some(live) if live.ends_soon() => self.renewed(generation, live).await?,
+            Some(live) if live.ends_soon() => self.renew_token(generation, live).await?,
             tokens => (generation, tokens),
         };
         self.add(tokens.as_deref(), request)?;
@@ -186,12 +186,12 @@ impl OAuthAuthorizer {
         Ok(())
     }
 
-    async fn renewed(
+    async fn renew_token(
         &self,
         generation: u64,
         live: Arc<LiveTokens>,
     ) -> Result<(u64, Option<Arc<LiveTokens>>), McpErrorKind> {
-        if !self.shared.renews_alone(&live) {
+        if !self.shared.can_renew_unattended(&live) {
             // The token may still be valid; if not, the server's rejection starts an authorization.
             return Ok((generation, Some(live)));
         }
@@ -236,7 +236,7 @@ impl OAuthAuthorizer {
         if step_up && !challenge.is_insufficient_scope() {
             return Ok(false);
         }
-        if challenge.wants_nonce() && dpop.is_some() {
+        if challenge.requires_nonce() && dpop.is_some() {
             return Ok(has_new_nonce);
         }
         if self.current().0 != sent.generation {

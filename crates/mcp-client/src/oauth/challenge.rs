@@ -119,7 +119,7 @@ impl Challenge {
     }
 
     /// Returns whether the proof must contain the nonce of the response (RFC 9449 section 9).
-    pub(super) fn wants_nonce(&self) -> bool {
+    pub(super) fn requires_nonce(&self) -> bool {
         self.error.as_deref() == Some("use_dpop_nonce")
     }
 
@@ -249,7 +249,7 @@ mod tests {
             "Basic realm=\"scope=evil, Bearer scope=worse\"",
             "Negotiate dG9rZW4=, DPoP error = use_dpop_nonce , scope=\"q\\\"q\"",
         ]);
-        assert!(two.dpop && two.wants_nonce());
+        assert!(two.dpop && two.requires_nonce());
         assert_eq!(two.scopes, ["q\"q"]);
         assert_eq!(two.resource_metadata, None);
         assert_eq!(challenge(&["Bearer"]), Challenge::default());

@@ -77,7 +77,7 @@ impl Shared {
     }
 
     /// Returns whether new tokens can be obtained without asking a user.
-    pub(super) fn renews_alone(&self, tokens: &LiveTokens) -> bool {
+    pub(super) fn can_renew_unattended(&self, tokens: &LiveTokens) -> bool {
         tokens.tokens.refresh_token.is_some() || !matches!(self.grant, Grant::AuthorizationCode)
     }
 
@@ -95,7 +95,8 @@ impl Shared {
         } else {
             let tokens = self.current.lock().tokens.clone();
             let bound = tokens.and_then(|live| live.dpop.clone());
-            self.by_itself(&endpoint, &scopes, bound.as_ref()).await
+            self.obtain_unattended(&endpoint, &scopes, bound.as_ref())
+                .await
         };
         if renewed.as_ref().is_err_and(OAuthError::is_refusal) {
             // Without tokens, the server's challenge states what it requires.
@@ -115,7 +116,7 @@ impl Shared {
             match self.refresh(&server.token).await {
                 Err(error) if error.is_refusal() => {
                     tracing::info!(%error, "The authorization server rejected the refresh token");
-                    if error.doubts_client() {
+                    if error.may_mean_unknown_client() {
                         self.forget_client(&server.token.issuer);
                     }
                     self.forget().await;
@@ -131,7 +132,9 @@ impl Shared {
             None
         };
         if !matches!(self.grant, Grant::AuthorizationCode) {
-            return self.by_itself(&server.token, &scopes, dpop.as_ref()).await;
+            return self
+                .obtain_unattended(&server.token, &scopes, dpop.as_ref())
+                .await;
         }
         let answer = self
             .ask(&mut server, &scopes, dpop.as_deref(), challenge)
@@ -196,7 +199,10 @@ impl Shared {
             server: &self.server,
         };
         let obtained = request.obtain(server).await;
-        if obtained.as_ref().is_err_and(OAuthError::doubts_client) {
+        if obtained
+            .as_ref()
+            .is_err_and(OAuthError::may_mean_unknown_client)
+        {
             self.forget_client(&server.token.issuer);
         }
         obtained

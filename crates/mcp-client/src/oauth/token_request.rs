@@ -32,10 +32,10 @@ impl TokenEndpoint {
         form: &Form,
     ) -> Result<TokenAnswer, OAuthError> {
         let answer = self.send(web, client, dpop, form).await?;
-        let wants_nonce = refusal(&answer)
+        let requires_nonce = refusal(&answer)
             .is_some_and(|refusal| refusal.error.as_deref() == Some("use_dpop_nonce"));
         let news = dpop.is_some_and(|dpop| dpop.note(&self.url, &answer.headers));
-        let answer = if wants_nonce && news {
+        let answer = if requires_nonce && news {
             self.send(web, client, dpop, form).await?
         } else {
             answer

@@ -16,7 +16,7 @@ const MAX_ASSERTION_LEN: u64 = 64 * 1024;
 impl Shared {
     /// Obtains tokens by a grant that requires no user. Such a grant always has a configured
     /// `issuer`, and `endpoint` belongs to that issuer.
-    pub(super) async fn by_itself(
+    pub(super) async fn obtain_unattended(
         &self,
         endpoint: &TokenEndpoint,
         scopes: &[String],

@@ -9,7 +9,7 @@ fn peer(callbacks: Callbacks) -> Arc<Peer> {
 
 fn say(peer: &Peer, message: &Value) -> Option<Answer> {
     let messages = Incoming::parse(&message.to_string()).unwrap();
-    peer.hear(messages.into_iter().next().unwrap())
+    peer.handle_message(messages.into_iter().next().unwrap())
 }
 
 fn ask(peer: &Peer, id: &Value, method: &str, params: &Value) -> Option<Answer> {
@@ -32,7 +32,7 @@ fn of_too_many_server_requests_some_are_answered_some_rejected_and_the_rest_drop
         answers.extend(ask(&peer, &json!(id), "sampling/createMessage", &json!({})));
     }
     assert_eq!(answers.len(), 16 + 64);
-    assert_eq!(peer.room.lost(), 1000 - 16 - 64);
+    assert_eq!(peer.limits.dropped(), 1000 - 16 - 64);
     let said: Vec<Value> = answers.iter_mut().map(answered).collect();
     assert!(said[..16].iter().all(Value::is_null));
     assert_eq!(said[16]["id"], 16);
@@ -63,7 +63,7 @@ fn waiting_requests_have_a_total_size_and_long_ids_are_not_sent_back() {
     let long = json!("i".repeat(2000));
     assert!(ask(&peer, &long, "ping", &json!({})).is_none());
     assert!(ask(&peer, &long, "sampling/createMessage", &json!({})).is_none());
-    assert_eq!(peer.room.lost(), 2);
+    assert_eq!(peer.limits.dropped(), 2);
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
         json!({"method": "notifications/message", "params": params})
     };
     say(&peer, &notice(70_000));
-    assert_eq!(peer.room.lost(), 1);
+    assert_eq!(peer.limits.dropped(), 1);
     say(&peer, &notice(60_000));
     assert_eq!(heard.recv().await.unwrap().params.get().len(), 60_011);
 
@@ -89,7 +89,7 @@ async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
             &json!({"method": "notifications/tools/list_changed", "params": {"_meta": meta}}),
         );
     }
-    assert_eq!(peer.room.lost(), 4);
+    assert_eq!(peer.limits.dropped(), 4);
     assert!(subscribed.recv().await.is_some());
 }
 
@@ -111,7 +111,7 @@ fn progress_that_is_too_large_is_dropped() {
         );
     }
     assert_eq!(*heard.lock(), [1.0, 3.0]);
-    assert_eq!(peer.room.lost(), 1);
+    assert_eq!(peer.limits.dropped(), 1);
 }
 
 #[tokio::test]

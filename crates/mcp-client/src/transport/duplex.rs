@@ -94,7 +94,7 @@ impl Duplex {
         request: Outgoing,
         has_left: &Arc<AtomicBool>,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut place = self.waiting.place(&request.id)?;
+        let mut pending = self.waiting.register(&request.id)?;
         let queued = Queued::Message {
             request: Some((request.id.clone(), Arc::clone(has_left))),
             message: request.message,
@@ -102,11 +102,11 @@ impl Duplex {
         tokio::select! {
             biased;
             // The connection may end while a server that does not read blocks the sending.
-            reply = place.reply() => return reply,
+            reply = pending.reply() => return reply,
             _ = self.outbox.send(queued) => {}
         }
         // If sending failed, the connection has ended, and the reply contains the reason.
-        place.reply().await
+        pending.reply().await
     }
 
     /// Sends a message without a response.
@@ -240,7 +240,7 @@ impl Inbox {
 
     /// Handles a request that only clients send. If it is this client's own request, the other end
     /// echoes: it would echo responses, too, which would then look like the server's.
-    fn take_echo(&self, id: &RawValue, method: &str) {
+    fn handle_client_method(&self, id: &RawValue, method: &str) {
         let id: Option<RequestId> = serde_json::from_str(id.get()).ok();
         if !id.is_some_and(|id| self.waiting.reply(&id, Err(McpErrorKind::Echo))) {
             tracing::debug!(
@@ -259,11 +259,12 @@ impl Inbox {
                     tracing::debug!(?id, "Skipped a response without a waiting request");
                 }
             }
-            Incoming::Request { id, method, .. } if only_clients_ask(&method) => {
-                self.take_echo(&id, &method);
+            Incoming::Request { id, method, .. } if is_client_method(&method) => {
+                self.handle_client_method(&id, &method);
             }
             other => {
-                let (Some(answer), Some(outbox)) = (self.peer.hear(other), self.outbox.upgrade())
+                let (Some(answer), Some(outbox)) =
+                    (self.peer.handle_message(other), self.outbox.upgrade())
                 else {
                     return;
                 };
@@ -283,7 +284,7 @@ impl Drop for Inbox {
 }
 
 /// Returns whether only clients send this method, in all revisions.
-fn only_clients_ask(method: &str) -> bool {
+fn is_client_method(method: &str) -> bool {
     let kind = method.split('/').next();
     matches!(
         kind,

@@ -129,12 +129,12 @@ impl Poster {
                 // An error without an id could belong to any request, so it must not end one.
                 self.waiting.reply(&id, Ok(outcome));
             }
-            other => self.hear(other, answers),
+            other => self.handle_message(other, answers),
         }
     }
 
-    fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
-        if let Some(answer) = self.peer.hear(message) {
+    fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+        if let Some(answer) = self.peer.handle_message(message) {
             let poster = Arc::clone(self);
             answers.send(answer, move |message| async move {
                 poster.post(message).await.map(drop)
@@ -185,7 +185,7 @@ impl Poster {
                     Incoming::Response { id: other, outcome } if other.answers(id) => {
                         found = Some(outcome);
                     }
-                    other => self.hear(other, &mut answers),
+                    other => self.handle_message(other, &mut answers),
                 }
             }
             found
@@ -212,7 +212,7 @@ impl Transport for EventStreamTransport {
         Box::pin(async move {
             let poster = &self.poster;
             let id = &request.id;
-            let mut place = poster.waiting.place(id).map_err(|ending| {
+            let mut pending = poster.waiting.register(id).map_err(|ending| {
                 if request.opens {
                     return ending; // There was no session yet.
                 }
@@ -225,7 +225,7 @@ impl Transport for EventStreamTransport {
             };
             let in_answer = tokio::select! {
                 biased;
-                reply = place.reply() => {
+                reply = pending.reply() => {
                     // The response arrived before the POST finished. The POST is still read to its
                     // end, because the connection could not be reused otherwise.
                     tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
@@ -242,7 +242,7 @@ impl Transport for EventStreamTransport {
             };
             match in_answer {
                 Some(outcome) => Ok(outcome),
-                None => place.reply().await,
+                None => pending.reply().await,
             }
         })
     }

@@ -29,7 +29,7 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// Sends every request by POST to the server's URL; the response is in the HTTP response, as JSON
 /// or as an event stream. Used for Streamable HTTP, POST-SSE and plain HTTP.
 pub(crate) struct PostTransport {
-    line: Arc<PostConnection>,
+    connection: Arc<PostConnection>,
     listener: Mutex<Option<Listener>>,
 }
 
@@ -50,7 +50,7 @@ struct PostConnection {
 impl PostTransport {
     pub(crate) fn new(link: HttpLink, peer: Arc<Peer>) -> Self {
         Self {
-            line: Arc::new(PostConnection {
+            connection: Arc::new(PostConnection {
                 link,
                 peer,
                 session: OnceLock::new(),
@@ -142,7 +142,7 @@ impl PostConnection {
     }
 
     /// Deletes the session on the server, if there is one (MCP 2025-11-25, "Session Management").
-    async fn say_goodbye(&self) {
+    async fn delete_session(&self) {
         if self.session.get().is_some() {
             self.link.delete(self.headers(HeaderMap::new())).await;
         }
@@ -186,7 +186,7 @@ impl PostConnection {
                 Ok(Some(event)) => {
                     let messages = messages_of(&event);
                     if !messages.is_empty() {
-                        resumption.heard();
+                        resumption.reset_pauses();
                     }
                     if let Some(outcome) = self.find_response(id, messages, answers) {
                         return Ok(outcome);
@@ -200,7 +200,7 @@ impl PostConnection {
             let Some(wait) = resumption.wait(reader) else {
                 return Err(end);
             };
-            let answered = self.answered_elsewhere(id);
+            let answered = self.receive_on_listener(id);
             let resumed = async {
                 let headers = self.headers(wait.await);
                 self.check_session(self.link.get_stream(headers).await)
@@ -228,16 +228,16 @@ impl PostConnection {
     }
 
     /// Waits for the response to `id` on the listening stream.
-    async fn answered_elsewhere(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
-        struct Astray<'a>(&'a PostConnection, &'a RequestId);
-        impl Drop for Astray<'_> {
+    async fn receive_on_listener(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
+        struct ListenerWait<'a>(&'a PostConnection, &'a RequestId);
+        impl Drop for ListenerWait<'_> {
             fn drop(&mut self) {
                 self.0.astray.lock().remove(self.1);
             }
         }
         let (sender, receiver) = oneshot::channel();
         self.astray.lock().insert(id.clone(), sender);
-        let _astray = Astray(self, id);
+        let _wait = ListenerWait(self, id);
         receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
 
@@ -255,23 +255,23 @@ impl PostConnection {
                 Incoming::Response { id: other, outcome } if other.answers(id) => {
                     found = Some(outcome);
                 }
-                other => self.hear(other, answers),
+                other => self.handle_message(other, answers),
             }
         }
         found
     }
 
-    fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+    fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
         if let Incoming::Response { id, outcome } = message {
             if let Some(caller) = self.astray.lock().remove(&id) {
                 let _ = caller.send(outcome);
             }
             return;
         }
-        if let Some(answer) = self.peer.hear(message) {
-            let line = Arc::clone(self);
+        if let Some(answer) = self.peer.handle_message(message) {
+            let connection = Arc::clone(self);
             answers.send(answer, move |message| async move {
-                line.post(message, Mirrored::new()).await.map(drop)
+                connection.post(message, Mirrored::new()).await.map(drop)
             });
         }
     }
@@ -279,41 +279,42 @@ impl PostConnection {
 
 impl Transport for PostTransport {
     fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(self.line.exchange(request))
+        Box::pin(self.connection.exchange(request))
     }
 
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async {
-            let response = self.line.post(message, Mirrored::new()).await?;
+            let response = self.connection.post(message, Mirrored::new()).await?;
             // The body contains no response, whatever it is; reading it frees the connection.
-            if let Ok(Answer::Stream(reader)) = read_answer(response, &self.line.link.limits).await
+            if let Ok(Answer::Stream(reader)) =
+                read_answer(response, &self.connection.link.limits).await
             {
-                self.line.link.finish(reader).await;
+                self.connection.link.finish(reader).await;
             }
             Ok(())
         })
     }
 
     fn is_open(&self) -> bool {
-        !self.line.over.load(Ordering::Acquire)
+        !self.connection.over.load(Ordering::Acquire)
     }
 
     fn negotiated(&self, version: ProtocolVersion) {
-        let line = &self.line;
-        if line.version.set(version).is_ok() {
+        let connection = &self.connection;
+        if connection.version.set(version).is_ok() {
             // The session id is known by now, if there is a session.
-            let headers = line.headers(line.link.message_headers());
-            let _ = line.message_headers.set(headers);
+            let headers = connection.headers(connection.link.message_headers());
+            let _ = connection.message_headers.set(headers);
         }
     }
 
     fn listen(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
-            if self.line.has(Feature::Handshake) && self.is_open() {
+            if self.connection.has(Feature::Handshake) && self.is_open() {
                 let ready = {
                     let mut listener = self.listener.lock();
-                    let listener =
-                        listener.get_or_insert_with(|| Listener::start(Arc::clone(&self.line)));
+                    let listener = listener
+                        .get_or_insert_with(|| Listener::start(Arc::clone(&self.connection)));
                     listener.ready()
                 };
                 ready.await;
@@ -327,9 +328,9 @@ impl Transport for PostTransport {
 
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
-            self.line.end_session();
+            self.connection.end_session();
             drop(self.listener.lock().take());
-            self.line.say_goodbye().await;
+            self.connection.delete_session().await;
         })
     }
 }
@@ -339,13 +340,13 @@ impl Drop for PostTransport {
     /// dropped.
     fn drop(&mut self) {
         const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
-        if !self.line.end_session() || self.line.session.get().is_none() {
+        if !self.connection.end_session() || self.connection.session.get().is_none() {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let line = Arc::clone(&self.line);
+            let connection = Arc::clone(&self.connection);
             runtime.spawn(tokio::time::timeout(DELETE_TIMEOUT, async move {
-                line.say_goodbye().await;
+                connection.delete_session().await;
             }));
         }
     }

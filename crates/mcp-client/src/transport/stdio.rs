@@ -68,8 +68,8 @@ impl StdioLink {
     }
 
     /// Ignores the last crash, which a request before the handshake caused.
-    pub(crate) fn forgive(&self) {
-        self.restarts.forgive();
+    pub(crate) fn undo_crash(&self) {
+        self.restarts.undo_crash();
     }
 }
 

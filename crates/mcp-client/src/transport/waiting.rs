@@ -40,7 +40,7 @@ impl PendingRequests {
     ///
     /// # Errors
     /// The reason for which the connection ended.
-    pub(super) fn place<'a>(
+    pub(super) fn register<'a>(
         &'a self,
         id: &'a RequestId,
     ) -> Result<PendingRequest<'a>, McpErrorKind> {

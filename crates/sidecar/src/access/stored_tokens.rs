@@ -83,7 +83,7 @@ impl StoredTokens {
             return Ok(None);
         };
         if self.is_to_be_noted(&hash, now)
-            && let Err(error) = self.store.access_token_used(&hash, now).await
+            && let Err(error) = self.store.mark_access_token_used(&hash, now).await
         {
             tracing::debug!(%error, "Cannot record when an access token was last used");
         }

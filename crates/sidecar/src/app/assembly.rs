@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_core::compose::CheckpointStore;
-use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
+use pillion_core::executor::{Executor, ExecutorHooks, Observer, ResultStore};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::Tool;
 use tokio::sync::watch;
@@ -212,7 +212,8 @@ impl Assembly<'_> {
             journal: state.map(|state| state.journal(self.0)),
             observer: Some(Arc::new(Both(metrics, events))),
             tracer: process.telemetry.clone().map(|telemetry| telemetry as _),
-            spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),
+            result_store: results
+                .map(|results| Arc::<Results>::clone(results) as Arc<dyn ResultStore>),
             ..ExecutorHooks::default()
         }
     }

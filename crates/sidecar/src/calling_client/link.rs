@@ -185,7 +185,7 @@ impl Link {
         let capabilities = (*self.requester.capabilities).clone();
         options = options.capabilities(capabilities);
         if self.requester.version.supports(Feature::RequestMetadata) {
-            options = options.hand_back_questions();
+            options = options.return_input_requests();
         }
         if let Some(level) = &self.own_level
             && let Ok(level) = serde_json::from_str(level.get())

@@ -98,7 +98,7 @@ impl McpStdio {
         };
         let context = CallContext {
             user: self.user,
-            is_user_vouched: true,
+            is_user_verified: true,
             channel: self.channel,
             approval: ApprovalWish {
                 decider,

@@ -28,7 +28,7 @@ impl CheckpointStore for StepCheckpoints {
     fn take(&self, key: String) -> TakeFuture {
         let store = Arc::clone(&self.store);
         Box::pin(async move {
-            let kept = store.take_steps(&key, Timestamp::now()).await;
+            let kept = store.take_step_checkpoint(&key, Timestamp::now()).await;
             let Some(json) = kept.map_err(|error| of_store(&error))? else {
                 return Ok(None);
             };
@@ -45,7 +45,7 @@ impl CheckpointStore for StepCheckpoints {
         Box::pin(async move {
             let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
             let json = serde_json::to_string(&checkpoint).map_err(unwritten)?;
-            let kept = store.keep_steps(&key, &json, expires_at).await;
+            let kept = store.save_step_checkpoint(&key, &json, expires_at).await;
             kept.map_err(|error| of_store(&error))
         })
     }

@@ -76,7 +76,7 @@ async fn call_events_are_stored_for_reconnecting_listeners() {
     let bus = Arc::<Bus>::default();
     let call = |bus: &Bus| {
         let call = ToolCall::new("1", "x", serde_json::Value::Null);
-        bus.started(&call, None, &CallContext::default());
+        bus.on_started(&call, None, &CallContext::default());
     };
     call(&bus);
     assert!(bus.ring.lock().events.is_empty());
@@ -135,7 +135,7 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
             user: user.map(str::to_owned),
             ..CallContext::default()
         };
-        bus.started(&ToolCall::new("c", "echo", json!({})), None, &context);
+        bus.on_started(&ToolCall::new("c", "echo", json!({})), None, &context);
         bus.publish(&Event::ApprovalRequested(&approval(user)));
     }
     told(&bus, 1);

@@ -218,7 +218,7 @@ impl Scrape {
     /// `tabletop` becomes `pillion_tabletop_llm_parse_failed_total`.
     fn encode_packs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         for (pack, all) in &self.packs {
-            for (name, count) in all.beginning_with("") {
+            for (name, count) in all.with_prefix("") {
                 let family = format!("pillion_{pack}_{}", name.replace('.', "_"));
                 let help = format!("Counter {name} of the pack {pack}");
                 counters(encoder, &family, &help)?.encode_counter(&count, NO_EXEMPLAR)?;

@@ -142,11 +142,11 @@ impl Tools {
 }
 
 impl Observer for Tools {
-    fn started(&self, _: &ToolCall, _: Option<&ToolOrigin>, _: &CallContext) {
+    fn on_started(&self, _: &ToolCall, _: Option<&ToolOrigin>, _: &CallContext) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn finished(
+    fn on_finished(
         &self,
         result: &ToolResult,
         origin: Option<&ToolOrigin>,
@@ -158,7 +158,7 @@ impl Observer for Tools {
         self.of(&name).add(Outcome::of(result.error_code), elapsed);
     }
 
-    fn abandoned(
+    fn on_abandoned(
         &self,
         _: &AbandonedCall<'_>,
         _: Option<&ToolOrigin>,
@@ -179,9 +179,9 @@ mod tests {
         let context = CallContext::default();
         for name in ["a", "b"] {
             let call = ToolCall::new("1", name, serde_json::json!({}));
-            tools.started(&call, None, &context);
+            tools.on_started(&call, None, &context);
             let result = ToolResult::failure("1", name, ErrorCode::NotFound, "no");
-            tools.finished(&result, None, Duration::ZERO, &context);
+            tools.on_finished(&result, None, Duration::ZERO, &context);
         }
         let all = tools.all();
         assert_eq!(all.len(), 1);
@@ -202,7 +202,7 @@ mod tests {
         tools.know_servers(servers);
         let call = |label: &str, name: &str| {
             let result = ToolResult::failure("1", name, ErrorCode::NotFound, "no");
-            tools.finished(&result, Some(&origin(label)), Duration::ZERO, &context);
+            tools.on_finished(&result, Some(&origin(label)), Duration::ZERO, &context);
         };
         call("mail", "mail_alices_diary");
         call("mail", "mail_bobs_diary");

@@ -131,7 +131,7 @@ impl NativeTools {
             return (Vec::new(), Arc::new(executor));
         }
         let runner = Runner {
-            permits: executor.with_stand_ins(Arc::new(self.stand_ins)),
+            permits: executor.with_overrides(Arc::new(self.stand_ins)),
             executor,
         };
         (self.servers, Arc::new(runner))

@@ -126,6 +126,6 @@ async fn k2_streams_and_counters_survive_reloads() {
     let heard = tokio::time::timeout(std::time::Duration::from_secs(20), listener.next()).await;
     assert!(heard.is_ok());
     let counters = bench.loaded_packs.offered.counters();
-    let rejected = counters[0].1.beginning_with("orchestrator.action.rejected");
+    let rejected = counters[0].1.with_prefix("orchestrator.action.rejected");
     assert_eq!(rejected, [("orchestrator.action.rejected", 1)]);
 }

@@ -18,12 +18,12 @@ fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
     directory.under(&section)
 }
 
-async fn put(results: &Results, text: &str) -> Result<Spilled, ToolFailure> {
+async fn put(results: &Results, text: &str) -> Result<StoredResult, ToolFailure> {
     let definition = ToolDefinition::builder("long", "Goes on").build().unwrap();
     let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("")) });
     let registry = ToolRegistry::new();
     registry.register(Arc::new(tool)).unwrap();
-    let result = BigResult {
+    let result = OversizedResult {
         tool: registry.get("long").unwrap(),
         context: CallContext::for_user("alice"),
         output: ToolOutput::text(text),

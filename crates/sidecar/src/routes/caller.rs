@@ -64,7 +64,7 @@ impl Caller {
             let user = named("user", user, &self.context.user)?;
             let (user, is_verified) = named_by(self.grant.as_ref(), user)?;
             self.context.user = user;
-            self.context.is_user_vouched = is_verified;
+            self.context.is_user_verified = is_verified;
         }
         Ok(self)
     }
@@ -79,14 +79,14 @@ impl FromRequestParts<App> for Caller {
             wait: wait_of(parts)?,
             decider: decider_of(parts, app),
         };
-        let (user, is_user_vouched) = user_of(parts)?;
+        let (user, is_user_verified) = user_of(parts)?;
         let grant = parts.extensions.get::<Grant>();
         let allowed = grant.map(|grant| grant.tools.clone());
         let visibility = Visibility::of(allowed.unwrap_or_default());
         let context = CallContext {
             may_use: Some(visibility.filter()),
             user,
-            is_user_vouched,
+            is_user_verified,
             channel: text_of(parts, CHANNEL_HEADER)?,
             principal: grant.map(Grant::principal),
             caller: Some("rest".to_owned()),

@@ -93,7 +93,7 @@ pub(super) async fn list(
     let mut listed = Vec::new();
     for label in labels {
         let pins = match query.user.as_deref().filter(|user| !user.is_empty()) {
-            None => store.pins_of_all(&label).await?,
+            None => store.server_pins(&label).await?,
             user => {
                 let server = &label;
                 store.pins(PinOwner { server, user }).await?

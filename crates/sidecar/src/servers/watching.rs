@@ -39,7 +39,7 @@ pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connec
         if let Some(known) = known
             && let Err(error) = servers
                 .store
-                .server_connected(&known.record.id, connected.at)
+                .mark_server_connected(&known.record.id, connected.at)
                 .await
         {
             tracing::debug!(%error, "Cannot record when an MCP server connected");

@@ -3,14 +3,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use pillion_egress::Courier;
+use pillion_egress::EndpointClient;
 use tokio::runtime::Handle;
 use url::Url;
 
 /// The HTTP client for the library's exporter, which runs on its own thread without a runtime.
 #[derive(Debug)]
 pub(super) struct Collector {
-    courier: Courier,
+    client: EndpointClient,
     runtime: Handle,
     /// Whether the current failure was logged.
     is_failing: AtomicBool,
@@ -24,7 +24,7 @@ impl Collector {
         runtime: Handle,
     ) -> Result<Self, pillion_egress::HttpError> {
         Ok(Self {
-            courier: Courier::new(url, timeout)?,
+            client: EndpointClient::new(url, timeout)?,
             runtime,
             is_failing: AtomicBool::new(false),
         })
@@ -49,10 +49,10 @@ impl Collector {
 #[async_trait]
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let courier = self.courier.clone();
+        let client = self.client.clone();
         let (head, body) = request.into_parts();
         let sent = self.runtime.spawn(async move {
-            let sent = courier.post(head.headers, body).await;
+            let sent = client.post(head.headers, body).await;
             sent.map_err(|error| error.to_string())
         });
         let sent = sent.await.unwrap_or_else(|_| Err("stopped".to_owned()));

@@ -205,7 +205,7 @@ impl Upstreams {
             let listed = match outcome {
                 Ok(tools) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
-                    let owner = server.pinned(context.vouched_user());
+                    let owner = server.pinned(context.verified_user());
                     let blocked = self.pins.blocked(owner, policy, &tools).await;
                     blocked.map(|blocked| (tools, blocked))
                 }

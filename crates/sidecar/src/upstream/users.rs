@@ -278,7 +278,7 @@ impl Server {
         let Some(user) = context.user.as_deref() else {
             return without("the call names no user".to_owned());
         };
-        let Some(user) = context.vouched_user().filter(|vouched| *vouched == user) else {
+        let Some(user) = context.verified_user().filter(|vouched| *vouched == user) else {
             return without(format!(
                 "the caller may not act for '{user}' (see `pillion tokens create --user`)"
             ));

@@ -1,7 +1,7 @@
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, pending};
 use futures_util::stream::FuturesUnordered;
-use pillion_wasm_tools::{DueFile, TakenUp};
+use pillion_wasm_tools::{DueFile, LoadedFile};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
@@ -28,7 +28,7 @@ struct Awaited {
 /// The progress of a file.
 pub(super) enum Turn {
     /// The file was compiled, successfully or not.
-    Ended(Box<TakenUp>),
+    Ended(Box<LoadedFile>),
     /// Compiling the file with this name panicked.
     Lost(String),
     /// The file with this name is late, and continues beside others.
@@ -52,9 +52,9 @@ impl Works {
         self.awaited = Some(Awaited {
             number,
             name: name.clone(),
-            until: Instant::now() + file.patience(),
+            until: Instant::now() + file.load_timeout(),
         });
-        let task = spawn_blocking(move || file.take_up());
+        let task = spawn_blocking(move || file.load());
         self.running.push(Box::pin(async move {
             let turn = match task.await {
                 Ok(taken_up) => Turn::Ended(Box::new(taken_up)),

@@ -72,9 +72,9 @@ pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
     // A tool may trust `user`. A user that the caller merely claims is in another member.
     let context = &job.context;
     let claimed = context.user.as_deref();
-    let claimed = claimed.filter(|_| !context.is_user_vouched);
+    let claimed = claimed.filter(|_| !context.is_user_verified);
     for (member, text) in [
-        ("user", context.vouched_user()),
+        ("user", context.verified_user()),
         ("claimedUser", claimed),
         ("principal", context.principal.as_deref()),
         ("channel", context.channel.as_deref()),

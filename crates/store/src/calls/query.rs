@@ -66,7 +66,7 @@ pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
 }
 
 /// Returns the calls whose tool has run: calls with a duration, or with one of the listed statuses.
-pub(super) async fn calls_that_ran(
+pub(super) async fn counted_calls(
     database: &Database,
     owner: &str,
     from: Timestamp,
@@ -97,7 +97,7 @@ fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
     let duration = microseconds.and_then(|microseconds| u64::try_from(microseconds).ok());
     let began_at = match (row.optional_timestamp("completed_at")?, duration) {
         (Some(end), Some(duration)) => end.minus(Duration::from_micros(duration)),
-        _ => id.made_at(),
+        _ => id.creation_time(),
     };
     Ok(CallThatRan {
         id,

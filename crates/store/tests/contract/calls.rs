@@ -315,7 +315,7 @@ pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     let mut page = PageRequest::first(4);
     let mut found = Vec::new();
     loop {
-        let calls = store.calls_that_ran("here", start, &page).await.unwrap();
+        let calls = store.counted_calls("here", start, &page).await.unwrap();
         found.extend(calls.items);
         let Some(next) = calls.next else { break };
         page = PageRequest::after(next, 4);

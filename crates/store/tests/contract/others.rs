@@ -73,20 +73,32 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
 }
 
 pub async fn stored_steps_are_taken_once(store: Arc<dyn Store>) {
-    assert_eq!(store.take_steps("a", at(0)).await.unwrap(), None);
-    store.keep_steps("a", "1", at(100)).await.unwrap();
-    store.keep_steps("a", "2", at(200)).await.unwrap();
-    store.keep_steps("b", "3", at(100)).await.unwrap();
+    assert_eq!(store.take_step_checkpoint("a", at(0)).await.unwrap(), None);
+    store.save_step_checkpoint("a", "1", at(100)).await.unwrap();
+    store.save_step_checkpoint("a", "2", at(200)).await.unwrap();
+    store.save_step_checkpoint("b", "3", at(100)).await.unwrap();
     let both = tokio::join!(
-        store.take_steps("a", at(150)),
-        store.take_steps("a", at(150))
+        store.take_step_checkpoint("a", at(150)),
+        store.take_step_checkpoint("a", at(150))
     );
     let mut both = [both.0.unwrap(), both.1.unwrap()];
     both.sort();
     assert_eq!(both, [None, Some("2".to_owned())]);
-    assert_eq!(store.take_steps("b", at(100)).await.unwrap(), None);
-    assert_eq!(store.remove_expired_steps(at(99)).await.unwrap(), 0);
-    assert_eq!(store.remove_expired_steps(at(100)).await.unwrap(), 1);
+    assert_eq!(
+        store.take_step_checkpoint("b", at(100)).await.unwrap(),
+        None
+    );
+    assert_eq!(
+        store.remove_expired_step_checkpoints(at(99)).await.unwrap(),
+        0
+    );
+    assert_eq!(
+        store
+            .remove_expired_step_checkpoints(at(100))
+            .await
+            .unwrap(),
+        1
+    );
 }
 
 pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
@@ -154,14 +166,14 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
         .await
         .unwrap();
     assert_eq!(store.pins(all).await.unwrap()[0].pending, None);
-    assert_eq!(store.pins_of_all("s").await.unwrap().len(), 2);
+    assert_eq!(store.server_pins("s").await.unwrap().len(), 2);
     for _ in 0..2 {
         store.remove_pins(alice).await.unwrap();
     }
     assert_eq!(store.pin(alice, "roll").await.unwrap(), None);
     assert_eq!(store.pin(all, "roll").await.unwrap().unwrap().user, None);
     store.remove_pins(all).await.unwrap();
-    assert!(store.pins_of_all("s").await.unwrap().is_empty());
+    assert!(store.server_pins("s").await.unwrap().is_empty());
 }
 
 pub async fn l3_revoked_access_tokens_stay_revoked(store: Arc<dyn Store>) {
@@ -189,7 +201,10 @@ pub async fn l3_revoked_access_tokens_stay_revoked(store: Arc<dyn Store>) {
                 .is_conflict()
         );
     }
-    store.access_token_used(&token.hash, at(5)).await.unwrap();
+    store
+        .mark_access_token_used(&token.hash, at(5))
+        .await
+        .unwrap();
     for moment in [10, 20] {
         store
             .revoke_access_token("laptop", at(moment))

@@ -36,7 +36,7 @@ pub async fn f1_servers_are_stored_and_changed(store: Arc<dyn Store>) {
         .update_server(&other_birthday, NamedRecords::Own)
         .await
         .unwrap();
-    store.server_connected("1", at(3)).await.unwrap();
+    store.mark_server_connected("1", at(3)).await.unwrap();
     dice.last_connected_at = Some(at(3));
     let all = store.servers().await.unwrap();
     assert_eq!(all, [server("2", "cards"), dice]);
@@ -89,8 +89,8 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
     }
     store.remove_server("1", NamedRecords::Own).await.unwrap();
     assert_eq!(store.server("1").await.unwrap(), None);
-    assert!(store.pins_of_all("1").await.unwrap().is_empty());
-    assert_eq!(store.pins_of_all("2").await.unwrap().len(), 2);
+    assert!(store.server_pins("1").await.unwrap().is_empty());
+    assert_eq!(store.server_pins("2").await.unwrap().len(), 2);
     let left = store.calls(&Default::default(), &Default::default()).await;
     let left = left.unwrap().items;
     let servers: Vec<_> = left.iter().map(|call| call.server.as_deref()).collect();
@@ -127,9 +127,9 @@ pub async fn f2_records_follow_the_name_of_a_server(store: Arc<dyn Store>) {
         servers
     };
     assert_eq!(calls().await, ["cards", "dice two"]);
-    assert!(store.pins_of_all("dice").await.unwrap().is_empty());
-    assert_eq!(store.pins_of_all("dice two").await.unwrap()[0].hash, "own");
+    assert!(store.server_pins("dice").await.unwrap().is_empty());
+    assert_eq!(store.server_pins("dice two").await.unwrap()[0].hash, "own");
     store.remove_server("1", NamedRecords::Own).await.unwrap();
     assert_eq!(calls().await, ["cards"]);
-    assert!(store.pins_of_all("dice two").await.unwrap().is_empty());
+    assert!(store.server_pins("dice two").await.unwrap().is_empty());
 }

@@ -86,7 +86,7 @@ impl Folder {
 }
 
 pub fn look(folder: &mut WasmFolder) {
-    tokio::task::block_in_place(|| folder.look());
+    tokio::task::block_in_place(|| folder.refresh());
 }
 
 /// Loads the folder until changed files have settled.

@@ -54,7 +54,7 @@ fn executor() -> Executor {
     });
     let registry = Arc::new(ToolRegistry::new());
     let executor = Executor::new(registry, ExecutorConfig::default());
-    executor.with_stand_ins(Arc::new(OwnTools::from_iter(tools)))
+    executor.with_overrides(Arc::new(OwnTools::from_iter(tools)))
 }
 
 fn server(require_approval: NativeApproval) -> NativeServer {

@@ -1,4 +1,4 @@
-use pillion_core::provider::{Provider, made_up_call_id};
+use pillion_core::provider::{Provider, synthesize_call_id};
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
@@ -179,7 +179,7 @@ impl ContentStream {
         let response_id = self.response.get("responseId").and_then(Value::as_str);
         let id = match call["id"].as_str() {
             Some(id) => id.to_owned(),
-            None => made_up_call_id(response_id, self.calls),
+            None => synthesize_call_id(response_id, self.calls),
         };
         let args = call.get("args").filter(|args| !args.is_null());
         Delta::ToolCall {

@@ -31,7 +31,7 @@ pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallCo
         call["acts_as"] = json!(acts_as.identity);
     }
     if let Some(principal) = &context.principal
-        && context.vouched_user().is_none()
+        && context.verified_user().is_none()
     {
         call["principal"] = json!(principal);
     }

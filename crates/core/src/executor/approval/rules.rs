@@ -35,13 +35,13 @@ impl ApprovalRules {
             ToolOrigin::Native => None,
         };
         let brought_along = || tool.tool().approval_policy();
-        let means_it = |name: &String| registry.means(name, tool);
-        let named = self.tools.iter().filter(|(name, _)| means_it(name));
+        let resolves_to_tool = |name: &String| registry.resolves_to(name, tool);
+        let named = self.tools.iter().filter(|(name, _)| resolves_to_tool(name));
         let strictest = named.map(|(_, policy)| *policy).max();
         let policy = strictest.or_else(of_server).or_else(brought_along);
         match policy.unwrap_or(self.default) {
             ApprovalPolicy::Auto => false,
-            ApprovalPolicy::TrustedOnly => !self.trusted_tools.iter().any(means_it),
+            ApprovalPolicy::TrustedOnly => !self.trusted_tools.iter().any(resolves_to_tool),
             ApprovalPolicy::AlwaysAsk => true,
         }
     }

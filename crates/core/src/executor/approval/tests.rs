@@ -173,11 +173,11 @@ async fn g3_an_approval_is_valid_for_one_tool_its_arguments_and_its_user() {
 #[tokio::test]
 async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
     let executor = executor(rules(&json!({"default": "always-ask"})), None);
-    let id = async |principal: &str, user: Option<&str>, is_user_vouched| {
+    let id = async |principal: &str, user: Option<&str>, is_user_verified| {
         let context = CallContext {
             principal: Some(principal.to_owned()),
             user: user.map(str::to_owned),
-            is_user_vouched,
+            is_user_verified,
             ..CallContext::default()
         };
         id_in(&run(&executor, "roll", &context).await)

@@ -49,7 +49,7 @@ impl Bounds {
             ToolSource::Server(label) => {
                 let own = self.places_of_servers.get(label).copied();
                 own.map_or(self.server_places, NonZeroUsize::get)
-                    .min(self.places_of_all_servers())
+                    .min(self.permits_of_all_servers())
             }
         };
         own.min(self.places)
@@ -57,12 +57,12 @@ impl Bounds {
 
     /// Returns the maximum number of running calls of all MCP servers together. One permit is
     /// reserved for local tools, so that servers that do not respond cannot block local tools.
-    pub(super) fn places_of_all_servers(&self) -> usize {
+    pub(super) fn permits_of_all_servers(&self) -> usize {
         self.places.saturating_sub(1).max(1)
     }
 
     /// Returns the maximum number of running calls of one tool, if that is less than its source's.
-    pub(super) fn places_of_tool(&self, tool: &ToolName) -> Option<usize> {
+    pub(super) fn permits_of_tool(&self, tool: &ToolName) -> Option<usize> {
         self.tool_places
             .get(tool.as_str())
             .copied()

@@ -106,14 +106,14 @@ impl State {
         let of_servers = || self.running - from(&ToolSource::Local);
         self.running < self.bounds.places
             && from(source) < self.bounds.places_of(source)
-            && (*source == ToolSource::Local || of_servers() < self.bounds.places_of_all_servers())
+            && (*source == ToolSource::Local || of_servers() < self.bounds.permits_of_all_servers())
     }
 
     /// Returns whether the limits of the tool and of the account allow one more call.
     fn one_may_run(&self, tool: &ToolName, account: &Account) -> bool {
         let running_of = || self.running_of.get(tool).copied().unwrap_or_default();
         let running_for = || self.running_for.get(account).copied().unwrap_or_default();
-        let most_of_tool = self.bounds.places_of_tool(tool);
+        let most_of_tool = self.bounds.permits_of_tool(tool);
         let most_for_account = self.bounds.account_places;
         most_of_tool.is_none_or(|most| running_of() < most)
             && (most_for_account >= self.bounds.places || running_for() < most_for_account)
@@ -123,7 +123,7 @@ impl State {
     pub(super) fn count(&mut self, need: Need) -> Box<Counted> {
         self.running += 1;
         *self.running_from.entry(need.source.clone()).or_default() += 1;
-        let tool = self.bounds.places_of_tool(&need.tool).map(|_| need.tool);
+        let tool = self.bounds.permits_of_tool(&need.tool).map(|_| need.tool);
         if let Some(tool) = &tool {
             *self.running_of.entry(tool.clone()).or_default() += 1;
         }

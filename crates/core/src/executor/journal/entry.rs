@@ -105,7 +105,7 @@ impl Entry {
         if std::mem::take(&mut self.is_anothers) && had_ended {
             // The earlier call has ended, for example because its caller cancelled it: use a new
             // record.
-            written = self.record_anew().await;
+            written = self.record_again().await;
         }
         written.map_err(|error| {
             tracing::error!(
@@ -117,7 +117,7 @@ impl Entry {
     }
 
     /// Writes the call under a new id.
-    async fn record_anew(&mut self) -> Result<(), StoreError> {
+    async fn record_again(&mut self) -> Result<(), StoreError> {
         self.record.id = CallId::new();
         self.write().await
     }
@@ -130,9 +130,9 @@ impl Entry {
         let written = match self.is_anothers {
             // The record already says this.
             true if waits => Ok(()),
-            true if !self.has_approval => self.record_anew().await,
+            true if !self.has_approval => self.record_again().await,
             is_anothers => match self.write().await {
-                Err(error) if is_anothers && error.is_conflict() => self.record_anew().await,
+                Err(error) if is_anothers && error.is_conflict() => self.record_again().await,
                 written => written,
             },
         };
@@ -141,7 +141,7 @@ impl Entry {
         if let Err(error) = written
             && !(waits && error.is_conflict())
         {
-            self.lament(&error);
+            self.log_write_error(&error);
             result.metadata.insert("recorded".to_owned(), json!(false));
         }
         let id = self.record.id.to_string();
@@ -170,7 +170,7 @@ impl Entry {
         record.error_code = result.error_code;
     }
 
-    fn lament(&self, error: &StoreError) {
+    fn log_write_error(&self, error: &StoreError) {
         tracing::error!(
             call.record = %self.record.id, tool.name = %self.record.tool, %error,
             "Cannot write the end of a tool call to the call log"

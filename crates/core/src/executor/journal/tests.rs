@@ -47,7 +47,7 @@ impl CallLog for Written {
         Err(StoreError::unavailable("not asked for here"))
     }
 
-    async fn calls_that_ran(
+    async fn counted_calls(
         &self,
         _: &str,
         _: Timestamp,

@@ -12,13 +12,13 @@ use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
 struct Log(parking_lot::Mutex<Vec<String>>);
 
 impl Observer for Log {
-    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
+    fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         let user = context.user.as_deref().unwrap_or_default();
         let line = format!("{user} starts {} {origin:?}", call.name);
         self.0.lock().push(line);
     }
 
-    fn finished(
+    fn on_finished(
         &self,
         result: &ToolResult,
         origin: Option<&ToolOrigin>,
@@ -29,7 +29,7 @@ impl Observer for Log {
         self.0.lock().push(line);
     }
 
-    fn abandoned(
+    fn on_abandoned(
         &self,
         call: &AbandonedCall<'_>,
         _: Option<&ToolOrigin>,

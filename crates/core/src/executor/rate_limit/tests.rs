@@ -55,7 +55,7 @@ async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
 #[tokio::test(start_paused = true)]
 async fn c7_restored_calls_count_in_any_order() {
     let executor = executor(Duration::ZERO, Some(3));
-    assert_eq!(executor.limits_look_back(), LATER_TOOLS);
+    assert_eq!(executor.rate_limit_lookback(), LATER_TOOLS);
     // One of alice's calls is too old, and bob's call does not count for alice.
     let calls = [past("alice", 10), past("alice", 61), past("alice", 50)];
     executor.count_past_calls(calls.into_iter().chain([past("bob", 1)]));
@@ -85,7 +85,7 @@ async fn c6_a_cooldown_survives_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn c6_the_cooldown_of_a_tool_registered_later_survives_a_restart() {
     let executor = executor(Duration::from_secs(600), None);
-    assert_eq!(executor.limits_look_back(), Duration::from_secs(600));
+    assert_eq!(executor.rate_limit_lookback(), Duration::from_secs(600));
     let ping = executor.registry().get("ping").unwrap();
     executor.registry().unregister("ping");
     executor.count_past_calls([past("alice", 200), past("bob", 301)]);
@@ -135,10 +135,10 @@ async fn c7_the_daily_limit_holds() {
 #[tokio::test(start_paused = true)]
 async fn c7_a_claimed_user_counts_as_its_principal() {
     let executor = executor(Duration::ZERO, Some(2));
-    let run = async |principal: Option<&str>, user: Option<&str>, is_user_vouched: bool| {
+    let run = async |principal: Option<&str>, user: Option<&str>, is_user_verified: bool| {
         let context = CallContext {
             user: user.map(str::to_owned),
-            is_user_vouched,
+            is_user_verified,
             principal: principal.map(str::to_owned),
             ..CallContext::default()
         };

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::pauses::Pauses;
-use super::resumption::{DEFAULT_WAIT, place_in};
+use super::resumption::{DEFAULT_WAIT, resume_header};
 use super::{Outgoing, PostConnection};
 use crate::McpErrorKind;
 use crate::http::{AnswerReader, messages_of};
@@ -40,11 +40,11 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn start(line: Arc<PostConnection>) -> Self {
+    pub(super) fn start(connection: Arc<PostConnection>) -> Self {
         let (sender, ready) = watch::channel(false);
         Self {
             ready,
-            _task: AbortOnDropHandle::new(tokio::spawn(listen(line, sender))),
+            _task: AbortOnDropHandle::new(tokio::spawn(listen(connection, sender))),
         }
     }
 
@@ -71,41 +71,44 @@ enum Refused {
     Forgotten,
 }
 
-async fn listen(line: Arc<PostConnection>, ready: watch::Sender<bool>) {
-    let mut place = HeaderMap::new();
+async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
+    let mut resume_headers = HeaderMap::new();
     let mut pauses = Pauses::up_to(MAX_PAUSE);
     let mut had_stream = false;
     // These outlive the stream in which the request arrived, because they are sent by POST.
     let mut answers = Answers::default();
     loop {
-        let resumes = !place.is_empty();
-        let stream = line.link.get_stream(line.headers(place)).await;
+        let resumes = !resume_headers.is_empty();
+        let stream = connection
+            .link
+            .get_stream(connection.headers(resume_headers))
+            .await;
         ready.send_replace(true);
-        place = HeaderMap::new();
+        resume_headers = HeaderMap::new();
         let asked = match stream {
             Ok(response) => {
                 had_stream = true;
-                let ended = read(&line, response, &mut answers).await;
+                let ended = read(&connection, response, &mut answers).await;
                 if ended.was_of_use {
-                    pauses.begin_again();
+                    pauses.reset();
                 }
-                place = ended.place;
+                resume_headers = ended.resume_headers;
                 ended.retry
             }
             Err(error) => {
                 let retry_after = retry_after(&error);
-                match refused(&line, error, resumes, had_stream).await {
+                match refused(&connection, error, resumes, had_stream).await {
                     Refused::ForNow => retry_after,
                     Refused::ToResume => continue,
                     Refused::ForGood => return,
                     Refused::Forgotten => {
-                        line.end_session();
+                        connection.end_session();
                         return;
                     }
                 }
             }
         };
-        let usual = if place.is_empty() {
+        let usual = if resume_headers.is_empty() {
             PAUSE
         } else {
             DEFAULT_WAIT
@@ -124,7 +127,7 @@ fn retry_after(error: &McpErrorKind) -> Option<Duration> {
 /// Interprets a rejection. Status 404 means that the session does not exist, but many servers also
 /// send it if they have no such stream: if there never was a stream, a request determines which.
 async fn refused(
-    line: &Arc<PostConnection>,
+    connection: &Arc<PostConnection>,
     error: McpErrorKind,
     resumes: bool,
     had_stream: bool,
@@ -135,10 +138,10 @@ async fn refused(
     };
     match status {
         408 | 425 | 429 | 500.. => Refused::ForNow,
-        400 | 404 => match line.check_session(Err::<(), _>(error)) {
+        400 | 404 => match connection.check_session(Err::<(), _>(error)) {
             Err(McpErrorKind::SessionExpired) if had_stream => Refused::Forgotten,
             _ if resumes => Refused::ToResume,
-            _ => match line.knows_session().await {
+            _ => match connection.knows_session().await {
                 Some(true) => Refused::ForGood,
                 Some(false) => Refused::Forgotten,
                 None => Refused::ForNow,
@@ -178,26 +181,26 @@ struct StreamEnd {
     /// Whether the stream brought messages or lasted for a while.
     was_of_use: bool,
     /// The header for resuming the stream; empty if that is not possible.
-    place: HeaderMap,
+    resume_headers: HeaderMap,
     /// The reconnection time that the server requested.
     retry: Option<Duration>,
 }
 
 /// Reads a stream to its end.
 async fn read(
-    line: &Arc<PostConnection>,
+    connection: &Arc<PostConnection>,
     response: reqwest::Response,
     answers: &mut Answers,
 ) -> StreamEnd {
     let since = Instant::now();
-    let mut reader = AnswerReader::endless(response, &line.link.limits);
+    let mut reader = AnswerReader::endless(response, &connection.link.limits);
     let mut has_said = false;
     let can_go_on = loop {
         match reader.next().await {
             Ok(Some(event)) => {
                 for message in messages_of(&event) {
                     has_said = true;
-                    line.hear(message, answers);
+                    connection.handle_message(message, answers);
                 }
             }
             Ok(None) | Err(McpErrorKind::Broken(_)) => break true,
@@ -207,10 +210,10 @@ async fn read(
             }
         }
     };
-    let place = place_in(&reader).filter(|_| can_go_on);
+    let resume_headers = resume_header(&reader).filter(|_| can_go_on);
     StreamEnd {
         was_of_use: has_said || since.elapsed() >= LONG_ENOUGH,
-        place: place.unwrap_or_default(),
+        resume_headers: resume_headers.unwrap_or_default(),
         retry: reader.retry(),
     }
 }

@@ -26,7 +26,7 @@ impl Pauses {
     }
 
     /// Resets the pauses, because a stream brought something.
-    pub(super) fn begin_again(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.in_vain = 0;
     }
 
@@ -56,7 +56,7 @@ mod tests {
             let grown = grown.min(longest);
             assert!(pause >= grown.mul_f64(0.49) && pause <= grown, "{pause:?}");
         }
-        pauses.begin_again();
+        pauses.reset();
         assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
         let asked = Duration::from_secs(10);
         assert_eq!(pauses.next(asked), asked);

@@ -21,7 +21,7 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 const MAX_EMPTY_STREAMS: u32 = 10;
 
 /// Returns the header for resuming a stream; `None` if the server sent no event id.
-pub(super) fn place_in(reader: &AnswerReader) -> Option<HeaderMap> {
+pub(super) fn resume_header(reader: &AnswerReader) -> Option<HeaderMap> {
     let id = reader.last_event_id()?;
     if id.len() > MAX_EVENT_ID_LEN {
         tracing::debug!(bytes = id.len(), "An event id is too long and was ignored");
@@ -53,8 +53,8 @@ impl Resumption {
     }
 
     /// Notes that a stream brings something.
-    pub(super) fn heard(&mut self) {
-        self.pauses.begin_again();
+    pub(super) fn reset_pauses(&mut self) {
+        self.pauses.reset();
     }
 
     /// Waits for the reconnection time, and returns the header for resuming; `None` if the stream
@@ -63,7 +63,7 @@ impl Resumption {
         &mut self,
         reader: &AnswerReader,
     ) -> Option<impl Future<Output = HeaderMap> + Send + use<>> {
-        let place = place_in(reader).filter(|_| self.allowed)?;
+        let header = resume_header(reader).filter(|_| self.allowed)?;
         let id = reader.last_event_id();
         if self.last_id.as_deref() == id {
             self.empty_streams += 1;
@@ -78,7 +78,7 @@ impl Resumption {
         tracing::debug!(?wait, "The event stream ended early and will be resumed");
         Some(async move {
             tokio::time::sleep(wait).await;
-            place
+            header
         })
     }
 }

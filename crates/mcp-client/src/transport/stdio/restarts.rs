@@ -102,7 +102,7 @@ impl Restarts {
 
     /// Forgets the last crash, because it means nothing: some servers exit when they get a request
     /// before the handshake.
-    pub(super) fn forgive(&self) {
+    pub(super) fn undo_crash(&self) {
         let mut crashes = self.crashes.lock();
         crashes.in_a_row = crashes.in_a_row.saturating_sub(1);
         crashes.failed_starts = crashes.failed_starts.saturating_sub(1);
@@ -147,7 +147,7 @@ mod tests {
         restarts.crashed(STABLE, false);
         restarts.wait().await.unwrap();
         restarts.crashed(Duration::ZERO, false);
-        restarts.forgive();
+        restarts.undo_crash();
         let before = Instant::now();
         restarts.wait().await.unwrap();
         assert!(before.elapsed().is_zero());

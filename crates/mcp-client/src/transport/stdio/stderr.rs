@@ -65,7 +65,7 @@ impl StderrLog {
             }
         }
         self.end_line();
-        self.window.say_what_was_left_out(&self.label);
+        self.window.log_dropped_lines(&self.label);
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -113,7 +113,7 @@ impl StderrLog {
 struct Window {
     since: Instant,
     logged: u32,
-    left_out: u64,
+    dropped: u64,
 }
 
 impl Window {
@@ -121,25 +121,25 @@ impl Window {
         Self {
             since: Instant::now(),
             logged: 0,
-            left_out: 0,
+            dropped: 0,
         }
     }
 
     fn admits(&mut self, label: &str) -> bool {
         if self.since.elapsed() >= WINDOW {
-            self.say_what_was_left_out(label);
+            self.log_dropped_lines(label);
             *self = Self::new();
         }
         if self.logged == LINES_AT_ONCE {
-            self.left_out += 1;
+            self.dropped += 1;
             return false;
         }
         self.logged += 1;
         true
     }
 
-    fn say_what_was_left_out(&self, label: &str) {
-        let lines = self.left_out;
+    fn log_dropped_lines(&self, label: &str) {
+        let lines = self.dropped;
         if lines > 0 {
             tracing::info!(
                 mcp.server = label,
@@ -194,6 +194,6 @@ mod tests {
         let mut window = Window::new();
         let admitted = (0..1000).filter(|_| window.admits("test")).count();
         assert_eq!(admitted, 50);
-        assert_eq!(window.left_out, 950);
+        assert_eq!(window.dropped, 950);
     }
 }

@@ -95,11 +95,11 @@ async fn run(
         .collect();
     let executor = app.executor().with_own_tools(own.tools);
     let all = match batch.mode {
-        BatchMode::Parallel => executor.execute_parallel_to_the_end(calls).await,
+        BatchMode::Parallel => executor.execute_parallel_to_completion(calls).await,
         BatchMode::Sequential => {
             let mut all = Vec::with_capacity(calls.len());
             for (call, context) in calls {
-                all.push(executor.execute_to_its_end(call, &context).await);
+                all.push(executor.execute_to_completion(call, &context).await);
             }
             all
         }

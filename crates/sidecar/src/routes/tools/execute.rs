@@ -84,7 +84,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
         };
     }
     let executor = app.executor().with_own_tools(own.tools);
-    let ended = executor.execute_to_its_end(call, context).await;
+    let ended = executor.execute_to_completion(call, context).await;
     Ran {
         is_final: ended.is_final(),
         answer: answer::ran(ended.result),

@@ -77,13 +77,13 @@ async fn l1_cached_results_of_claimed_and_verified_users_are_separate() {
         bench.keep(kept, CacheScope::Private);
         bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
         let executor = bench.executor();
-        for (is_user_vouched, hits) in [(true, 0), (false, 0), (true, 1), (false, 2)] {
+        for (is_user_verified, hits) in [(true, 0), (false, 0), (true, 1), (false, 2)] {
             let context = CallContext {
-                is_user_vouched,
+                is_user_verified,
                 ..CallContext::for_user("alice")
             };
             let result = call(&executor, asked, json!({}), &context).await;
-            assert_eq!(result.result["is_vouched"], json!(is_user_vouched));
+            assert_eq!(result.result["is_vouched"], json!(is_user_verified));
             assert_eq!(executor.cache_counts().hits, hits, "{kept}, {asked}");
         }
     }

@@ -12,13 +12,13 @@ const MAX_ANSWER_LEN: usize = 64 * 1024;
 /// Sends POST requests to one URL that the operator configured, and reads short responses. Cheap to
 /// clone; clones share the connections.
 #[derive(Clone)]
-pub struct Courier {
+pub struct EndpointClient {
     client: HttpClient,
     url: Url,
     timeout: Duration,
 }
 
-impl Courier {
+impl EndpointClient {
     /// Creates a client for `url`, which may be plain `http`, because the operator configured it.
     /// `timeout` limits each request.
     ///
@@ -72,9 +72,11 @@ impl Courier {
     }
 }
 
-impl std::fmt::Debug for Courier {
+impl std::fmt::Debug for EndpointClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let host = self.url.host_str();
-        f.debug_struct("Courier").field("host", &host).finish()
+        f.debug_struct("EndpointClient")
+            .field("host", &host)
+            .finish()
     }
 }

@@ -21,18 +21,18 @@ const MAX_SHORT_ANSWERS: usize = 64;
 const MAX_ID_LEN: usize = 1024;
 
 /// Maximum size of a notification that waits for a listener, in bytes.
-const LARGEST_NOTICE: usize = 64 * 1024;
+const MAX_NOTIFICATION_BYTES: usize = 64 * 1024;
 
 /// Limits the resources that one server's messages can take.
 pub(super) struct PeerLimits {
     answers: Arc<Semaphore>,
     kib: Arc<Semaphore>,
     short_answers: Arc<Semaphore>,
-    lost: AtomicU64,
+    dropped: AtomicU64,
 }
 
 /// Reserved capacity, until the response is sent.
-pub(super) struct Taken {
+pub(super) struct ReservedCapacity {
     _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
@@ -42,17 +42,17 @@ impl PeerLimits {
             answers: Arc::new(Semaphore::new(MAX_ANSWERS)),
             kib: Arc::new(Semaphore::new(MAX_KIB)),
             short_answers: Arc::new(Semaphore::new(MAX_SHORT_ANSWERS)),
-            lost: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
         }
     }
 
     /// Reserves capacity for a request with parameters of this size.
-    pub(super) fn to_work(&self, bytes: usize) -> Option<Taken> {
+    pub(super) fn reserve_request(&self, bytes: usize) -> Option<ReservedCapacity> {
         // The response limits may be configured above this limit: one such request is accepted.
         let kib = u32::try_from(bytes.div_ceil(1024).min(MAX_KIB)).ok()?;
         let answer = Arc::clone(&self.answers).try_acquire_owned().ok()?;
         let held = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;
-        Some(Taken {
+        Some(ReservedCapacity {
             _permits: (answer, Some(held)),
         })
     }
@@ -63,34 +63,34 @@ impl PeerLimits {
     }
 
     /// Reserves capacity for an immediate response.
-    pub(super) fn to_answer(&self) -> Option<Taken> {
+    pub(super) fn reserve_short_answer(&self) -> Option<ReservedCapacity> {
         let answer = Arc::clone(&self.short_answers).try_acquire_owned().ok()?;
-        Some(Taken {
+        Some(ReservedCapacity {
             _permits: (answer, None),
         })
     }
 
     /// Returns whether a notification is small enough to wait for a listener.
     pub(super) fn fits(notice: &Notification) -> bool {
-        notice.method.len() + notice.params.get().len() <= LARGEST_NOTICE
+        notice.method.len() + notice.params.get().len() <= MAX_NOTIFICATION_BYTES
     }
 
     /// Counts and logs a dropped message; the first one as a warning.
-    pub(super) fn lose(&self, method: &str) {
-        let lost = self.lost.fetch_add(1, Ordering::Relaxed) + 1;
+    pub(super) fn count_dropped(&self, method: &str) {
+        let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
         let method: String = method.chars().take(100).collect();
-        if lost == 1 {
+        if dropped == 1 {
             tracing::warn!(
                 method,
                 "An MCP server sends messages faster than they can be handled; some are dropped"
             );
         } else {
-            tracing::debug!(method, lost, "Dropped a message of an MCP server");
+            tracing::debug!(method, dropped, "Dropped a message of an MCP server");
         }
     }
 
     #[cfg(test)]
-    pub(super) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 }

@@ -10,7 +10,7 @@ use crate::tool::Nesting;
 ///
 /// # Errors
 /// The cycle, with the names of its tools, or the tool that exceeds a limit.
-pub fn circles(compositions: &[Composition]) -> Result<(), ComposeError> {
+pub fn check_cycles(compositions: &[Composition]) -> Result<(), ComposeError> {
     let name = |composition: &Composition| composition.definition().name().to_string();
     let by_name: HashMap<_, _> = compositions
         .iter()

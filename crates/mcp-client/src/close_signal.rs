@@ -7,48 +7,48 @@ use super::McpErrorKind;
 /// A resettable signal for many waiters. Waiting is cheaper than with a `CancellationToken`, which
 /// has children and locks them.
 #[derive(Default)]
-pub(super) struct Ending {
-    has_come: AtomicBool,
-    coming: Notify,
+pub(super) struct CloseSignal {
+    is_set: AtomicBool,
+    notify: Notify,
 }
 
-impl Ending {
+impl CloseSignal {
     /// Sets the signal, and wakes all waiters.
-    pub(super) fn come(&self) {
-        self.has_come.store(true, Ordering::Release);
-        self.coming.notify_waiters();
+    pub(super) fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
+        self.notify.notify_waiters();
     }
 
     /// Resets the signal.
-    pub(super) fn take_back(&self) {
-        self.has_come.store(false, Ordering::Release);
+    pub(super) fn reset(&self) {
+        self.is_set.store(false, Ordering::Release);
     }
 
-    pub(super) fn has_come(&self) -> bool {
-        self.has_come.load(Ordering::Acquire)
+    pub(super) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
     }
 
     /// Runs `work`, unless the signal is set before or meanwhile.
     ///
     /// # Errors
     /// [`McpErrorKind::Disconnected`] if the signal is set.
-    pub(super) async fn unless_it_comes<T>(
+    pub(super) async fn run_unless_set<T>(
         &self,
         work: impl Future<Output = T>,
     ) -> Result<T, McpErrorKind> {
         tokio::select! {
             biased;
-            () = self.came() => Err(McpErrorKind::Disconnected),
+            () = self.wait() => Err(McpErrorKind::Disconnected),
             done = work => Ok(done),
         }
     }
 
     /// Waits until the signal is set.
-    async fn came(&self) {
+    async fn wait(&self) {
         // Registered before the flag is read, so that the signal is not missed.
-        let coming = self.coming.notified();
-        if !self.has_come() {
-            coming.await;
+        let notified = self.notify.notified();
+        if !self.is_set() {
+            notified.await;
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 /// A pausable clock for a call that makes nested calls. It is paused while a nested call waits for
 /// a person, because such waits count toward no deadline.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct PausableClock {
     state: Mutex<State>,
     changed: Notify,
 }
@@ -24,9 +24,9 @@ struct State {
 }
 
 /// Keeps the clock paused until dropped.
-pub(crate) struct Pause(Arc<Patience>);
+pub(crate) struct Pause(Arc<PausableClock>);
 
-impl Patience {
+impl PausableClock {
     /// Pauses the clock.
     pub(crate) fn pause(self: &Arc<Self>) -> Pause {
         let mut state = self.state.lock();
@@ -38,7 +38,7 @@ impl Patience {
     }
 
     /// Waits until `deadline`, extended by all pauses. Supports only one waiter.
-    pub(crate) async fn over(&self, deadline: Instant) {
+    pub(crate) async fn wait_until(&self, deadline: Instant) {
         loop {
             let end = {
                 let state = self.state.lock();

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{BigResult, Spill, SpillFuture, Spilled};
+use super::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
 use crate::registry::ToolRegistry;
 use crate::tool::{
@@ -14,18 +14,18 @@ use crate::tool::{
 #[derive(Default)]
 struct Shelf {
     is_full: bool,
-    results: Mutex<Vec<BigResult>>,
+    results: Mutex<Vec<OversizedResult>>,
 }
 
-impl Spill for Shelf {
-    fn put(&self, result: BigResult) -> SpillFuture {
+impl ResultStore for Shelf {
+    fn put(&self, result: OversizedResult) -> StoreResultFuture {
         self.results.lock().push(result);
         let is_full = self.is_full;
         Box::pin(async move {
             if is_full {
                 return Err(ToolFailure::new(ErrorCode::Unavailable, "No room"));
             }
-            Ok(Spilled {
+            Ok(StoredResult {
                 id: "7".to_owned(),
                 bytes: 5_000,
                 media_type: "text/plain".to_owned(),
@@ -48,7 +48,7 @@ async fn run(shelf: Option<Arc<Shelf>>, bytes: usize) -> ToolResult {
         ..ExecutorConfig::default()
     };
     let hooks = ExecutorHooks {
-        spill: shelf.map(|shelf| shelf as Arc<dyn Spill>),
+        result_store: shelf.map(|shelf| shelf as Arc<dyn ResultStore>),
         ..ExecutorHooks::default()
     };
     let executor = Executor::with_hooks(Arc::new(registry), config, hooks);

@@ -11,50 +11,53 @@ use tokio::sync::oneshot;
 pub(super) struct ServerRequests(Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>);
 
 /// One of the server's requests, while it is being processed.
-pub(super) struct Question {
-    asked: ServerRequests,
+pub(super) struct PendingServerRequest {
+    requests: ServerRequests,
     id: String,
-    taken_back: oneshot::Receiver<()>,
+    cancelled: oneshot::Receiver<()>,
 }
 
 impl ServerRequests {
-    pub(super) fn add(&self, id: &RawValue) -> Question {
-        let (take_back, taken_back) = oneshot::channel();
+    pub(super) fn add(&self, id: &RawValue) -> PendingServerRequest {
+        let (cancel, cancelled) = oneshot::channel();
         let id = id.get().to_owned();
         // A second request with the same id replaces the first, which continues.
-        self.0.lock().insert(id.clone(), take_back);
-        Question {
-            asked: Self(Arc::clone(&self.0)),
+        self.0.lock().insert(id.clone(), cancel);
+        PendingServerRequest {
+            requests: Self(Arc::clone(&self.0)),
             id,
-            taken_back,
+            cancelled,
         }
     }
 
-    pub(super) fn take_back(&self, id: &RawValue) {
-        let question = self.0.lock().remove(id.get());
-        if let Some(question) = question {
-            let _ = question.send(());
+    pub(super) fn cancel(&self, id: &RawValue) {
+        let pending = self.0.lock().remove(id.get());
+        if let Some(pending) = pending {
+            let _ = pending.send(());
         }
     }
 }
 
-impl Question {
+impl PendingServerRequest {
     /// Returns the output of `work`, or `None` if the server cancels the request first.
     pub(super) async fn answer<T>(mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            Ok(()) = &mut self.taken_back => None,
+            Ok(()) = &mut self.cancelled => None,
             outcome = work => Some(outcome),
         }
     }
 }
 
-impl Drop for Question {
+impl Drop for PendingServerRequest {
     fn drop(&mut self) {
-        self.taken_back.close();
-        let mut asked = self.asked.0.lock();
-        if asked.get(&self.id).is_some_and(oneshot::Sender::is_closed) {
-            asked.remove(&self.id);
+        self.cancelled.close();
+        let mut requests = self.requests.0.lock();
+        if requests
+            .get(&self.id)
+            .is_some_and(oneshot::Sender::is_closed)
+        {
+            requests.remove(&self.id);
         }
     }
 }

@@ -18,7 +18,7 @@ const PREVIEW: usize = 2 * 1024;
 
 /// A result that is larger than the configured maximum.
 #[derive(Debug, Clone)]
-pub struct BigResult {
+pub struct OversizedResult {
     /// The tool that returned the result.
     pub tool: Arc<RegisteredTool>,
     /// The context of the call.
@@ -29,7 +29,7 @@ pub struct BigResult {
 
 /// Reference to an offloaded result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spilled {
+pub struct StoredResult {
     /// Id of the stored result.
     pub id: String,
     /// Size of the stored result, in bytes.
@@ -40,15 +40,16 @@ pub struct Spilled {
     pub url: String,
 }
 
-/// The return type of [`Spill::put`].
-pub type SpillFuture = Pin<Box<dyn Future<Output = Result<Spilled, ToolFailure>> + Send>>;
+/// The return type of [`ResultStore::put`].
+pub type StoreResultFuture =
+    Pin<Box<dyn Future<Output = Result<StoredResult, ToolFailure>> + Send>>;
 
 /// Stores results larger than [`max_result_bytes`](super::ExecutorConfig::max_result_bytes), so
 /// that the caller can fetch them.
-pub trait Spill: Send + Sync + 'static {
+pub trait ResultStore: Send + Sync + 'static {
     /// Stores a result. On failure the call fails, although its tool has run; the call's result is
     /// then the beginning of the output, with `truncated: true` in the metadata.
-    fn put(&self, result: BigResult) -> SpillFuture;
+    fn put(&self, result: OversizedResult) -> StoreResultFuture;
 }
 
 /// The size limit of a call's result.
@@ -74,9 +75,9 @@ impl Bound {
 
     /// Returns the output unchanged if it is within the limit. Otherwise stores the output and
     /// returns its beginning, with a reference to the stored result as `spilled` in the metadata.
-    pub(super) async fn pass(
+    pub(super) async fn apply(
         self,
-        spill: Option<&dyn Spill>,
+        result_store: Option<&dyn ResultStore>,
         tool: &Arc<RegisteredTool>,
         output: ToolOutput,
     ) -> Result<ToolOutput, ToolFailure> {
@@ -85,31 +86,31 @@ impl Bound {
         if size <= most {
             return Ok(output);
         }
-        let beginning = beginning_of(&output.result, most.min(PREVIEW));
-        let Some(spill) = spill else {
+        let beginning = preview_of(&output.result, most.min(PREVIEW));
+        let Some(result_store) = result_store else {
             let name = tool.name();
             let message = format!("Tool '{name}' returned {size} bytes; the limit is {most}");
             return Err(cut(ToolFailure::internal(message), beginning));
         };
         let metadata = output.metadata.clone();
-        let result = BigResult {
+        let result = OversizedResult {
             tool: Arc::clone(tool),
             context,
             output,
         };
-        let spilled = match spill.put(result).await {
-            Ok(spilled) => spilled,
+        let stored = match result_store.put(result).await {
+            Ok(stored) => stored,
             Err(failure) => return Err(cut(failure, beginning)),
         };
         let text = format!(
             "{beginning}\n[Truncated: the result has {} bytes. Full result: {}]",
-            spilled.bytes, spilled.url
+            stored.bytes, stored.url
         );
         let place = json!({
-            "id": spilled.id,
-            "bytes": spilled.bytes,
-            "mediaType": spilled.media_type,
-            "url": spilled.url,
+            "id": stored.id,
+            "bytes": stored.bytes,
+            "mediaType": stored.media_type,
+            "url": stored.url,
         });
         let preview = ToolOutput {
             metadata,
@@ -121,7 +122,7 @@ impl Bound {
 
 /// Returns the maximum size of a failure: the smaller of the limits for outputs and results, but at
 /// least the size of a preview.
-pub(super) fn most_of_a_failure(
+pub(super) fn max_failure_bytes(
     config: &ExecutorConfig,
     tool: Option<&RegisteredTool>,
     context: &CallContext,
@@ -146,7 +147,7 @@ pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
     }
     let result = match std::mem::take(&mut failure.result) {
         Value::Null => Value::Null,
-        result => beginning_of(&result, PREVIEW).into(),
+        result => preview_of(&result, PREVIEW).into(),
     };
     cut(failure, result)
 }
@@ -159,7 +160,7 @@ fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
 
 /// Returns the beginning of the text that a model reads of a result: at most `most` bytes, cut at a
 /// character boundary.
-fn beginning_of(result: &Value, most: usize) -> String {
+fn preview_of(result: &Value, most: usize) -> String {
     let reading = reading_of(result);
     let mut text = match reading.as_ref() {
         Value::String(text) => text.clone(),

@@ -5,12 +5,12 @@ use super::{StoreError, Timestamp};
 /// The checkpoint store of composed tools: stores the results of finished steps while another step
 /// waits for an approval ([`CheckpointStore`](crate::compose::CheckpointStore)).
 #[async_trait]
-pub trait KeptStepsStore: Send + Sync {
+pub trait StepCheckpointStore: Send + Sync {
     /// Stores a checkpoint until `expires_at`, replacing any other with this key.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn keep_steps(
+    async fn save_step_checkpoint(
         &self,
         key: &str,
         json: &str,
@@ -22,11 +22,15 @@ pub trait KeptStepsStore: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    async fn take_steps(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError>;
+    async fn take_step_checkpoint(
+        &self,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError>;
 
     /// Removes the checkpoints that expired by `now`, and returns their number.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn remove_expired_steps(&self, now: Timestamp) -> Result<u64, StoreError>;
+    async fn remove_expired_step_checkpoints(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

@@ -8,15 +8,15 @@ const MORE: &str = "...";
 
 /// A text with a maximum length; the rest is not stored.
 #[derive(Debug)]
-pub(crate) struct Saying {
+pub(crate) struct BoundedText {
     text: String,
     most: usize,
     is_cut: bool,
 }
 
-impl Saying {
+impl BoundedText {
     /// Creates an empty text with a maximum length in bytes, not counting the mark of a cut text.
-    pub(crate) fn of_at_most(most: usize) -> Self {
+    pub(crate) fn with_limit(most: usize) -> Self {
         Self {
             text: String::new(),
             most,
@@ -25,7 +25,7 @@ impl Saying {
     }
 
     /// Returns the text, with a mark if it was cut.
-    pub(crate) fn text(mut self) -> String {
+    pub(crate) fn into_text(mut self) -> String {
         if self.is_cut {
             self.text.push_str(MORE);
         }
@@ -33,13 +33,13 @@ impl Saying {
     }
 
     /// Returns the text as one line, without control characters.
-    pub(crate) fn in_one_line(self) -> String {
-        let text = self.text().replace(char::is_control, " ");
+    pub(crate) fn into_single_line(self) -> String {
+        let text = self.into_text().replace(char::is_control, " ");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }
 
-impl Write for Saying {
+impl Write for BoundedText {
     /// Fails if the text is cut.
     fn write_str(&mut self, more: &str) -> fmt::Result {
         let room = self.most - self.text.len();
@@ -57,19 +57,19 @@ impl Write for Saying {
 }
 
 /// Returns the beginning of a text, of at most `most` bytes, with a mark if it was cut.
-pub(crate) fn beginning(text: &str, most: usize) -> String {
-    let mut said = Saying::of_at_most(most);
+pub(crate) fn truncate(text: &str, most: usize) -> String {
+    let mut bounded = BoundedText::with_limit(most);
     // Fails if the text is cut, which is intended.
-    let _ = said.write_str(text);
-    said.text()
+    let _ = bounded.write_str(text);
+    bounded.into_text()
 }
 
 /// Returns the beginning of a text as one line, for lists and terminals.
-pub(crate) fn line(text: &str) -> String {
-    let mut said = Saying::of_at_most(MAX_MESSAGE_BYTES);
+pub(crate) fn single_line(text: &str) -> String {
+    let mut bounded = BoundedText::with_limit(MAX_MESSAGE_BYTES);
     // Fails if the text is cut, which is intended.
-    let _ = said.write_str(text);
-    said.in_one_line()
+    let _ = bounded.write_str(text);
+    bounded.into_single_line()
 }
 
 #[cfg(test)]
@@ -78,26 +78,26 @@ mod tests {
 
     #[test]
     fn a_text_is_truncated_between_two_characters() {
-        assert_eq!(beginning("four", 4), "four");
-        assert_eq!(beginning("fives", 4), "five...");
-        assert_eq!(beginning("aüb", 2), "a...");
-        assert_eq!(beginning("aüb", 3), "aü...");
+        assert_eq!(truncate("four", 4), "four");
+        assert_eq!(truncate("fives", 4), "five...");
+        assert_eq!(truncate("aüb", 2), "a...");
+        assert_eq!(truncate("aüb", 3), "aü...");
     }
 
     #[test]
     fn nothing_is_appended_after_a_truncation() {
-        let mut said = Saying::of_at_most(4);
+        let mut bounded = BoundedText::with_limit(4);
         let more = "bcdef";
-        assert!(write!(said, "a{more}").is_err());
-        assert!(said.write_str("g").is_err());
-        assert_eq!(said.text(), "abcd...");
+        assert!(write!(bounded, "a{more}").is_err());
+        assert!(bounded.write_str("g").is_err());
+        assert_eq!(bounded.into_text(), "abcd...");
     }
 
     #[test]
     fn a_line_has_no_control_characters() {
-        assert_eq!(line("a\u{1b}[2J\n\u{9b}b\u{7}"), "a [2J b");
+        assert_eq!(single_line("a\u{1b}[2J\n\u{9b}b\u{7}"), "a [2J b");
         assert_eq!(
-            line(&"ü".repeat(MAX_MESSAGE_BYTES)).len(),
+            single_line(&"ü".repeat(MAX_MESSAGE_BYTES)).len(),
             MAX_MESSAGE_BYTES + MORE.len()
         );
     }
