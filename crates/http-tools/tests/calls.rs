@@ -295,7 +295,10 @@ async fn invalid_declarations_are_rejected_at_start() {
             json!({"body": {}}),
             "body: a GET request cannot have a body",
         ),
-        (json!({"method": "CONNECT"}), "method: the method must be GET"),
+        (
+            json!({"method": "CONNECT"}),
+            "method: the method must be GET",
+        ),
         (
             json!({"headers": {"Host": "y"}}),
             "headers: 'Host' is set by the client and cannot be configured",

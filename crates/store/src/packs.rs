@@ -68,7 +68,7 @@ impl PackStore for SqlStore {
     ) -> Result<Vec<(String, String)>, StoreError> {
         let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
         let mut sql = "SELECT name, json FROM pack_documents WHERE pack = $1".to_owned();
-        sql += &beginning_with(prefix, &mut values);
+        sql += &with_prefix(prefix, &mut values);
         sql += &behind(after, &mut values);
         sql += " ORDER BY name LIMIT $2";
         let rows = self.database.read(&sql, values).await?;
@@ -149,7 +149,7 @@ impl PackStore for SqlStore {
         limit: u32,
     ) -> Result<Vec<LogSummary>, StoreError> {
         let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
-        let condition = beginning_with(prefix, &mut values);
+        let condition = with_prefix(prefix, &mut values);
         self.summaries(&condition, "latest_at DESC, name", values)
             .await
     }
@@ -162,7 +162,7 @@ impl PackStore for SqlStore {
         limit: u32,
     ) -> Result<Vec<LogSummary>, StoreError> {
         let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
-        let mut condition = beginning_with(prefix, &mut values);
+        let mut condition = with_prefix(prefix, &mut values);
         condition += &behind(after, &mut values);
         self.summaries(&condition, "name", values).await
     }
@@ -218,7 +218,7 @@ impl SqlStore {
 
     async fn count_of(&self, table: &str, pack: &str, prefix: &str) -> Result<u64, StoreError> {
         let mut values: Vec<Value> = vec![pack.into()];
-        let condition = beginning_with(prefix, &mut values);
+        let condition = with_prefix(prefix, &mut values);
         let sql = format!("SELECT COUNT(*) AS number FROM {table} WHERE pack = $1{condition}");
         let row = self.database.read_one(&sql, values).await?;
         row.ok_or_else(|| unreadable("number"))?.count("number")
@@ -261,7 +261,7 @@ fn size(limit: u32) -> i64 {
 }
 
 /// Returns a condition for names with this prefix. Case-sensitive, unlike SQLite's LIKE.
-fn beginning_with(prefix: &str, values: &mut Vec<Value>) -> String {
+fn with_prefix(prefix: &str, values: &mut Vec<Value>) -> String {
     if prefix.is_empty() {
         return String::new();
     }

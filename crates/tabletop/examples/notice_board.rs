@@ -223,7 +223,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     assert_eq!(boards.count().await?, 0);
     for (pack, counters) in packs.counters() {
-        println!("{pack}: {:?}", counters.beginning_with("notice."));
+        println!("{pack}: {:?}", counters.with_prefix("notice."));
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ impl TableResources {
     }
 
     fn counters(&self, prefix: &str) -> Value {
-        let counts = self.telemetry.counters().beginning_with(prefix).into_iter();
+        let counts = self.telemetry.counters().with_prefix(prefix).into_iter();
         let counts = counts.map(|(name, count)| (name.to_owned(), json!(count)));
         Value::Object(counts.collect::<Map<_, _>>())
     }

@@ -120,7 +120,7 @@ fn callbacks(router: &Arc<MessageRouter>, capabilities: &ClientCapabilities) -> 
         callbacks.on_notification(move |notification| listener.handle_notification(notification))
     } else {
         callbacks.on_notification_in_passing(move |notification| {
-            listener.handle_notification(notification)
+            listener.handle_notification(notification);
         })
     }
 }

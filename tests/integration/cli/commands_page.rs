@@ -13,21 +13,31 @@ This page is generated: each section is what `--help` prints. [Command line](cli
 path of the socket.
 ";
 
+/// The beginning of the last line of each help text.
+const EXIT_CODES: &str = "Exit codes: 0 on success, 1 on failure, 2 if";
+
 fn page() -> String {
-    let mut command = pillion::cli::command()
-        .disable_help_subcommand(true)
-        .term_width(100);
+    let mut command = without_help(pillion::cli::command().disable_help_subcommand(true));
     command.build();
     let mut page = INTRODUCTION.to_owned();
     add(&command, &mut page);
     page
 }
 
+/// Removes the option `--help`, which every command has.
+fn without_help(command: Command) -> Command {
+    command
+        .disable_help_flag(true)
+        .mut_subcommands(without_help)
+}
+
 fn add(command: &Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let help = command.clone().render_long_help().to_string();
-    let lines: Vec<_> = help.trim_end().lines().map(str::trim_end).collect();
+    let lines = help.lines().map(str::trim_end);
+    let lines: Vec<_> = lines.filter(|line| !line.starts_with(EXIT_CODES)).collect();
     let help = lines.join("\n");
+    let help = help.trim_end();
     write!(page, "\n## {name}\n\n```text\n{help}\n```\n").unwrap();
     for below in command.get_subcommands() {
         if below.get_name() != "help" {

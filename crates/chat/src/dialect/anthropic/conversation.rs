@@ -14,7 +14,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
             Message::System(text) if text.trim().is_empty() => {}
             Message::System(text) => system.push(text),
             Message::User(parts) => {
-                written.add_blocks("user", parts.iter().filter_map(block).collect())
+                written.add_blocks("user", parts.iter().filter_map(block).collect());
             }
             Message::Assistant { parts, calls } => {
                 let text_blocks = parts.iter().filter_map(block);
