@@ -47,7 +47,8 @@ pub(super) fn mend_value(
     Ok((mended != *value).then_some(mended))
 }
 
-/// Corrects each `default` in `schema` like [`mend_value`] corrects a value.
+/// Replaces `[]` by `{}` in each `default` whose schema allows objects but no arrays, because PHP
+/// encodes an empty object as `[]`.
 pub fn mend_defaults(schema: &mut Value) {
     let mut places = Vec::new();
     find_defaults(schema, &mut String::new(), &mut places);
