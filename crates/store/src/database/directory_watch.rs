@@ -2,8 +2,8 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::{Errno, read};
 
@@ -18,7 +18,9 @@ pub(crate) struct DirectoryWatch(Option<Arc<EventQueue>>);
 #[derive(Debug)]
 struct EventQueue {
     descriptor: OwnedFd,
-    changes: AtomicU64,
+    /// Locked while the queue is read, so that no caller gets a count without the changes that
+    /// another caller has just read.
+    changes: Mutex<u64>,
 }
 
 impl DirectoryWatch {
@@ -33,8 +35,7 @@ impl DirectoryWatch {
     /// Returns what the last [`changes`](Self::changes) of any caller returned, without a system
     /// call.
     pub(crate) fn known_changes(&self) -> Option<u64> {
-        let queue = self.0.as_ref();
-        queue.map(|queue| queue.changes.load(Ordering::Acquire))
+        self.0.as_ref().map(|queue| *queue.changes.lock())
     }
 
     /// Returns the number of changes since the watch began, or `None` if the watch counts nothing.
@@ -58,17 +59,18 @@ impl EventQueue {
         inotify::add_watch(&descriptor, file.parent()?, flags).ok()?;
         Some(Self {
             descriptor,
-            changes: AtomicU64::new(0),
+            changes: Mutex::new(0),
         })
     }
 
     fn changes(&self) -> Option<u64> {
-        let mut events = [0_u8; 512];
-        match read(&self.descriptor, &mut events) {
-            Ok(_) => Some(self.changes.fetch_add(1, Ordering::AcqRel) + 1),
-            Err(Errno::AGAIN) => Some(self.changes.load(Ordering::Acquire)),
-            Err(_) => None,
+        let mut changes = self.changes.lock();
+        match read(&self.descriptor, &mut [0_u8; 512]) {
+            Ok(_) => *changes += 1,
+            Err(Errno::AGAIN) => {}
+            Err(_) => return None,
         }
+        Some(*changes)
     }
 }
 
