@@ -130,9 +130,8 @@ fn single_spaces(text: &str) -> String {
 /// Joiners are kept, because some scripts need them.
 fn is_unseen(char: char) -> bool {
     char.is_control()
-        || matches!(char,
-            '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        || pillion_core::is_bidi_control(char)
+        || matches!(char, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e007f}')
 }
 

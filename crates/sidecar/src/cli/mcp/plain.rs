@@ -34,9 +34,7 @@ pub(super) fn truncate(text: &str, max_chars: usize) -> String {
 }
 
 fn is_harmless(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !turns
+    !c.is_control() && !pillion_core::is_bidi_control(c)
 }
 
 #[cfg(test)]
