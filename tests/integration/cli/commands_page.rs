@@ -7,6 +7,8 @@ use std::fs;
 use clap::Command;
 use pillion_testkit::checkout;
 
+use super::man::subcommands;
+
 const INTRODUCTION: &str = "# Commands
 
 This page is generated: each section is what `--help` prints. [Command line](cli.md) explains exit codes, output and the
@@ -39,10 +41,8 @@ fn add(command: &Command, page: &mut String) {
     let help = lines.join("\n");
     let help = help.trim_end();
     write!(page, "\n## {name}\n\n```text\n{help}\n```\n").unwrap();
-    for below in command.get_subcommands() {
-        if below.get_name() != "help" {
-            add(below, page);
-        }
+    for below in subcommands(command) {
+        add(below, page);
     }
 }
 

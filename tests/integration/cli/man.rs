@@ -46,10 +46,7 @@ fn pages() -> BTreeMap<String, String> {
 
 fn add(command: &Command, parent: Option<&str>, pages: &mut BTreeMap<String, String>) {
     let name = name(command);
-    let below: Vec<_> = command
-        .get_subcommands()
-        .filter(|below| below.get_name() != "help")
-        .collect();
+    let below: Vec<_> = subcommands(command).collect();
     let related = parent.map(str::to_owned).into_iter();
     let related: Vec<_> = related
         .chain(below.iter().map(|below| self::name(below)))
@@ -58,6 +55,12 @@ fn add(command: &Command, parent: Option<&str>, pages: &mut BTreeMap<String, Str
     for below in below {
         add(below, Some(&name), pages);
     }
+}
+
+/// Returns the commands below a command, without the generated `help`.
+pub(super) fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    let below = command.get_subcommands();
+    below.filter(|below| below.get_name() != "help")
 }
 
 /// Returns the name of a command's page, such as `pillion-mcp-call`.
