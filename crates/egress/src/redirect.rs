@@ -8,7 +8,7 @@ const MAX_REDIRECTS: usize = 5;
 
 /// Error for a redirect that is not followed.
 #[derive(Debug, thiserror::Error)]
-#[error("the server redirects to another origin, which is not followed")]
+#[error("the server redirects to another origin or too often, which is not followed")]
 struct Refused;
 
 /// Follows redirects that keep the method (307, 308) and stay within the origin, so that

@@ -306,7 +306,7 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
         "{failure}"
     );
     let away = fails(&tool, json!({"do": "send", "url": format!("{url}/away")})).await;
-    let refused = "the server redirects to another origin, which is not followed";
+    let refused = "the server redirects to another origin or too often, which is not followed";
     assert!(away.message.contains(refused), "{away}");
 }
 

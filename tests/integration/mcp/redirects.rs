@@ -34,7 +34,7 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
 async fn l1_a_redirect_to_another_origin_is_refused() {
     let failure = Failure {
         class: ErrorClass::Unavailable,
-        text: "MCP SSE request failed: the server redirects to another origin, which is not followed",
+        text: "MCP SSE request failed: the server redirects to another origin or too often, which is not followed",
         kind: |kind| matches!(kind, McpErrorKind::Redirect),
     };
     for status in [301, 302, 303, 307, 308] {

@@ -185,8 +185,7 @@ impl QueuedCall {
             Ok(Err(_)) | Err(_) => Err(ToolFailure::new(
                 ErrorCode::Unavailable,
                 format!(
-                    "Tool '{}' did not start within {}: all slots for concurrent tool calls \
-                    were taken",
+                    "Tool '{}' did not start within {}: no slot was free",
                     self.need.tool,
                     seconds_text(max_wait)
                 ),
@@ -205,7 +204,7 @@ impl Drop for QueuedCall {
 fn full() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::RateLimited,
-        "The queue of tool calls is full. Retry after 1 second.",
+        "The queue is full. Retry after 1 second.",
     )
     .with_retry_after(COME_BACK)
 }

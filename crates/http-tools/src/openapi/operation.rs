@@ -244,7 +244,8 @@ impl Parts<'_> {
             }
             "path" => {
                 return Err(format!(
-                    "the style of the path parameter '{name}' is not supported: only 'simple' is"
+                    "the path parameter '{name}' is not supported: it needs a 'schema', and no \
+                     style but 'simple'"
                 ));
             }
             "query" => self.query.push(QueryPart {

@@ -92,7 +92,7 @@ impl McpClient {
         };
         let name = || {
             format!(
-                "the resource subscription at server '{}'",
+                "the notification subscription at server '{}'",
                 self.config().label
             )
         };

@@ -21,8 +21,8 @@ pub enum ServerConfigError {
     /// The program, the directory or a variable name is empty, a value contains a NUL, or a
     /// variable name contains a `=`.
     #[error(
-        "Invalid command: the program, the working directory or the name of an environment \
-        variable is empty or has a NUL byte, or the name has a '='"
+        "Invalid command: the program, the working directory and the names of environment \
+        variables must not be empty, nothing may contain a NUL byte, and no name a '='"
     )]
     Command,
     /// The endpoint does not support the transport.

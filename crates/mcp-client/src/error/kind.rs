@@ -45,7 +45,7 @@ pub enum McpErrorKind {
     #[error("{0}")]
     Authorization(#[source] Arc<OAuthError>),
     /// A redirect to another origin, or a redirect loop; not followed.
-    #[error("the server redirects to another origin, which is not followed")]
+    #[error("the server redirects to another origin or too often, which is not followed")]
     Redirect,
     /// The `endpoint` that an HTTP+SSE server announced has another origin.
     #[error("the server announced an SSE endpoint of another origin")]

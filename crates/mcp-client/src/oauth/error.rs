@@ -112,7 +112,7 @@ pub enum OAuthError {
     #[error("the assertion file cannot be read: {0}")]
     Assertion(#[source] std::io::Error),
     /// Signing with the private key failed.
-    #[error("the private key cannot sign the client assertion")]
+    #[error("signing with the private key failed")]
     Signing,
     /// Storing or loading the tokens failed.
     #[error(transparent)]
@@ -122,7 +122,7 @@ pub enum OAuthError {
     Panicked,
     /// The server publishes no authorization metadata, and client credentials are never sent to a
     /// guessed endpoint.
-    #[error("the server's protected resource metadata names no authorization server")]
+    #[error("the server publishes no authorization metadata, so no client credentials are sent")]
     Unpublished,
     /// The authorization timed out.
     #[error("the authorization timed out")]

@@ -131,7 +131,7 @@ pub struct InvalidRedirect;
 #[non_exhaustive]
 pub enum PromptError {
     /// The user declined or closed the page.
-    #[error("no user answered the authorization request in time")]
+    #[error("the user declined or did not answer the authorization request")]
     Abandoned,
     /// The browser will return to another process.
     #[error("the authorization was requested and is still pending")]

@@ -82,7 +82,8 @@ impl PeerLimits {
         if dropped == 1 {
             tracing::warn!(
                 method,
-                "An MCP server sends messages faster than they can be handled; some are dropped"
+                "Dropped a message of an MCP server, because too many wait or it is too large; further \
+                 dropped messages are logged at level debug"
             );
         } else {
             tracing::debug!(method, dropped, "Dropped a message of an MCP server");
