@@ -51,10 +51,10 @@ pub(crate) struct StuckCalls {
 #[derive(Debug)]
 pub(crate) struct CallSpool {
     shared: Arc<Shared>,
-    flush_callers: mpsc::Sender<FlushRequest>,
+    flush_requests: mpsc::Sender<FlushRequest>,
 }
 
-/// A caller that waits until all records are in the database.
+/// The channel for the reply to a caller that waits until all records are in the database.
 type FlushRequest = oneshot::Sender<Result<(), StoreError>>;
 
 #[derive(Debug)]
@@ -83,17 +83,17 @@ impl CallSpool {
             news: Notify::new(),
             database: database.clone(),
         });
-        let (flush_callers, flush_requests) = mpsc::channel(64);
+        let (flush_requests, received_requests) = mpsc::channel(64);
         let spooler = Spooler {
             shared: Arc::clone(&shared),
             statements: Statements::new(&database),
             database,
             batch: Arc::default(),
         };
-        tokio::spawn(spooler.run(flush_requests));
+        tokio::spawn(spooler.run(received_requests));
         Ok(Self {
             shared,
-            flush_callers,
+            flush_requests,
         })
     }
 
@@ -161,9 +161,9 @@ impl CallSpool {
     }
 
     async fn settle(&self) -> Result<(), StoreError> {
-        let (caller, settled) = oneshot::channel();
-        self.flush_callers
-            .send(caller)
+        let (reply, settled) = oneshot::channel();
+        self.flush_requests
+            .send(reply)
             .await
             .map_err(|_| closed())?;
         settled.await.unwrap_or_else(|_| Err(closed()))
@@ -180,27 +180,27 @@ struct Spooler {
 }
 
 impl Spooler {
-    async fn run(mut self, mut flush_requests: mpsc::Receiver<FlushRequest>) {
+    async fn run(mut self, mut received_requests: mpsc::Receiver<FlushRequest>) {
         let mut is_open = true;
         while is_open {
-            let mut flush_callers = Vec::new();
+            let mut replies = Vec::new();
             tokio::select! {
-                caller = flush_requests.recv() => match caller {
-                    Some(caller) => flush_callers.push(caller),
+                request = received_requests.recv() => match request {
+                    Some(reply) => replies.push(reply),
                     None => is_open = false,
                 },
                 () = self.due() => {}
             }
-            while let Ok(caller) = flush_requests.try_recv() {
-                flush_callers.push(caller);
+            while let Ok(reply) = received_requests.try_recv() {
+                replies.push(reply);
             }
             let outcome = self.write_all().await.map_err(Arc::new);
             if let Err(error) = &outcome {
                 tracing::error!(%error, "Cannot write the recorded calls to the database");
             }
-            for caller in flush_callers {
+            for reply in replies {
                 let outcome = outcome.as_ref().copied().map_err(repeat);
-                let _ = caller.send(outcome); // The caller may have given up.
+                let _ = reply.send(outcome); // The caller may have given up.
             }
         }
     }
@@ -371,7 +371,7 @@ fn log_late_calls(calls: usize) {
     if calls > 0 {
         tracing::warn!(
             calls,
-            "Discarded the recorded ends of calls that were already marked as ended"
+            "Skipped records of calls that the database already has as ended"
         );
     }
 }

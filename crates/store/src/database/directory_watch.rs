@@ -11,7 +11,7 @@ use rustix::io::{Errno, read};
 ///
 /// As long as the count stays the same, each file is still at the path where it was. One `read` of
 /// the event queue takes a fraction of the time of a `stat` of each file. A rename of a directory
-/// further up is not counted. Cheap to clone.
+/// further up is not counted, nor a mount over the directory. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DirectoryWatch(Option<Arc<EventQueue>>);
 
@@ -26,27 +26,21 @@ struct EventQueue {
 impl DirectoryWatch {
     /// Watches the directory of a file.
     ///
-    /// The watch counts nothing if the system has no inotify instance left, or if the file is a
-    /// symbolic link, so that its directory is another.
-    pub(super) fn of_directory_of(file: &Path) -> Self {
+    /// The watch counts nothing if the system has no inotify instance left, or if a part of the
+    /// path is a symbolic link, which could be changed without a change in the directory.
+    pub(super) fn beside(file: &Path) -> Self {
         Self(EventQueue::open(file).map(Arc::new))
     }
 
-    /// Returns what the last [`changes`](Self::changes) of any caller returned, without a system
-    /// call.
-    pub(crate) fn known_changes(&self) -> Option<u64> {
-        self.0.as_ref().map(|queue| *queue.changes.lock())
-    }
-
     /// Returns the number of changes since the watch began, or `None` if the watch counts nothing.
-    pub(super) fn changes(&self) -> Option<u64> {
+    pub(crate) fn changes(&self) -> Option<u64> {
         self.0.as_ref().and_then(|queue| queue.changes())
     }
 }
 
 impl EventQueue {
     fn open(file: &Path) -> Option<Self> {
-        if fs::symlink_metadata(file).ok()?.is_symlink() {
+        if fs::canonicalize(file).ok()? != file {
             return None;
         }
         let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
@@ -85,7 +79,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [file, other] = ["a.db", "b"].map(|name| directory.path().join(name));
         fs::write(&file, "1").unwrap();
-        let watch = DirectoryWatch::of_directory_of(&file);
+        let watch = DirectoryWatch::beside(&file);
         assert_eq!(watch.changes(), Some(0));
         fs::write(&file, "22").unwrap();
         assert_eq!(watch.changes(), Some(0));
@@ -111,11 +105,15 @@ mod tests {
     }
 
     #[test]
-    fn a_symbolic_link_is_not_watched() {
+    fn a_path_with_a_symbolic_link_is_not_watched() {
         let directory = tempfile::tempdir().unwrap();
         let [file, link] = ["a.db", "link.db"].map(|name| directory.path().join(name));
         fs::write(&file, "1").unwrap();
         symlink(&file, &link).unwrap();
-        assert_eq!(DirectoryWatch::of_directory_of(&link).changes(), None);
+        assert_eq!(DirectoryWatch::beside(&link).changes(), None);
+
+        let linked = directory.path().join("linked");
+        symlink(directory.path(), &linked).unwrap();
+        assert_eq!(DirectoryWatch::beside(&linked.join("a.db")).changes(), None);
     }
 }

@@ -61,7 +61,8 @@ struct Files {
     /// connection closes.
     log: Mutex<Option<FileId>>,
     watch: DirectoryWatch,
-    /// The number of changes in the directory at the last check that found both files.
+    /// The number of changes in the directory at the last check that found both files;
+    /// [`u64::MAX`] before the first.
     checked: AtomicU64,
 }
 
@@ -70,7 +71,7 @@ impl Placement {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         // The process may change its working directory.
         let path = std::path::absolute(path)?;
-        let watch = DirectoryWatch::of_directory_of(&path);
+        let watch = DirectoryWatch::beside(&path);
         let file = FileId::of(&fs::metadata(&path)?);
         let mut log_path = path.clone().into_os_string();
         log_path.push("-wal");
@@ -90,7 +91,7 @@ impl Placement {
     }
 
     /// Does the same as [`check`](Self::check) if the directory has changed since the last check.
-    /// Does not detect that a directory further up was renamed.
+    /// Does not detect that a directory further up was renamed or mounted over.
     ///
     /// # Errors
     /// `unavailable`, if the files were deleted or replaced.

@@ -52,10 +52,10 @@ impl SpoolFile {
         }
     }
 
-    /// Returns whether the file is still found at its path. Looks only if the directory is known to
-    /// have changed since the file was found.
+    /// Returns whether the file is still found at its path. Looks only if the directory has changed
+    /// since the file was found.
     pub(super) fn is_in_place(&mut self, directory: &DirectoryWatch) -> bool {
-        let changes = directory.known_changes();
+        let changes = directory.changes();
         if changes.is_some() && changes == self.checked {
             return true;
         }
