@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -279,11 +280,11 @@ impl ServerConfig {
         }
     }
 
-    /// Returns the complete URL, or the program with its arguments and directory, as JSON. Contains
-    /// credentials if they are part of the URL or an argument: store a digest only.
+    /// Returns the SHA-256 of the complete URL, or of the program with its arguments and directory,
+    /// in hexadecimal digits. Two configurations with the same digest reach the same server.
     #[must_use]
-    pub fn endpoint_identity(&self) -> String {
-        let place = match &self.endpoint {
+    pub fn endpoint_digest(&self) -> String {
+        let endpoint = match &self.endpoint {
             Endpoint::Url(url) => serde_json::json!({ "url": url.as_str() }),
             Endpoint::Command(command) => serde_json::json!({
                 "program": command.program.to_string_lossy(),
@@ -291,7 +292,9 @@ impl ServerConfig {
                 "cwd": command.cwd.as_ref().map(|cwd| cwd.to_string_lossy()),
             }),
         };
-        place.to_string()
+        let digest = digest(&SHA256, endpoint.to_string().as_bytes());
+        let bytes = digest.as_ref().iter();
+        bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Returns the configured transport, or the only one that the endpoint supports; else `Auto`.

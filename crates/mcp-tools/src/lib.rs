@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, Tool, ToolDefinition,
     ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
 };
-use pillion_mcp_client::{ErrorClass, McpClient, McpError, RequestOptions, ServerConfig};
+use pillion_mcp_client::{ErrorClass, McpClient, McpError, RequestOptions};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -174,7 +173,7 @@ impl Tool for McpTool {
     }
 
     fn digest(&self) -> Option<String> {
-        Some(endpoint_digest(self.client.config()))
+        Some(self.client.config().endpoint_digest())
     }
 
     fn approval_policy(&self) -> Option<ApprovalPolicy> {
@@ -205,13 +204,6 @@ pub fn error_code(class: ErrorClass) -> ErrorCode {
         ErrorClass::Cancelled => ErrorCode::Cancelled,
         ErrorClass::Internal => ErrorCode::InternalError,
     }
-}
-
-/// Returns the SHA-256 of the server's endpoint, in hexadecimal digits. An approval or a pin stays
-/// valid only while the endpoint is the same.
-#[must_use]
-pub fn endpoint_digest(server: &ServerConfig) -> String {
-    sha256_hex(&server.endpoint_identity())
 }
 
 fn failure(error: &McpError) -> ToolFailure {

@@ -157,8 +157,8 @@ impl Tool for UpstreamTool {
 
     /// Identifies the server's endpoint and the entry as the server listed it.
     fn digest(&self) -> Option<String> {
-        let place = pillion_mcp_tools::endpoint_digest(&self.server.section.server);
-        Some(sha256_hex(&format!("{place} {}", self.hash)))
+        let endpoint = self.server.section.server.endpoint_digest();
+        Some(sha256_hex(&format!("{endpoint} {}", self.hash)))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
