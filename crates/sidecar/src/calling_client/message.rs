@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use indexmap::IndexMap;
 use pillion_core::{is_lone_surrogate, json_error_text};
-use pillion_mcp_client::RpcError;
+use pillion_mcp_client::{LogLevel, RpcError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -162,6 +162,16 @@ impl Inbound {
 fn is_id(id: &RawValue) -> bool {
     let text = id.get();
     text.starts_with('"') || text.parse::<i128>().is_ok()
+}
+
+/// Reads a log level of MCP's `logging/setLevel`.
+pub(crate) fn parse_log_level(level: &RawValue) -> Result<LogLevel, RpcError> {
+    serde_json::from_str(level.get()).map_err(|_| {
+        invalid_params(
+            "Invalid log level: expected debug, info, notice, warning, error, critical, alert or \
+            emergency",
+        )
+    })
 }
 
 pub(crate) fn invalid_params(message: impl Into<String>) -> RpcError {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use pillion_mcp_client::{LogLevel, ProtocolVersion, RpcError};
+use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
@@ -13,7 +13,7 @@ use super::source::Source;
 use super::{Caller, subscriptions};
 use crate::app::App;
 use crate::calling_client::message::{
-    self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, raw,
+    self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, parse_log_level, raw,
 };
 
 /// The error code of a request that was aborted by the end of its session.
@@ -80,13 +80,11 @@ pub(super) async fn of_session(
 }
 
 fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcError> {
-    let level = request.params.get("level");
-    let level = level.and_then(|level| serde_json::from_str::<LogLevel>(level.get()).ok());
-    let level = level.ok_or_else(|| {
-        invalid_params(
-            "'level' must be debug, info, notice, warning, error, critical, alert or emergency",
-        )
-    })?;
+    let level = request
+        .params
+        .get("level")
+        .map_or(RawValue::NULL, Box::as_ref);
+    let level = parse_log_level(level)?;
     session.log_level().set(level);
     app.upstreams().want_log(level);
     Ok(())

@@ -20,7 +20,7 @@ use crate::calling_client::capabilities;
 use crate::calling_client::link::{LogThreshold, Question, Requester};
 use crate::calling_client::message::{
     self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with,
-    invalid_params,
+    invalid_params, parse_log_level,
 };
 
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
@@ -68,14 +68,7 @@ pub(super) fn requester(
         repeated(NAME, &request.text(name)?)?;
     }
     if let Some(level) = meta.get(LOG_LEVEL) {
-        let level = serde_json::from_str(level.get());
-        let level = level.map_err(|_| {
-            invalid_params(
-                "The log level in '_meta' must be debug, info, notice, warning, error, critical, \
-                 alert or emergency",
-            )
-        })?;
-        app.upstreams().want_log(level);
+        app.upstreams().want_log(parse_log_level(level)?);
     }
     Ok(Requester {
         owner: Uuid::new_v4(),
