@@ -107,7 +107,7 @@ impl ProcessLock {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(
                 %error, path = %self.path.display(),
-                "Cannot remove the lock file of this process"
+                "Cannot remove the lock file of a sidecar process"
             );
         }
     }

@@ -352,7 +352,7 @@ async fn clean_up(
         if let Err(error) = cancelled.await {
             tracing::warn!(
                 %error,
-                "Cannot cancel calls whose approval has expired or was used by another call"
+                "Cannot cancel calls whose approval has expired, or was used without the call running"
             );
         }
         if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {

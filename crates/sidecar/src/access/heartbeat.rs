@@ -7,10 +7,10 @@ use super::TokenValidity;
 
 /// Interval of heartbeats on an idle event stream. They detect a disconnected client, and prevent
 /// proxies from closing the connection.
-const INTERVAL: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A comment, which clients ignore.
-const COMMENT: &[u8] = b": \n\n";
+const HEARTBEAT_COMMENT: &[u8] = b": \n\n";
 
 /// Adds heartbeats to an event stream, and ends the stream when the token of its request is no
 /// longer valid.
@@ -22,26 +22,26 @@ pub(crate) struct Heartbeat {
 
 impl Heartbeat {
     pub(crate) fn new(token: TokenValidity) -> Self {
-        let next = Instant::now() + INTERVAL;
+        let next = Instant::now() + HEARTBEAT_INTERVAL;
         Self { token, next }
     }
 
     /// Returns the next event, or a heartbeat if none comes in time; `None` at the end of the
     /// stream. Checks the token once in each interval. `event` must be cancellation-safe.
-    pub(crate) async fn or_event(
+    pub(crate) async fn next_event_or_heartbeat(
         &mut self,
         event: impl Future<Output = Option<Bytes>>,
     ) -> Option<Bytes> {
         let event = match timeout_at(self.next, event).await {
             Ok(event) => event?,
-            Err(_) => Bytes::from_static(COMMENT),
+            Err(_) => Bytes::from_static(HEARTBEAT_COMMENT),
         };
         let now = Instant::now();
         if now >= self.next {
             if !self.token.holds().await {
                 return None;
             }
-            self.next = now + INTERVAL;
+            self.next = now + HEARTBEAT_INTERVAL;
         }
         Some(event)
     }

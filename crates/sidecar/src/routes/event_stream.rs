@@ -32,7 +32,7 @@ pub(super) trait Events: Send + 'static {
 pub(super) fn of(events: impl Events, token: TokenValidity) -> Response {
     let state = (events, Heartbeat::new(token));
     let stream = unfold(state, async |(mut events, mut heartbeat)| {
-        let next = heartbeat.or_event(events.next()).await?;
+        let next = heartbeat.next_event_or_heartbeat(events.next()).await?;
         Some((Ok::<_, Infallible>(next), (events, heartbeat)))
     });
     let body = Body::from_stream(Box::pin(stream));

@@ -177,7 +177,11 @@ impl Connection {
             }
             () = permit.refused() => {
                 connections.count_refused();
-                tracing::debug!(?peer, "Closed a TCP connection that sent no valid token in time");
+                tracing::debug!(
+                    ?peer,
+                    "Closed a TCP connection that has not authenticated: its time is over, or a \
+                    newer connection needed its slot"
+                );
                 return false;
             }
         };

@@ -26,7 +26,7 @@ pub(super) fn lasting_body(
             Some(first) => event(&first),
             None => {
                 let next = async { Some(event(&source.next().await?)) };
-                heartbeat.or_event(next).await?
+                heartbeat.next_event_or_heartbeat(next).await?
             }
         };
         Some((Ok::<_, Infallible>(next), (None, source, heartbeat)))
