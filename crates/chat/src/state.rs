@@ -6,6 +6,7 @@ use pillion_core::tool::{ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::chat_loop::size::Measured;
 use crate::chat_loop::trim;
 use crate::{ChatAnswer, Conversation, Usage};
 use format::Format;
@@ -47,13 +48,6 @@ pub struct ChatState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) measured: Option<Measured>,
     pub(crate) answer: Option<ChatAnswer>,
-}
-
-/// The size of a request and the provider's token count for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Measured {
-    pub(crate) bytes: u64,
-    pub(crate) tokens: u64,
 }
 
 /// A call that waits for approval.

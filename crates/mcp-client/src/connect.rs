@@ -35,6 +35,16 @@ pub(super) struct Opened {
     pub(super) steps: Vec<ProbeStep>,
 }
 
+impl Steps {
+    fn opened(self, session: Session, dialect: Dialect) -> Opened {
+        Opened {
+            session,
+            dialect,
+            steps: self.snapshot(),
+        }
+    }
+}
+
 /// Statuses by which a server without Streamable HTTP at this URL responds.
 const NOT_STREAMABLE: [StatusCode; 3] = [
     StatusCode::BAD_REQUEST,

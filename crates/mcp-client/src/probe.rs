@@ -4,9 +4,7 @@ use parking_lot::Mutex;
 
 use super::McpErrorKind;
 use super::TransportKind;
-use super::connect::Opened;
 use super::dialect::{Dialect, Opening};
-use super::session::Session;
 
 /// One step of opening a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +38,6 @@ impl Steps {
 
     pub(super) fn snapshot(&self) -> Vec<ProbeStep> {
         self.0.lock().clone()
-    }
-
-    pub(super) fn opened(self, session: Session, dialect: Dialect) -> Opened {
-        Opened {
-            session,
-            dialect,
-            steps: self.snapshot(),
-        }
     }
 }
 

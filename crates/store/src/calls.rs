@@ -1,8 +1,9 @@
 //! The call log. [`CallSpool`] takes the records of calls that only this process records, in a
-//! file. [`CallWriter`] takes all other records, and commits several records together. This module
-//! reads the log.
+//! file. [`CallWriter`] takes all other records, and commits several records together. The module
+//! `log` reads the records.
 
 mod batch;
+mod log;
 mod query;
 mod record;
 mod retention;
@@ -12,151 +13,10 @@ mod writer;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use pillion_core::store::{
-    CallFilter, CallId, CallLog, CallThatRan, Cursor, Page, PageRequest, ProcessLife, Pruned,
-    Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
-};
+use pillion_core::store::{Cursor, Page, StoreError};
 
-use crate::sql_store::SqlStore;
 pub(crate) use spool::{CallSpool, RecordsOnTheWay, StuckCalls, recover};
 pub(crate) use writer::CallWriter;
-
-/// Marks the unfinished calls of the owner `$1` as interrupted.
-const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
-     error = 'The sidecar ended before the call did' \
-     WHERE owner = $1 AND (status = 'running' OR (status = 'pending' \
-     AND NOT EXISTS (SELECT 1 FROM approvals \
-     WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
-     AND approvals.expires_at > $2 \
-     AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))))";
-
-#[async_trait]
-impl CallLog for SqlStore {
-    async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        // The call has run: if the database cannot store its end, the spool file does.
-        let end = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
-        let end = end.map(|spool| (spool, call.clone()));
-        let mut written = self.call_writer.write(call).await;
-        if let Some((spool, call)) = end
-            && written.as_ref().is_err_and(StoreError::is_unavailable)
-        {
-            written = spool.append(call).await;
-        }
-        self.noted(written)
-    }
-
-    async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        self.noted(match &self.call_spool {
-            Some(spool) => spool.append(call).await,
-            None => self.call_writer.write(call).await,
-        })
-    }
-
-    async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
-        self.catch_up_if_possible().await;
-        if let Some(call) = self.stuck_call(id) {
-            return Ok(Some(call));
-        }
-        let sql = "SELECT * FROM tool_calls WHERE id = $1";
-        let mut row = self.database.read_one(sql, vec![id.into()]).await?;
-        if row.is_none() {
-            // Another process may have recorded the call and ended.
-            self.catch_up_with_the_dead().await?;
-            row = self.database.read_one(sql, vec![id.into()]).await?;
-        }
-        row.as_ref().map(record::read).transpose()
-    }
-
-    async fn calls(
-        &self,
-        filter: &CallFilter,
-        page: &PageRequest,
-    ) -> Result<Page<ToolCallRecord>, StoreError> {
-        self.catch_up_if_possible().await;
-        let stuck = self.call_spool.as_ref();
-        let stuck = stuck.and_then(|spool| spool.stuck_calls(filter));
-        query::calls(&self.database, filter, page, stuck).await
-    }
-
-    async fn counted_calls(
-        &self,
-        owner: &str,
-        from: Timestamp,
-        page: &PageRequest,
-    ) -> Result<Page<CallThatRan>, StoreError> {
-        self.catch_up_with_the_dead().await?;
-        query::counted_calls(&self.database, owner, from, page).await
-    }
-
-    async fn call_statistics(
-        &self,
-        filter: &CallFilter,
-    ) -> Result<Vec<ToolStatistics>, StoreError> {
-        self.catch_up_if_possible().await;
-        statistics::by_tool(&self.database, filter).await
-    }
-
-    async fn interrupt_calls(
-        &self,
-        owner: &str,
-        living: &[String],
-        at: Timestamp,
-    ) -> Result<u64, StoreError> {
-        self.catch_up_with_the_dead().await?;
-        let mut values = vec![owner.into(), at.into()];
-        let mut sql = INTERRUPT.to_owned();
-        for life in living {
-            values.push(life.into());
-            sql += &format!(" AND life <> ${}", values.len());
-        }
-        self.database.write(&sql, values).await
-    }
-
-    async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError> {
-        self.catch_up_with_the_dead().await?;
-        let values = vec![
-            ended.owner.as_str().into(),
-            at.into(),
-            ended.life.as_str().into(),
-        ];
-        let sql = format!("{INTERRUPT} AND life = $3");
-        self.database.write(&sql, values).await
-    }
-
-    async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError> {
-        let sql = "UPDATE tool_calls SET status = 'cancelled', completed_at = $2, \
-                   error = 'The approval that the call waited for has expired', \
-                   error_code = 'cancelled' \
-                   WHERE status = 'pending' AND id IN (SELECT call_id FROM approvals \
-                   WHERE expires_at < $1 OR used_at < $1) \
-                   AND NOT EXISTS (SELECT 1 FROM approvals \
-                   WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
-                   AND approvals.expires_at > $2 \
-                   AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))";
-        self.database
-            .write(sql, vec![before.into(), at.into()])
-            .await
-    }
-
-    async fn prune_calls(
-        &self,
-        retention: &Retention,
-        now: Timestamp,
-    ) -> Result<Pruned, StoreError> {
-        self.catch_up_if_possible().await;
-        retention::prune(&self.database, retention, now).await
-    }
-}
-
-impl SqlStore {
-    /// Returns the call if the database cannot be written and does not have its current state.
-    fn stuck_call(&self, id: CallId) -> Option<ToolCallRecord> {
-        let spool = self.call_spool.as_ref()?;
-        let stuck = spool.stuck_calls(&CallFilter::default())?;
-        stuck.matching.into_iter().find(|call| call.id == id)
-    }
-}
 
 /// Returns a page. The query has requested one item more than the page holds, which shows whether
 /// there is another page.

@@ -1,3 +1,4 @@
+use pillion_core::tool::ToolFailure;
 use rand::rngs::SysRng;
 use rand::{Rng, SeedableRng, TryRng};
 use rand_chacha::ChaCha20Rng;
@@ -8,6 +9,13 @@ pub struct D20(ChaCha20Rng);
 
 impl D20 {
     const SIDES: u32 = 20;
+
+    /// Creates a die like [`new`](Self::new), with the failure of a tool.
+    pub(crate) fn for_call(seed: Option<u64>) -> Result<Self, ToolFailure> {
+        Self::new(seed).map_err(|_| {
+            ToolFailure::internal("The operating system's random number generator failed")
+        })
+    }
 
     /// Creates a die whose rolls depend only on `seed`; without a seed, they are unpredictable.
     ///

@@ -11,11 +11,13 @@
 mod arguments;
 mod check;
 mod dice;
+mod failure;
 mod orchestrator;
 mod resources;
 mod scenes;
 mod stored_items;
 mod telemetry;
+mod timestamp;
 mod tools;
 
 use std::sync::Arc;

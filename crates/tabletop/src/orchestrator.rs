@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use crate::TabletopOptions;
 use crate::check::{Check, Mechanics};
 use crate::dice::D20;
+use crate::failure::store_failure;
 use crate::scenes::{Line, Scenes};
 use crate::telemetry::{Level, LogContext, TabletopTelemetry, count};
 use proposal::Proposal;
@@ -154,7 +155,7 @@ impl Orchestrator {
             return Ok(self.rejected(UNCONFIGURED, Usage::default(), Duration::ZERO, log_context));
         };
         let last = self.scenes.last(&action.scene, FACTS).await;
-        let facts = facts(&last.map_err(|error| crate::tools::store_failure(&error))?);
+        let facts = facts(&last.map_err(|error| store_failure(&error))?);
         let began = Instant::now();
         let patience = settings.options.model_timeout;
         let messages = prompt::messages(action, facts);
@@ -175,7 +176,7 @@ impl Orchestrator {
             }
         };
         let check = Check::untrained(ability, proposal.suggested_dc);
-        let mut d20 = crate::tools::d20(action.seed)?;
+        let mut d20 = D20::for_call(action.seed)?;
         let accepted = Accepted { proposal, check };
         let answer = accepted.answer(&mut d20, usage, elapsed);
         self.telemetry.count(count::FORMAT_SENT);
@@ -291,7 +292,7 @@ impl Orchestrator {
         let written = written.await;
         let written = written
             .map_err(|_| ToolFailure::internal("Publishing the action failed unexpectedly"))?;
-        written.map_err(|error| crate::tools::store_failure(&error))
+        written.map_err(|error| store_failure(&error))
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::telemetry::TabletopTelemetry;
+use crate::timestamp::format_timestamp;
 use crate::{Tabletop, TabletopOptions};
 
 /// The prefix of scenes' log names in the store.
@@ -317,12 +318,6 @@ pub(crate) fn scene_of_state(uri: &str) -> Option<String> {
 fn id(encoded: &str) -> Option<String> {
     let id = percent_decode_str(encoded).decode_utf8().ok()?;
     (!id.is_empty()).then(|| id.into_owned())
-}
-
-/// Formats a time as RFC 3339, in UTC, with milliseconds.
-pub(crate) fn format_timestamp(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.as_millis())
-        .map_or_else(|_| at.as_millis().to_string(), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use pillion_core::store::StoreError;
 use serde_json::Value;
 
 use crate::orchestrator::Orchestrator;
-use crate::scenes::{Scenes, format_timestamp};
+use crate::scenes::Scenes;
+use crate::timestamp::format_timestamp;
 
 /// The scenes as stored items, with the number of all messages ever (`messages`) and
 /// `last_message_at`.

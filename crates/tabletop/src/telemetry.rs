@@ -5,7 +5,7 @@ use pillion_core::store::Timestamp;
 use pillion_core::tool::CallContext;
 use serde_json::{Value, json};
 
-use crate::scenes::format_timestamp;
+use crate::timestamp::format_timestamp;
 
 pub(crate) const COUNTERS_URI: &str = "metrics://counters";
 

@@ -6,7 +6,6 @@ mod orchestrate_action;
 use std::future::Future;
 use std::sync::Arc;
 
-use pillion_core::store::StoreError;
 use pillion_core::tool::{
     CallContext, FnTool, JsonObject, Tool, ToolDefinition, ToolFailure, ToolOutput,
 };
@@ -14,7 +13,6 @@ use serde_json::Value;
 
 use crate::orchestrator::Orchestrator;
 use crate::scenes::Scenes;
-pub(crate) use compute_check::d20;
 
 /// Returns the tools of the pack.
 pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec<Arc<dyn Tool>> {
@@ -48,13 +46,4 @@ where
     Arc::new(FnTool::new(definition, move |arguments, context| {
         run(Arc::clone(&state), arguments, context)
     }))
-}
-
-/// Converts a failure of the store to that of a tool.
-pub(crate) fn store_failure(error: &StoreError) -> ToolFailure {
-    if error.is_full() {
-        return ToolFailure::new(error.code(), error.to_string());
-    }
-    tracing::warn!(%error, "The store of the tabletop pack failed");
-    ToolFailure::new(error.code(), "The store of the transcripts is unavailable")
 }

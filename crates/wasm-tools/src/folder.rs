@@ -8,8 +8,7 @@ use pillion_core::tool::ToolName;
 
 use crate::bounded_text;
 use crate::file::{self, Stamps};
-use crate::host::ToolHttpClient;
-use crate::http;
+use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::sandbox::{Sandbox, chain};
 use crate::settings::{Limits, WasmToolsSettings};
@@ -23,7 +22,7 @@ const MAX_MANIFEST_LEN: u64 = 64 * 1024;
 pub struct WasmFolder {
     settings: WasmToolsSettings,
     sandbox: Arc<Sandbox>,
-    http_clients: HashMap<String, ToolHttpClient>,
+    http_clients: HashMap<String, Arc<ToolHttpClient>>,
     files: BTreeMap<String, FileState>,
     /// The error of the folder itself.
     fault: Option<WasmToolError>,
@@ -59,7 +58,7 @@ pub struct DueFile {
     stamps: Option<Stamps>,
     sandbox: Arc<Sandbox>,
     limits: Limits,
-    http_client: ToolHttpClient,
+    http_client: Arc<ToolHttpClient>,
     compiled: Option<Arc<Compiled>>,
 }
 
@@ -292,12 +291,12 @@ impl WasmFolder {
 
 /// Returns the HTTP connections of a tool, which are kept while the egress policy is unchanged.
 fn http_client_of(
-    http_clients: &mut HashMap<String, ToolHttpClient>,
+    http_clients: &mut HashMap<String, Arc<ToolHttpClient>>,
     settings: &WasmToolsSettings,
     name: &str,
-) -> ToolHttpClient {
+) -> Arc<ToolHttpClient> {
     let http_client = http_clients.entry(name.to_owned());
-    let create = || http::ToolHttpClient::new(settings.egress.clone());
+    let create = || ToolHttpClient::new(settings.egress.clone());
     Arc::clone(http_client.or_insert_with(create))
 }
 

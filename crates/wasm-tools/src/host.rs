@@ -1,12 +1,11 @@
-use std::sync::Arc;
-
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{DirPerms, FilePerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
+use crate::bindings::pillion::tool::{http, types};
 use crate::http::Requests;
 use crate::memory::MemoryLimit;
-use crate::permissions::{Access, Permissions};
-use crate::settings::Limits;
+use crate::permissions::Permissions;
+use crate::settings::{Access, Limits};
 use crate::stderr::Stderr;
 
 /// Maximum number of open files, streams and other resources of a run.
@@ -73,5 +72,10 @@ impl WasiView for Host {
     }
 }
 
-/// The HTTP connections of a tool.
-pub(crate) type ToolHttpClient = Arc<crate::http::ToolHttpClient>;
+impl http::Host for Host {
+    async fn send(&mut self, request: http::Request) -> Result<http::Response, http::Error> {
+        self.requests.send(request).await
+    }
+}
+
+impl types::Host for Host {}

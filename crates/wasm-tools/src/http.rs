@@ -1,4 +1,4 @@
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -6,8 +6,7 @@ use pillion_egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, Ht
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;
-use crate::host::{Host, ToolHttpClient as SharedHttpClient};
-use crate::permissions::Origin;
+use crate::origin::Origin;
 use crate::settings::Limits;
 
 /// The HTTP client of one tool.
@@ -18,16 +17,16 @@ pub(crate) struct ToolHttpClient {
 
 /// The HTTP requests of one run.
 pub(crate) struct Requests {
-    http_client: SharedHttpClient,
+    http_client: Arc<ToolHttpClient>,
     origins: Vec<Origin>,
     timeout: Duration,
     max_answer_bytes: usize,
 }
 
 impl ToolHttpClient {
-    pub(crate) fn new(egress: EgressPolicy) -> SharedHttpClient {
+    pub(crate) fn new(egress: EgressPolicy) -> Arc<Self> {
         let client = OnceLock::new();
-        SharedHttpClient::new(Self { egress, client })
+        Arc::new(Self { egress, client })
     }
 
     /// Returns the client, which is created on first use.
@@ -42,7 +41,7 @@ impl ToolHttpClient {
 
 impl Requests {
     pub(crate) fn new(
-        http_client: SharedHttpClient,
+        http_client: Arc<ToolHttpClient>,
         origins: Vec<Origin>,
         limits: &Limits,
     ) -> Self {
@@ -54,7 +53,7 @@ impl Requests {
         }
     }
 
-    async fn send(&self, request: wit::Request) -> Result<wit::Response, wit::Error> {
+    pub(crate) async fn send(&self, request: wit::Request) -> Result<wit::Response, wit::Error> {
         let request = read(request)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
         if !self.origins.iter().any(|origin| origin.is_of(&request.url)) {
@@ -120,11 +119,3 @@ fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
         body: request.body.into(),
     })
 }
-
-impl wit::Host for Host {
-    async fn send(&mut self, request: wit::Request) -> Result<wit::Response, wit::Error> {
-        self.requests.send(request).await
-    }
-}
-
-impl crate::bindings::pillion::tool::types::Host for Host {}

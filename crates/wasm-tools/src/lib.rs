@@ -32,6 +32,7 @@ mod host;
 mod http;
 mod manifest;
 mod memory;
+mod origin;
 mod permissions;
 mod quota;
 mod run;
@@ -42,6 +43,6 @@ mod tool;
 
 pub use error::{FaultCode, WasmToolError};
 pub use folder::{DueFile, Fault, LoadedFile, Search, SearchResult, WasmFolder};
-pub use permissions::{Access, Origin};
-pub use settings::{Grant, GrantedFolder, Limits, WasmToolsSettings};
+pub use origin::Origin;
+pub use settings::{Access, Grant, GrantedFolder, Limits, WasmToolsSettings};
 pub use tool::WasmTool;

@@ -1,8 +1,6 @@
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
-use crate::permissions::{Access, Origin};
+use crate::permissions::RequestedPermissions;
 use crate::settings::Limits;
 use crate::{FaultCode, WasmToolError};
 
@@ -11,20 +9,8 @@ use crate::{FaultCode, WasmToolError};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Manifest {
-    pub(crate) permissions: ManifestFile,
+    pub(crate) permissions: RequestedPermissions,
     pub(crate) limits: SmallerLimits,
-}
-
-/// The requested permissions.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct ManifestFile {
-    /// Folders, by their path inside the sandbox.
-    pub(crate) files: BTreeMap<String, Access>,
-    /// Names of environment variables.
-    pub(crate) environment: Vec<String>,
-    /// Origins for HTTP requests.
-    pub(crate) http: Vec<Origin>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]

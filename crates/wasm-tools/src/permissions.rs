@@ -1,30 +1,24 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize, Serializer};
-use url::Url;
+use serde::{Deserialize, Serialize};
 
-use crate::manifest::ManifestFile;
-use crate::settings::Grant;
+use crate::origin::Origin;
+use crate::settings::{Access, Grant};
 use crate::{FaultCode, WasmToolError};
 
-/// What a tool may do in a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub enum Access {
-    /// Read and list files.
-    #[default]
-    #[serde(rename = "read")]
-    Read,
-    /// Read, list, write, create and remove files.
-    #[serde(rename = "read-write")]
-    ReadWrite,
+/// The permissions that a manifest requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RequestedPermissions {
+    /// Folders, by their path inside the sandbox.
+    pub(crate) files: BTreeMap<String, Access>,
+    /// Names of environment variables.
+    pub(crate) environment: Vec<String>,
+    /// Origins for HTTP requests.
+    pub(crate) http: Vec<Origin>,
 }
-
-/// Scheme, host and port of a URL, such as `https://api.example.com`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Origin(url::Origin, String);
 
 /// The permissions of a tool: those that its manifest requests, which are all granted.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -50,7 +44,7 @@ impl Permissions {
     ///
     /// # Errors
     /// [`FaultCode::NotGranted`] with all requested permissions that are not granted.
-    pub(crate) fn of(asked: &ManifestFile, grant: &Grant) -> Result<Self, WasmToolError> {
+    pub(crate) fn of(asked: &RequestedPermissions, grant: &Grant) -> Result<Self, WasmToolError> {
         let mut missing = Vec::new();
         let mut permissions = Self::default();
         for (guest, access) in &asked.files {
@@ -109,63 +103,6 @@ impl Permissions {
     pub(crate) fn summary(&self) -> serde_json::Value {
         let names: Vec<_> = self.environment.iter().map(|(name, _)| name).collect();
         serde_json::json!([self.folders, names, self.origins])
-    }
-}
-
-impl Origin {
-    pub(crate) fn is_of(&self, url: &Url) -> bool {
-        self.0 == url.origin()
-    }
-}
-
-impl FromStr for Origin {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not an origin, such as https://api.example.com");
-        let url: Url = text.parse().map_err(|_| wrong())?;
-        let is_bare = url.path() == "/"
-            && url.query().is_none()
-            && url.fragment().is_none()
-            && url.username().is_empty()
-            && url.password().is_none();
-        match url.scheme() {
-            "http" | "https" if is_bare => {
-                let origin = url.origin();
-                let text = origin.ascii_serialization();
-                Ok(Self(origin, text))
-            }
-            _ => Err(wrong()),
-        }
-    }
-}
-
-impl TryFrom<String> for Origin {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.1)
-    }
-}
-
-impl Serialize for Origin {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.1)
-    }
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::ReadWrite => "read-write",
-        })
     }
 }
 

@@ -11,8 +11,9 @@ use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::bindings::{Tool, ToolPre};
-use crate::host::{Host, ToolHttpClient};
+use crate::host::Host;
 use crate::http::Requests;
+use crate::http::ToolHttpClient;
 use crate::permissions::Permissions;
 use crate::quota;
 use crate::sandbox::chain;
@@ -23,7 +24,7 @@ use crate::settings::Limits;
 pub(crate) struct Terms {
     pub(crate) limits: Limits,
     pub(crate) permissions: Arc<Permissions>,
-    pub(crate) http_client: ToolHttpClient,
+    pub(crate) http_client: Arc<ToolHttpClient>,
 }
 
 /// The resources that a run used.

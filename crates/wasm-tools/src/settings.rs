@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pillion_egress::EgressPolicy;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
-use crate::permissions::{Access, Origin};
+use crate::origin::Origin;
 
 /// The operator's settings for the tools of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -73,6 +73,18 @@ pub struct GrantedFolder {
     /// What the tool may do in the folder. Default: read.
     #[serde(default)]
     pub access: Access,
+}
+
+/// What a tool may do in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum Access {
+    /// Read and list files.
+    #[default]
+    #[serde(rename = "read")]
+    Read,
+    /// Read, list, write, create and remove files.
+    #[serde(rename = "read-write")]
+    ReadWrite,
 }
 
 impl Default for Limits {
@@ -144,5 +156,14 @@ impl fmt::Debug for Grant {
             .field("environment", &self.environment)
             .field("http", &self.http)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::ReadWrite => "read-write",
+        })
     }
 }

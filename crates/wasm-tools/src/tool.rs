@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::bindings::ToolPre;
 use crate::bindings::pillion::tool::types as wit;
 use crate::bounded_text;
-use crate::host::{Host, ToolHttpClient};
+use crate::host::Host;
+use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::permissions::Permissions;
 use crate::run::{Terms, Usage, run};
@@ -60,7 +61,7 @@ impl Compiled {
         bytes: &[u8],
         sha256: String,
         limits: &Limits,
-        http_client: &ToolHttpClient,
+        http_client: &Arc<ToolHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let pre = sandbox.compile(bytes)?;
         let terms = Terms {
@@ -116,7 +117,7 @@ impl WasmTool {
         compiled: Arc<Compiled>,
         manifest: Manifest,
         settings: &WasmToolsSettings,
-        http_client: &ToolHttpClient,
+        http_client: &Arc<ToolHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let none = Grant::default();
         let grant = settings.grants.get(name).unwrap_or(&none);

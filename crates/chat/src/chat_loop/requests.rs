@@ -7,7 +7,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::native::ReportedCalls;
 use super::{ChatLoop, size, timeout_error, trim};
-use crate::state::Measured;
 use crate::{
     Answer, ChatError, ChatEvent, ChatListener, ChatState, Conversation, Delta, ModelError,
     ModelErrorKind, Turn, TurnOptions,
@@ -310,7 +309,7 @@ fn record_usage(state: &mut ChatState, request: RequestSize, answer: &Answer) {
     };
     state.spent_tokens = state.spent_tokens.saturating_add(spent);
     if usage.input_tokens > 0 {
-        state.measured = Some(Measured {
+        state.measured = Some(size::Measured {
             bytes: request.bytes,
             tokens: usage.input_tokens,
         });

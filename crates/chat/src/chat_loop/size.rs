@@ -1,7 +1,7 @@
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Delta;
-use crate::state::Measured;
 
 /// The maximum number of characters that encoded data, such as an image, counts for: its tokens
 /// hardly depend on its length.
@@ -20,6 +20,13 @@ const ENCODED_MEMBERS: [&str; 5] = [
     "thought_signature",
     "file_data",
 ];
+
+/// The size of a request and the provider's token count for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) bytes: u64,
+    pub(crate) tokens: u64,
+}
 
 /// Returns the approximate length of a message or a response as JSON, in ASCII characters that take
 /// as many tokens. Encoded data is recognized by its position in the providers' formats, never by

@@ -9,8 +9,7 @@ use serde_json::{Map, json};
 use url::form_urlencoded::byte_serialize;
 
 use super::OAuthError;
-use super::jwt::SigningKey;
-use super::tokens::unix_time;
+use super::jwt::{SigningKey, unix_time};
 
 /// Validity of a client assertion, in seconds.
 const ASSERTION_SECONDS: u64 = 300;

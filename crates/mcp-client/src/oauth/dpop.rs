@@ -12,8 +12,7 @@ use serde_json::{Map, json};
 use url::Url;
 
 use super::OAuthError;
-use super::jwt::SigningKey;
-use super::tokens::unix_time;
+use super::jwt::{SigningKey, unix_time};
 
 pub(super) const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");

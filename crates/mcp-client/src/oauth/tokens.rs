@@ -1,6 +1,5 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::{HeaderValue, Method};
 use secrecy::{ExposeSecret, SecretString};
@@ -9,6 +8,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::dpop::Dpop;
+use super::jwt::unix_time;
 use super::{OAuthError, OAuthTokens};
 
 /// A token that expires within this many seconds is refreshed before it is used; for a short-lived
@@ -167,10 +167,4 @@ impl LiveTokens {
 /// Returns whether a token is valid as a header value; other tokens are not stored.
 fn is_header_text(token: &SecretString) -> bool {
     HeaderValue::try_from(token.expose_secret()).is_ok()
-}
-
-/// Returns the seconds since the Unix epoch.
-pub(super) fn unix_time() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs())
 }

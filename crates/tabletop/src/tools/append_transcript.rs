@@ -3,8 +3,9 @@ use std::sync::Arc;
 use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
 use serde_json::json;
 
-use super::{store_failure, tool as make};
+use super::tool as make;
 use crate::arguments::{MAX_NAME_LEN, MAX_SCENE_LEN, flag, name, text};
+use crate::failure::store_failure;
 use crate::scenes::{Line, Scenes};
 
 /// Maximum length of a message, in characters.

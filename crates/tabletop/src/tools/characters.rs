@@ -3,8 +3,9 @@ use std::sync::Arc;
 use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
-use super::{store_failure, tool as make};
+use super::tool as make;
 use crate::arguments::{MAX_NAME_LEN, find_argument, name, text};
+use crate::failure::store_failure;
 use crate::scenes::Scenes;
 
 /// Maximum length of a character's description, in characters.

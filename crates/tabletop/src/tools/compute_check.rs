@@ -62,14 +62,8 @@ fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
     };
     let result = match rolls(arguments)?.split_first() {
         Some((first, others)) => check.evaluate(*first, others),
-        None => check.throw(&mut d20(seed(arguments, "seed")?)?),
+        None => check.throw(&mut D20::for_call(seed(arguments, "seed")?)?),
     };
     let text = Mechanics(&check, &result).to_string();
     Ok(ToolOutput::text(text).with_data(json!(result)))
-}
-
-/// Returns a die, with an optional seed.
-pub(crate) fn d20(seed: Option<u64>) -> Result<D20, ToolFailure> {
-    D20::new(seed)
-        .map_err(|_| ToolFailure::internal("The operating system's random number generator failed"))
 }

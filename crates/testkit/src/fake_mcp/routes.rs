@@ -1,18 +1,14 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::stream;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Dialect;
-use super::server::Server;
+use super::server::{Server, event_stream};
 use crate::{Recorded, Reply};
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -148,13 +144,4 @@ async fn reply_and_response(server: &Server, request: &Recorded) -> Option<(Repl
     tokio::time::sleep(reply.delay).await;
     let response = reply.response(&id.to_string());
     Some((reply, response))
-}
-
-pub(super) fn event_stream(events: UnboundedReceiver<Bytes>) -> Response {
-    let events = stream::unfold(events, async |mut events| {
-        let bytes = events.recv().await?;
-        Some((Ok::<_, std::convert::Infallible>(bytes), events))
-    });
-    let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8")];
-    (headers, Body::from_stream(events)).into_response()
 }

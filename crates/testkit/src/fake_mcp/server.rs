@@ -4,7 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::stream;
+use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -187,6 +191,16 @@ impl Server {
         let open = state.streams.values().filter(|sender| !sender.is_closed());
         open.count()
     }
+}
+
+/// Returns a response that sends the bytes of an open stream.
+pub(super) fn event_stream(events: mpsc::UnboundedReceiver<Bytes>) -> Response {
+    let events = stream::unfold(events, async |mut events| {
+        let bytes = events.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(bytes), events))
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8")];
+    (headers, Body::from_stream(events)).into_response()
 }
 
 impl fmt::Debug for Server {

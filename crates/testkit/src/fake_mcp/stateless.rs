@@ -3,8 +3,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::routes::event_stream;
-use super::server::Server;
+use super::server::{Server, event_stream};
 use crate::{Recorded, Reply};
 
 const VERSION: &str = "2026-07-28";

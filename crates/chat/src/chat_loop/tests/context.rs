@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{size, trim};
 use super::bench::{Bench, echo, results, user};
-use crate::state::Measured;
+use crate::chat_loop::size::Measured;
 use crate::{ChatError, ChatEvent, ChatLimits, Delta, ModelErrorKind, TurnOptions};
 
 const NOTE: &str = "[This result was left out to keep the conversation short]";

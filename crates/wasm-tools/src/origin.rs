@@ -1,0 +1,58 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize, Serializer};
+use url::Url;
+
+/// Scheme, host and port of a URL, such as `https://api.example.com`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Origin(url::Origin, String);
+
+impl Origin {
+    pub(crate) fn is_of(&self, url: &Url) -> bool {
+        self.0 == url.origin()
+    }
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is not an origin, such as https://api.example.com");
+        let url: Url = text.parse().map_err(|_| wrong())?;
+        let is_bare = url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none();
+        match url.scheme() {
+            "http" | "https" if is_bare => {
+                let origin = url.origin();
+                let text = origin.ascii_serialization();
+                Ok(Self(origin, text))
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl TryFrom<String> for Origin {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.1)
+    }
+}
