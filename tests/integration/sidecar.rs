@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pillion::app::App;
-use pillion::server::Drained;
-use pillion::socket::Socket;
 use pillion_client::Client;
 use pillion_config::Config;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{
     FnTool, ParameterType, Tool, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
 };
+use pillion_sidecar::app::App;
+use pillion_sidecar::server::Drained;
+use pillion_sidecar::socket::Socket;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -54,7 +54,8 @@ impl Sidecar {
                 let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
                 ready.send(()).unwrap();
                 let until = async { drop(stopped.await) };
-                let drained = pillion::server::run(listener, app, config.shutdown.grace, until);
+                let drained =
+                    pillion_sidecar::server::run(listener, app, config.shutdown.grace, until);
                 let drained = drained.await.unwrap();
                 guard.remove().unwrap();
                 drained
@@ -114,7 +115,7 @@ impl Drop for CountsItsEnd {
 }
 
 fn registry(sleeps_begun: &Arc<AtomicUsize>, sleeps_ended: &Arc<AtomicUsize>) -> Arc<ToolRegistry> {
-    let registry = pillion::tools::registry().unwrap();
+    let registry = pillion_sidecar::tools::registry().unwrap();
     for tool in test_tools(sleeps_begun, sleeps_ended) {
         registry.register(tool).unwrap();
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 
 use nix::fcntl::{Flock, FlockArg};
-use pillion::socket::{Socket, SocketError};
 use pillion_config::Group;
+use pillion_sidecar::socket::{Socket, SocketError};
 
 use crate::program::Daemon;
 

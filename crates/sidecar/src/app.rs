@@ -337,8 +337,15 @@ impl App {
         self.shared.upstreams.tool_prefix(label)
     }
 
+    /// Exports the remaining spans, and stops the export.
+    pub async fn stop_telemetry(&self) {
+        if let Some(telemetry) = self.process().telemetry.clone() {
+            telemetry.stop().await;
+        }
+    }
+
     /// Ends the sessions with the MCP servers, and stops waiting after [`FAREWELL`].
-    pub(crate) async fn disconnect(&self) {
+    pub async fn disconnect(&self) {
         drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
     }
 }

@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::calling_client::message::{self, Inbound, Request};
 use crate::mcp_server::stdio::{MAX_WAITING, write};
 use away::Away;
-pub(crate) use connect::{ConnectError, Connection, Target};
+pub use connect::{ConnectError, Connection, Target};
 use leg::{Leg, Phase, SidecarMessage};
 use session_replay::SessionReplay;
 
@@ -59,7 +59,7 @@ const CHANGES: [&str; 3] = [
 ///
 /// # Errors
 /// If reading from or writing to the client fails.
-pub(crate) async fn serve(
+pub async fn serve(
     target: Target,
     first: Connection,
     input: impl AsyncBufRead + Unpin,

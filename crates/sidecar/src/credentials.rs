@@ -9,9 +9,11 @@ mod tokens;
 mod user_credentials;
 mod vault;
 
-pub(crate) use error::CredentialError;
-pub(crate) use file_server::{file_id, origin_of};
-pub(crate) use of_server::{CredentialNote, Credentials, take_secrets};
-pub(crate) use tokens::Account;
-pub(crate) use user_credentials::{UserCredential, UserCredentials, forget_server, identity_of};
-pub(crate) use vault::{next_key_file, open_vault};
+pub use error::CredentialError;
+pub use file_server::{file_id, origin_of};
+pub use of_server::Credentials;
+pub use of_server::{CredentialNote, take_secrets};
+pub use tokens::Account;
+pub use user_credentials::forget_server;
+pub use user_credentials::{UserCredential, UserCredentials, identity_of};
+pub use vault::{next_key_file, open_vault};

@@ -21,9 +21,9 @@ use crate::servers::Servers;
 use crate::service_manager;
 use crate::socket::SocketError;
 use crate::state::State;
-pub(crate) use assembly::Assembly;
+pub use assembly::Assembly;
 use pillion_config::Config;
-pub(crate) use signals::StopSignals;
+pub use signals::StopSignals;
 use sockets::Sockets;
 
 /// How long keep-alive connections may send a last request when a successor already serves, and
@@ -62,19 +62,22 @@ pub enum DaemonError {
 }
 
 /// The parameters of `pillion serve`.
-pub(crate) struct Daemon {
-    pub(crate) config: Config,
-    pub(crate) source: Source,
+pub struct Daemon {
+    /// The configuration.
+    pub config: Config,
+    /// The source of the configuration, for reloads.
+    pub source: Source,
     /// The state of the configuration files before `config` was read.
-    pub(crate) before: Stamps,
-    pub(crate) log: LogControl,
+    pub before: Stamps,
+    /// Changes the log level at a reload.
+    pub log: LogControl,
     /// Whether to take over the sockets of a running sidecar.
-    pub(crate) take_over: bool,
+    pub take_over: bool,
 }
 
 impl Daemon {
     /// Serves until a signal or a successor ends the daemon.
-    pub(crate) async fn run(self) -> Result<(), DaemonError> {
+    pub async fn run(self) -> Result<(), DaemonError> {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
         // Reports errors in the access rules before any socket or file is opened.

@@ -1,12 +1,11 @@
-//! The sidecar: a daemon that runs tools for all processes of a host over a Unix socket, and the
-//! command line that starts and controls the daemon.
+//! The sidecar: a daemon that runs tools for all processes of a host over a Unix socket.
 //!
-//! [`pillion_config`] reads the settings, [`state`] keeps the data that outlives the process, [`socket`]
-//! creates the Unix socket, [`server`] serves [`routes`] until shutdown, and [`cli`] is the program
-//! `pillion`.
+//! [`pillion_config`] reads the settings, [`state`] keeps the data that outlives the process,
+//! [`socket`] creates the Unix socket, and [`server`] serves [`routes`] until shutdown. The crate
+//! `pillion` has the command line, which starts the sidecar with [`daemon`].
 //!
 //! ```no_run
-//! use pillion::{app::App, server, socket::Socket, tools};
+//! use pillion_sidecar::{app::App, server, socket::Socket, tools};
 //! use pillion_config::Config;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,16 +22,15 @@
 pub mod access;
 pub mod app;
 mod approvals;
-mod bridge;
+pub mod bridge;
 mod calling_client;
 mod chat;
-pub mod cli;
 mod client_text;
 mod clock;
 mod connections;
-mod credentials;
+pub mod credentials;
 pub mod current_app;
-mod daemon;
+pub mod daemon;
 mod declared_tools;
 mod events;
 mod handover;
@@ -40,29 +38,29 @@ mod idempotency;
 mod instance;
 mod limits;
 pub mod logging;
-mod mcp_server;
+pub mod mcp_server;
 mod metrics;
 mod models;
 mod packs;
-mod pins;
+pub mod pins;
 mod predecessors;
 pub mod problem;
 mod process;
 mod process_locks;
-mod reload;
+pub mod reload;
 mod results;
 pub mod routes;
 pub mod server;
-mod servers;
+pub mod servers;
 mod service_manager;
 pub mod socket;
 pub mod state;
 mod telemetry;
-mod timestamp;
+pub mod timestamp;
 mod tool_keys;
 pub mod tools;
 mod upstream;
-mod visibility;
+pub mod visibility;
 #[cfg_attr(not(feature = "wasm"), path = "wasm_tools/absent.rs")]
 mod wasm_tools;
 mod workers;

@@ -21,7 +21,7 @@ mod sessions;
 mod source;
 mod stateful;
 mod stateless;
-pub(crate) mod stdio;
+pub mod stdio;
 mod subscriptions;
 mod template;
 mod tools;

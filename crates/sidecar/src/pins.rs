@@ -16,8 +16,8 @@ use pillion_core::store::{PendingDefinition, PinOwner, Store, StoreError, Timest
 use serde_json::value::RawValue;
 
 use definition::Definition;
-pub(crate) use difference::between;
-pub(crate) use hidden::{visible, visible_json, visible_line, warnings};
+pub use difference::between;
+pub use hidden::{visible, visible_json, visible_line, warnings};
 
 use pillion_config::PinPolicy;
 

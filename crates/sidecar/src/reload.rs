@@ -22,18 +22,18 @@ use crate::process::Process;
 use crate::servers::{ServerError, Servers};
 use crate::service_manager;
 use pillion_config::{Config, ConfigError};
-pub(crate) use stamp::Stamps;
+pub use stamp::Stamps;
 
 /// Interval at which the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The source of the configuration.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub struct Source {
     /// The configuration file, if any.
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     /// The socket path on the command line, if any.
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
 }
 
 /// Why a configuration cannot be applied.
@@ -49,7 +49,7 @@ pub(crate) enum ReloadError {
 
 impl Source {
     /// Reads the configuration file and the environment.
-    pub(crate) fn load(&self) -> Result<Config, ConfigError> {
+    pub fn load(&self) -> Result<Config, ConfigError> {
         let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
         let mut config = Config::load(self.file.as_deref(), variables)?;
         if self.socket.is_some() {
@@ -60,7 +60,7 @@ impl Source {
 
     /// Returns the current state of the configuration's files. Call this before
     /// [`load`](Self::load), so that later changes are detected.
-    pub(crate) fn look(&self) -> Stamps {
+    pub fn look(&self) -> Stamps {
         Stamps::of(self.file.iter().cloned().chain(self.files_named()))
     }
 
@@ -81,7 +81,7 @@ impl Source {
 }
 
 /// Resolves the access rules of the configuration, with this process's environment.
-pub(crate) fn access_of(
+pub fn access_of(
     config: &Config,
     store: Option<&Arc<dyn AccessTokenStore>>,
 ) -> Result<Access, AccessError> {

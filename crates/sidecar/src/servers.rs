@@ -32,8 +32,9 @@ use crate::credentials::{
 };
 use crate::current_app::{CurrentApp, WeakCurrentApp};
 use crate::events::ToolListener;
-pub(crate) use catalog::{Catalog, CatalogServer, How, Who, of_the_file};
-pub(crate) use error::ServerError;
+pub use catalog::CatalogServer;
+pub use catalog::{Catalog, How, Who, of_the_file};
+pub use error::ServerError;
 use pillion_config::{Config, McpServerSection};
 pub(crate) use server::Server;
 use watching::{note_connections, sweep_users};

@@ -1,7 +1,7 @@
 //! The state that outlives the sidecar: the store, and its maintenance.
 
 mod file_watch;
-pub(crate) mod store_id;
+pub mod store_id;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl State {
     ///
     /// # Errors
     /// If the store cannot be opened: `unavailable`, `corrupt`.
-    pub(crate) async fn open_beside_others(config: &Config) -> Result<Self, StoreError> {
+    pub async fn open_beside_others(config: &Config) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
         let locks = ProcessLocks::of(config);
         let name = Uuid::now_v7().to_string();
@@ -212,7 +212,7 @@ impl State {
     }
 
     /// Marks the unfinished calls of this process as interrupted. Returns whether that was stored.
-    pub(crate) async fn cut_off_calls(&self) -> bool {
+    pub async fn cut_off_calls(&self) -> bool {
         let left = self.store.interrupt_life(&self.process, Timestamp::now());
         let outcome = left.await;
         if let Err(error) = &outcome {
@@ -277,7 +277,7 @@ fn warn_of(interrupted: u64) {
 }
 
 /// Returns the location and options of the store.
-pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
+pub fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
     config.store.options().ok_or_else(|| {
         StoreError::unavailable(
             "This user has no state directory for the store: set store.location",
@@ -286,7 +286,7 @@ pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError>
 }
 
 /// Creates the directory of a store in a file.
-pub(crate) fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
+pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     let StoreLocation::File(path) = &options.location else {
         return Ok(());
     };

@@ -3,7 +3,7 @@
 use pillion_core::store::Timestamp;
 
 /// Formats a timestamp in RFC 3339, in UTC, with milliseconds.
-pub(crate) fn format_timestamp(timestamp: Timestamp) -> String {
+pub fn format_timestamp(timestamp: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(timestamp.as_millis()).map_or_else(
         |_| timestamp.as_millis().to_string(),
         |time| format!("{time:.3}"),

@@ -1,3 +1,5 @@
+//! The tools that a caller may see.
+
 use std::sync::Arc;
 
 use pillion_core::capability::ModelConfig;
@@ -12,7 +14,7 @@ use pillion_config::OfferedTools;
 /// The tools that a client may see and call. All APIs use this single check, for lists and for
 /// calls. A hidden tool does not exist for the client.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Visibility {
+pub struct Visibility {
     allowed: AllowedTools,
     model: Option<Arc<ModelConfig>>,
     /// The only user whose data the client may see, if restricted.

@@ -19,7 +19,7 @@ path of the socket.
 const EXIT_CODES: &str = "Exit codes: 0 on success, 1 on failure, 2 if";
 
 fn page() -> String {
-    let mut command = without_help(pillion::cli::command().disable_help_subcommand(true));
+    let mut command = without_help(pillion::command().disable_help_subcommand(true));
     command.build();
     let mut page = INTRODUCTION.to_owned();
     add(&command, &mut page);

@@ -37,7 +37,7 @@ The documentation, where the package is installed.
 
 /// Returns each page by its file name.
 fn pages() -> BTreeMap<String, String> {
-    let mut command = pillion::cli::command().disable_help_subcommand(true);
+    let mut command = pillion::command().disable_help_subcommand(true);
     command.build();
     let mut pages = BTreeMap::new();
     add(&command, None, &mut pages);

@@ -21,23 +21,24 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 const PREFIX: &str = "pln_";
 
 /// A new token, which is shown once and never stored.
-pub(crate) struct NewToken(String);
+pub struct NewToken(String);
 
 impl NewToken {
     /// Generates a token with 244 random bits.
-    pub(crate) fn generate() -> Self {
+    pub fn generate() -> Self {
         let mut bytes = Vec::with_capacity(32);
         bytes.extend_from_slice(Uuid::new_v4().as_bytes());
         bytes.extend_from_slice(Uuid::new_v4().as_bytes());
         Self(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    pub(crate) fn expose(&self) -> &str {
+    /// Returns the token, for its owner.
+    pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// Returns the hash that is stored.
-    pub(crate) fn hash(&self) -> String {
+    pub fn hash(&self) -> String {
         hash_of(&self.0)
     }
 }
@@ -46,7 +47,7 @@ impl NewToken {
 ///
 /// A token is looked up by its hash, so the time of the lookup reveals nothing about other tokens.
 /// A revoked token is rejected from the next request on.
-pub(crate) struct StoredTokens {
+pub struct StoredTokens {
     list: TokenList,
     store: Arc<dyn AccessTokenStore>,
     /// When the use of each token was last recorded.

@@ -69,7 +69,7 @@ impl App {
 }
 
 /// Builds the parts of the state from a configuration.
-pub(super) struct Assembly<'c>(pub(super) &'c Config);
+pub struct Assembly<'c>(pub(super) &'c Config);
 
 impl Assembly<'_> {
     fn app(

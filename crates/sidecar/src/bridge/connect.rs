@@ -23,64 +23,99 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REFUSAL_LEN: usize = 64 * 1024;
 
 /// An upgraded connection that carries a client's messages.
-pub(crate) type Connection = TokioIo<Upgraded>;
+pub type Connection = TokioIo<Upgraded>;
 
 /// The address of the sidecar, and the user, channel and model of the client.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
-    pub(crate) socket: PathBuf,
-    pub(crate) user: Option<String>,
-    pub(crate) channel: Option<String>,
-    pub(crate) model: Option<String>,
+pub struct Target {
+    /// The path of the sidecar's socket.
+    pub socket: PathBuf,
+    /// The user on whose behalf calls run.
+    pub user: Option<String>,
+    /// The channel that the calls come from.
+    pub channel: Option<String>,
+    /// The model whose tools the client sees.
+    pub model: Option<String>,
 }
 
 /// Why the connection failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
+pub enum ConnectError {
+    /// No process listens on the socket.
     #[error("no sidecar listens on {}", socket.display())]
-    NotThere { socket: PathBuf },
+    NotThere {
+        /// The path of the socket.
+        socket: PathBuf,
+    },
+    /// The operating system denied access to the socket.
     #[error(
         "permission denied for the sidecar's socket {}: only the sidecar's user, root and the \
          members of socket.group can connect",
         socket.display()
     )]
-    NoPermission { socket: PathBuf },
+    NoPermission {
+        /// The path of the socket.
+        socket: PathBuf,
+    },
+    /// Connecting to the socket failed.
     #[error("cannot connect to the sidecar at {}: {source}", socket.display())]
-    Socket { socket: PathBuf, source: io::Error },
+    Socket {
+        /// The path of the socket.
+        socket: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The sidecar rejected the connection.
     #[error("the sidecar at {} rejected the connection: {}", socket.display(), failure.error)]
     Refused {
+        /// The path of the socket.
         socket: PathBuf,
+        /// The HTTP status.
         status: StatusCode,
+        /// The problem document.
         failure: Box<Failure>,
     },
+    /// The sidecar did not respond in time.
     #[error(
         "the sidecar at {} did not respond within {:.0}s",
         socket.display(),
         CONNECT_TIMEOUT.as_secs_f64()
     )]
-    TooSlow { socket: PathBuf },
+    TooSlow {
+        /// The path of the socket.
+        socket: PathBuf,
+    },
+    /// The process that listens is not a sidecar of this version.
     #[error(
         "the process that listens on {} is not a sidecar of this version: it responded with HTTP \
          status {status}",
         socket.display()
     )]
-    NoSidecar { socket: PathBuf, status: StatusCode },
+    NoSidecar {
+        /// The path of the socket.
+        socket: PathBuf,
+        /// The HTTP status.
+        status: StatusCode,
+    },
+    /// The connection broke.
     #[error("the connection to the sidecar broke: {0}")]
     Http(#[from] hyper::Error),
+    /// The user or the channel cannot be sent in a header.
     #[error("the user or channel is not a valid HTTP header value: {0}")]
     User(#[from] InvalidHeaderValue),
+    /// The request cannot be created.
     #[error("cannot create the HTTP request: {0}")]
     Request(#[from] axum::http::Error),
 }
 
 impl ConnectError {
     /// Returns whether no sidecar is listening.
-    pub(crate) fn is_absence(&self) -> bool {
+    pub fn is_absence(&self) -> bool {
         matches!(self, Self::NotThere { .. })
     }
 
     /// Returns whether the sidecar rejected the request as invalid.
-    pub(crate) fn is_misunderstanding(&self) -> bool {
+    pub fn is_misunderstanding(&self) -> bool {
         let bad = StatusCode::BAD_REQUEST;
         matches!(self, Self::Refused { status, .. } if *status == bad)
     }
@@ -88,7 +123,7 @@ impl ConnectError {
 
 impl Target {
     /// Connects to the sidecar, and upgrades the connection.
-    pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
+    pub async fn connect(&self) -> Result<Connection, ConnectError> {
         let opened = timeout(CONNECT_TIMEOUT, self.open()).await;
         opened.unwrap_or_else(|_| {
             Err(ConnectError::TooSlow {

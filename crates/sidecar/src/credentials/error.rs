@@ -6,21 +6,31 @@ use crate::problem::status_of_store;
 
 /// Why a credential cannot be read or is rejected. Error messages never contain a credential.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CredentialError {
+pub enum CredentialError {
     /// A key of the credential is invalid.
     #[error("{key}: {message}")]
-    Invalid { key: String, message: String },
+    Invalid {
+        /// The key.
+        key: String,
+        /// What is wrong with the key's value.
+        message: String,
+    },
+    /// No key of the vault is configured.
     #[error(
         "Credentials are stored encrypted, and no key is configured: set vault.key_file (or \
          vault.key_env) in the configuration; `openssl rand -base64 32` generates a key"
     )]
     NoKey,
+    /// The user has no credential for the server.
     #[error("This user has no credential for this server")]
     NoUserCredential,
+    /// The key of the vault cannot be read.
     #[error("vault error: {0}")]
     Key(#[from] MasterKeyError),
+    /// The vault failed.
     #[error("vault error: {0}")]
     Vault(#[from] VaultError),
+    /// The stored credential has no known format.
     #[error("the stored credential of the server cannot be read")]
     Unreadable,
 }

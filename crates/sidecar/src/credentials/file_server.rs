@@ -1,7 +1,7 @@
 use sha2::{Digest, Sha256};
 
 /// Returns the id of a server of the configuration file, derived from its label.
-pub(crate) fn file_id(label: &str) -> String {
+pub fn file_id(label: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(b"pillion server of the configuration file\0");
     hash.update(label.as_bytes());
@@ -13,7 +13,7 @@ pub(crate) fn file_id(label: &str) -> String {
 }
 
 /// Returns the scheme, host and port of a URL.
-pub(crate) fn origin_of(url: &url::Url) -> String {
+pub fn origin_of(url: &url::Url) -> String {
     format!(
         "{}://{}:{:?}",
         url.scheme(),

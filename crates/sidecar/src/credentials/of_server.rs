@@ -12,7 +12,7 @@ const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
 
 /// The public information about a server's credentials, and their id in the vault.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct CredentialNote {
+pub struct CredentialNote {
     /// The id of the entry in the vault. Each change gets a new id, so that a configuration is
     /// never combined with the credentials of another version.
     pub(crate) id: String,
@@ -25,7 +25,7 @@ pub(crate) struct CredentialNote {
 /// The credentials of a server as stored in the vault: the keys of [`SECRET_KEYS`] and nothing
 /// else. Does not implement `Debug`, so that credentials are never logged.
 #[derive(Clone, Default)]
-pub(crate) struct Credentials(pub(crate) Map<String, Value>);
+pub struct Credentials(pub(crate) Map<String, Value>);
 
 impl Credentials {
     pub(crate) fn parse(text: &str) -> Result<Self, CredentialError> {
@@ -118,7 +118,7 @@ impl Credentials {
 }
 
 /// Removes and returns the keys that may be secret.
-pub(crate) fn take_secrets(keys: &mut Map<String, Value>) -> Map<String, Value> {
+pub fn take_secrets(keys: &mut Map<String, Value>) -> Map<String, Value> {
     SECRET_KEYS
         .into_iter()
         .filter_map(|key| Some((key.to_owned(), keys.remove(key)?)))

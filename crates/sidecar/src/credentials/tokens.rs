@@ -9,15 +9,16 @@ use pillion_store::{Vault, VaultTokenStore};
 /// The account that OAuth tokens of a server belong to. Tokens of another account are invalid or
 /// belong to someone else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) key: TokenKey,
+pub struct Account {
+    /// The key of the account in the token store.
+    pub key: TokenKey,
     issuer: Option<String>,
     grant: OAuthGrant,
 }
 
 impl Account {
     /// Returns the account of a server that uses OAuth.
-    pub(crate) fn of(server: &ServerConfig) -> Option<Self> {
+    pub fn of(server: &ServerConfig) -> Option<Self> {
         let oauth = oauth_of(server)?;
         Some(Self {
             key: TokenKey::new(server.url()?, oauth),
@@ -28,7 +29,7 @@ impl Account {
 
     /// Returns whether a user has consented to the authorization. Other tokens can be obtained
     /// again without interaction.
-    pub(crate) fn is_consented(&self) -> bool {
+    pub fn is_consented(&self) -> bool {
         self.grant == OAuthGrant::AuthorizationCode
     }
 }

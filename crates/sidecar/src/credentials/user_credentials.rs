@@ -17,7 +17,7 @@ use super::tokens::{Account, TokenOwner, TokenStores};
 
 /// The vault with the users' credentials. Cheap to clone; all clones use a new vault at once.
 #[derive(Clone, Default)]
-pub(crate) struct UserCredentials {
+pub struct UserCredentials {
     vault: Arc<RwLock<Option<Arc<Vault>>>>,
     tokens: TokenStores,
 }
@@ -25,7 +25,7 @@ pub(crate) struct UserCredentials {
 /// The credential of one user for one server. Does not implement `Debug`, so that it is never
 /// logged.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct UserCredential {
+pub struct UserCredential {
     /// A new value for each credential that is set: connections with an earlier credential are
     /// detected by it.
     pub(crate) version: String,
@@ -67,7 +67,7 @@ impl UserCredential {
     }
 
     /// Creates the record that OAuth has obtained tokens for the user.
-    pub(crate) fn authorized(place: String) -> Self {
+    pub fn authorized(place: String) -> Self {
         Self {
             version: Uuid::new_v4().to_string(),
             place,
@@ -95,11 +95,12 @@ impl UserCredential {
 
 impl UserCredentials {
     /// Sets the vault for all clones.
-    pub(crate) fn move_to(&self, vault: Option<Arc<Vault>>) {
+    pub fn move_to(&self, vault: Option<Arc<Vault>>) {
         *self.vault.write() = vault;
     }
 
-    pub(crate) fn vault(&self) -> Option<Arc<Vault>> {
+    /// Returns the vault, if a key is configured.
+    pub fn vault(&self) -> Option<Arc<Vault>> {
         self.vault.read().clone()
     }
 
@@ -187,7 +188,7 @@ impl UserCredentials {
     }
 
     /// Stores a credential, and replaces the previous one, including its OAuth tokens.
-    pub(crate) async fn put(
+    pub async fn put(
         &self,
         server: &str,
         user: &str,
@@ -208,7 +209,7 @@ impl UserCredentials {
     ///
     /// # Errors
     /// [`CredentialError::NoUserCredential`] if there is none.
-    pub(crate) async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
+    pub async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
         let id = id_of(server, user);
         if vault.get(SecretKind::UserCredential, &id).await?.is_none() {
@@ -261,7 +262,7 @@ impl UserCredentials {
 }
 
 /// Removes the credentials of all users for a server that was removed or moved to another address.
-pub(crate) async fn forget_server(store: &dyn Store, server: &str) -> Result<(), StoreError> {
+pub async fn forget_server(store: &dyn Store, server: &str) -> Result<(), StoreError> {
     for (place, _) in store.secrets().await? {
         if is_of(&place, server) {
             store.remove_secret(&place).await?;
@@ -284,7 +285,7 @@ fn is_of(place: &SecretPlace, server: &str) -> bool {
 }
 
 /// Returns the owner of a user's OAuth tokens, in the format of [`VaultTokenStore`].
-pub(crate) fn identity_of(server: &str, user: &str) -> String {
+pub fn identity_of(server: &str, user: &str) -> String {
     id_of(server, user)
 }
 

@@ -11,14 +11,14 @@ use pillion_config::Config;
 
 /// Returns the path of the next key while the key of the vault is being changed: the key file's
 /// path with the suffix `.new`.
-pub(crate) fn next_key_file(file: &Path) -> PathBuf {
+pub fn next_key_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
     name.into()
 }
 
 /// Opens the vault, if a key is configured.
-pub(crate) async fn open_vault(
+pub async fn open_vault(
     store: &Arc<dyn Store>,
     config: &Config,
 ) -> Result<Option<Arc<Vault>>, CredentialError> {

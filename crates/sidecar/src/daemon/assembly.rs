@@ -12,8 +12,9 @@ use crate::tools;
 use pillion_config::Config;
 
 /// The parts of the daemon that handle requests.
-pub(crate) struct Assembly {
-    pub(crate) current_app: CurrentApp,
+pub struct Assembly {
+    /// The application that handles requests.
+    pub current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
     pub(super) past_calls: PastCalls,
 }
@@ -25,11 +26,7 @@ impl Assembly {
     /// # Errors
     /// [`DaemonError`], for the built-in tools, the servers of the store and their vault, and the
     /// call log.
-    pub(crate) async fn of(
-        config: &Config,
-        state: &State,
-        access: Access,
-    ) -> Result<Self, DaemonError> {
+    pub async fn of(config: &Config, state: &State, access: Access) -> Result<Self, DaemonError> {
         let registry = tools::registry()?;
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;

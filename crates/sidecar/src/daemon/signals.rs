@@ -1,13 +1,14 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Listens for SIGTERM and SIGINT.
-pub(crate) struct StopSignals {
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
-    pub(crate) fn listen() -> std::io::Result<Self> {
+    /// Starts to receive SIGTERM and SIGINT.
+    pub fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -16,7 +17,7 @@ impl StopSignals {
 
     /// Waits for the first signal. After that, a second signal ends the process at once, without
     /// waiting for running calls.
-    pub(crate) async fn first(mut self) {
+    pub async fn first(mut self) {
         self.next().await;
         tokio::spawn(async move {
             self.next().await;

@@ -67,7 +67,7 @@ const JUST_NOW: Duration = Duration::from_secs(1);
 
 /// The latest lists of the upstream servers, for routing requests.
 #[derive(Debug, Default)]
-pub(super) struct Catalog {
+pub struct Catalog {
     known: RwLock<HashMap<Kind, RequestedList>>,
 }
 

@@ -51,17 +51,17 @@ const MAX_STREAMS: usize = 1_000;
 const LAST_CALLS: Duration = Duration::from_secs(30);
 
 /// Controls when and how the streams of a client end.
-pub(crate) struct Endings<A, U> {
+pub struct Endings<A, U> {
     /// Maximum time to finish running requests after the client has closed its input.
-    pub(crate) grace: Duration,
+    pub grace: Duration,
     /// Resolves to a message that is sent to the client at once.
-    pub(crate) announcement: A,
+    pub announcement: A,
     /// Resolves when the client may send no more requests; running requests get some more time.
-    pub(crate) unwelcome: U,
+    pub unwelcome: U,
 }
 
 /// One client with its own pair of streams.
-pub(crate) struct Client {
+pub struct Client {
     current_app: CurrentApp,
     context: CallContext,
     visibility: Visibility,
@@ -74,7 +74,7 @@ impl Client {
     ///
     /// # Errors
     /// If the model does not exist.
-    pub(crate) fn new(
+    pub fn new(
         current_app: CurrentApp,
         context: CallContext,
         visibility: Visibility,
@@ -102,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     /// If reading or writing fails.
-    pub(crate) async fn serve(
+    pub async fn serve(
         self,
         input: impl AsyncBufRead + Unpin,
         output: impl AsyncWrite + Unpin,

@@ -2,7 +2,7 @@ use pillion_wire::PinChange;
 use serde_json::Value;
 
 /// Returns the differences between two definitions, by path.
-pub(crate) fn between(before: &str, after: &str) -> Vec<PinChange> {
+pub fn between(before: &str, after: &str) -> Vec<PinChange> {
     let parse = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
     let mut changes = Vec::new();
     compare("", Some(&parse(before)), Some(&parse(after)), &mut changes);

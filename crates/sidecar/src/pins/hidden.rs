@@ -5,7 +5,7 @@ use serde_json::Value;
 use pillion_core::is_bidi_control;
 
 /// Returns warnings about hidden text in a definition, by path.
-pub(crate) fn warnings(definition: &Value) -> Vec<String> {
+pub fn warnings(definition: &Value) -> Vec<String> {
     let mut found = Vec::new();
     search("", definition, &mut found);
     found
@@ -85,7 +85,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// Escapes hidden characters, for a terminal or a log.
-pub(crate) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_hidden(c) {
@@ -98,12 +98,12 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// Like [`visible`], on one line.
-pub(crate) fn visible_line(text: &str) -> String {
+pub fn visible_line(text: &str) -> String {
     visible(text).replace(char::is_control, " ")
 }
 
 /// Replaces hidden characters in JSON strings by JSON escapes, which does not change the value.
-pub(crate) fn visible_json(json: &str) -> String {
+pub fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
         if c == '\r' {

@@ -7,7 +7,7 @@ type Stamp = Option<(u64, u64, i64, i64)>;
 
 /// The states of files when the configuration was read, and at the last check.
 #[derive(Default)]
-pub(crate) struct Stamps {
+pub struct Stamps {
     read: HashMap<PathBuf, Stamp>,
     seen: HashMap<PathBuf, Stamp>,
 }

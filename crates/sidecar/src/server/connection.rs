@@ -44,7 +44,7 @@ const MAX_REFUSALS: usize = 16;
 static REFUSALS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
 
 /// A connection with the server state that it needs.
-pub(super) struct Connection {
+pub struct Connection {
     pub(super) current_app: CurrentApp,
     pub(super) peer: Peer,
     /// Counts the bytes that wait for the client of this connection.

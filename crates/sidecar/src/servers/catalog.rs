@@ -19,7 +19,7 @@ use pillion_config::{Config, McpServerSection};
 
 /// Who requests a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub enum Who {
     /// A client of the REST API.
     Caller,
     /// An operator with direct access to the store.
@@ -28,7 +28,7 @@ pub(crate) enum Who {
 
 /// How a server is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
     /// Missing members get the defaults of a new server.
     Replace,
     /// Missing members stay unchanged (RFC 7396).
@@ -37,24 +37,27 @@ pub(crate) enum How {
 
 /// The servers of a store.
 #[derive(Clone)]
-pub(crate) struct Catalog {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) credentials: UserCredentials,
+pub struct Catalog {
+    /// The store of the servers.
+    pub store: Arc<dyn Store>,
+    /// The credentials of users.
+    pub credentials: UserCredentials,
     /// The egress policy for these servers.
-    pub(crate) egress: EgressPolicy,
-    pub(crate) who: Who,
+    pub egress: EgressPolicy,
+    /// Who changes the servers.
+    pub who: Who,
     /// The names of the servers in the configuration file, with their OAuth accounts.
-    pub(crate) of_the_file: Vec<(String, Option<Account>)>,
+    pub of_the_file: Vec<(String, Option<Account>)>,
 }
 
 /// A server of the store. Some parts may be unreadable.
-pub(crate) struct CatalogServer {
+pub struct CatalogServer {
     pub(crate) record: ServerRecord,
     pub(crate) definition: Option<Definition>,
     pub(crate) authentication: String,
     pub(crate) headers: Vec<String>,
     /// The server's configuration, or why it cannot be used.
-    pub(crate) section: Result<McpServerSection, ServerError>,
+    pub section: Result<McpServerSection, ServerError>,
 }
 
 impl Catalog {
@@ -68,7 +71,7 @@ impl Catalog {
     }
 
     /// Reads a record.
-    pub(crate) async fn load(&self, record: ServerRecord) -> CatalogServer {
+    pub async fn load(&self, record: ServerRecord) -> CatalogServer {
         let stored = Stored::parse(&record.configuration).ok();
         let section = self.section(&record).await;
         let note = stored
@@ -118,10 +121,7 @@ impl Catalog {
     }
 
     /// Adds a server to the store.
-    pub(crate) async fn add(
-        &self,
-        mut keys: Map<String, Value>,
-    ) -> Result<ServerRecord, ServerError> {
+    pub async fn add(&self, mut keys: Map<String, Value>) -> Result<ServerRecord, ServerError> {
         self.check_who(&keys)?;
         let name = take_name(&mut keys)?;
         let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
@@ -155,7 +155,7 @@ impl Catalog {
     }
 
     /// Changes a server of the store.
-    pub(crate) async fn change(
+    pub async fn change(
         &self,
         record: &ServerRecord,
         mut keys: Map<String, Value>,
@@ -416,7 +416,7 @@ impl Catalog {
 }
 
 /// Returns the names of the servers in the configuration file, with their OAuth accounts.
-pub(crate) fn of_the_file(config: &Config) -> Vec<(String, Option<Account>)> {
+pub fn of_the_file(config: &Config) -> Vec<(String, Option<Account>)> {
     let servers = config.mcp_servers.iter();
     let servers = servers.map(|section| {
         let account = Account::of(&section.server);

@@ -9,51 +9,90 @@ use crate::problem::status_of_store;
 
 /// Why a server cannot be added, changed or shown. Error messages never contain a credential.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ServerError {
+pub enum ServerError {
     /// A member of the server's configuration is invalid.
     #[error("{key}: {message}")]
-    Invalid { key: String, message: String },
+    Invalid {
+        /// The key.
+        key: String,
+        /// What is wrong with the key's value.
+        message: String,
+    },
     /// The configuration as a whole is invalid.
     #[error(transparent)]
     Config(#[from] ServerConfigError),
-    /// The message is part of the REST API.
+    /// No server has this name. The message is part of the REST API.
     #[error("Server not found")]
     NotFound,
+    /// Another server has this name.
     #[error("A server named '{name}' already exists")]
-    NameTaken { name: String },
+    NameTaken {
+        /// The name of the server.
+        name: String,
+    },
+    /// The server belongs to the configuration file.
     #[error("Server '{name}' is defined in the configuration file: change it there")]
-    OfTheFile { name: String },
+    OfTheFile {
+        /// The name of the server.
+        name: String,
+    },
+    /// A command can be set only by the operator.
     #[error(
         "Only the operator can add or change a server with a command: in the configuration file, \
          or with `pillion servers` as the sidecar's user"
     )]
     Program,
+    /// A local file can be named only by the operator.
     #[error("'{key}' names a file on the sidecar's host, which only the operator may do")]
-    LocalFile { key: &'static str },
+    LocalFile {
+        /// The key.
+        key: &'static str,
+    },
+    /// A stored credential is not sent to another address.
     #[error(
         "The server's address has changed: send '{key}' again, because the stored value belongs to \
          the previous address"
     )]
-    MovedAway { key: &'static str },
+    MovedAway {
+        /// The key.
+        key: &'static str,
+    },
+    /// The credential is invalid or cannot be stored.
     #[error(transparent)]
     Credential(#[from] CredentialError),
+    /// The server does not use credentials of users.
     #[error(
         "Server '{name}' does not use credentials of users: set credential = \"per_user\" or \
          \"user_or_shared\" first"
     )]
-    NotOfUsers { name: String },
+    NotOfUsers {
+        /// The name of the server.
+        name: String,
+    },
+    /// The server is disabled or could not be started.
     #[error("Server '{name}' is not in use: {why}")]
-    NotInUse { name: String, why: String },
+    NotInUse {
+        /// The name of the server.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+    /// There is no store for servers.
     #[error("This sidecar has no store for MCP servers")]
     NoStore,
+    /// The new key of the vault cannot be read.
     #[error("Cannot read the new key of the vault: {0}")]
     NextKey(#[source] MasterKeyError),
+    /// The key of the vault is not in a file.
     #[error("The vault's key can only be rotated in a file: vault.key_file is not set")]
     NoKeyFile,
+    /// The stored settings have no known format.
     #[error("the stored settings of the server cannot be read")]
     Unreadable,
+    /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
+    /// The change ended with a panic.
     #[error("The change failed unexpectedly")]
     Panicked,
 }

@@ -69,7 +69,7 @@ impl UpstreamTool {
     }
 
     /// Returns the warnings about hidden text in the definition.
-    pub(crate) fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 

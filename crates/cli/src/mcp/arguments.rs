@@ -1,0 +1,237 @@
+//! Parses the arguments of a call: `key=value` pairs, or a JSON object.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use super::typed::{self, Kinds};
+
+/// Maximum size of JSON arguments, in bytes.
+const MAX_ARGUMENTS_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Arguments as the user wrote them.
+#[derive(Debug)]
+pub(super) enum Arguments {
+    /// A JSON object, unparsed.
+    Json(Box<RawValue>),
+    /// Pairs, whose JSON types are determined by the schema.
+    Pairs(Vec<(String, String)>),
+}
+
+/// Why words are not valid arguments.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgumentsError {
+    #[error(
+        "'{word}' is neither KEY=VALUE nor a JSON object (- reads the object from standard \
+        input, @FILE from a file)"
+    )]
+    Word { word: String },
+    #[error("unexpected argument '{word}': a JSON object must be the only argument")]
+    NotAlone { word: String },
+    #[error("the arguments are not a JSON object: {0}")]
+    Json(#[source] serde_json::Error),
+    #[error("the arguments are JSON, but not an object")]
+    NoObject,
+    #[error("cannot read the arguments from standard input: {0}")]
+    Input(#[source] std::io::Error),
+    #[error("cannot read the arguments in {}: {source}", path.display())]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("'{key}' must be {kinds}, not '{value}'")]
+    Type {
+        key: String,
+        kinds: Kinds,
+        value: String,
+    },
+    #[error("'{key}' is set twice")]
+    Twice { key: String },
+    #[error("cannot encode the arguments as JSON: {0}")]
+    Encode(#[source] serde_json::Error),
+}
+
+impl Arguments {
+    /// Parses the words; `-` reads standard input, and `@FILE` reads a file.
+    pub(super) fn read(words: Vec<String>) -> Result<Self, ArgumentsError> {
+        let first = words.first().map(String::as_str).unwrap_or_default();
+        let text = if first == "-" {
+            read_all(std::io::stdin().lock()).map_err(ArgumentsError::Input)?
+        } else if let Some(path) = first.strip_prefix('@') {
+            let file = std::fs::File::open(path).and_then(read_all);
+            file.map_err(|source| ArgumentsError::File {
+                path: path.into(),
+                source,
+            })?
+        } else if is_json(first) {
+            first.to_owned()
+        } else {
+            return pairs(words).map(Self::Pairs);
+        };
+        if let Some(word) = words.into_iter().nth(1) {
+            return Err(ArgumentsError::NotAlone { word });
+        }
+        let json: Box<RawValue> =
+            serde_json::from_str(text.trim()).map_err(ArgumentsError::Json)?;
+        if !json.get().starts_with('{') {
+            return Err(ArgumentsError::NoObject);
+        }
+        Ok(Self::Json(json))
+    }
+
+    /// Returns the arguments of a tool with this input schema, which may be unknown.
+    pub(super) fn for_schema(self, schema: &Value) -> Result<Box<RawValue>, ArgumentsError> {
+        let pairs = match self {
+            Self::Json(json) => return Ok(json),
+            Self::Pairs(pairs) => pairs,
+        };
+        let mut arguments = Map::new();
+        for (key, text) in pairs {
+            let property = &schema["properties"][&key];
+            let kinds = Kinds::of(property, schema);
+            let whole = typed::value(&text, property, schema);
+            let value = match whole {
+                Ok(value) => value,
+                Err(_) if kinds.takes_array() => {
+                    let item = item(&key, &text, property, schema)?;
+                    match arguments.get_mut(&key) {
+                        Some(Value::Array(items)) => {
+                            items.push(item);
+                            continue;
+                        }
+                        _ => Value::Array(vec![item]),
+                    }
+                }
+                Err(kinds) => {
+                    let value = text;
+                    return Err(ArgumentsError::Type { key, kinds, value });
+                }
+            };
+            if arguments.insert(key.clone(), value).is_some() {
+                return Err(ArgumentsError::Twice { key });
+            }
+        }
+        to_raw_value(&arguments).map_err(ArgumentsError::Encode)
+    }
+
+    /// Returns the arguments of a prompt; all values are strings.
+    pub(super) fn of_strings(self) -> Result<Box<RawValue>, ArgumentsError> {
+        let pairs = match self {
+            Self::Json(json) => return Ok(json),
+            Self::Pairs(pairs) => pairs,
+        };
+        let mut arguments = Map::new();
+        for (key, text) in pairs {
+            if arguments.insert(key.clone(), Value::String(text)).is_some() {
+                return Err(ArgumentsError::Twice { key });
+            }
+        }
+        to_raw_value(&arguments).map_err(ArgumentsError::Encode)
+    }
+}
+
+/// Returns one item of an array parameter, as in `tag=a tag=b`.
+fn item(key: &str, text: &str, property: &Value, root: &Value) -> Result<Value, ArgumentsError> {
+    typed::value(text, &property["items"], root).map_err(|kinds| ArgumentsError::Type {
+        key: key.to_owned(),
+        kinds,
+        value: text.to_owned(),
+    })
+}
+
+fn pairs(words: Vec<String>) -> Result<Vec<(String, String)>, ArgumentsError> {
+    let pair = |word: String| match word.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(ArgumentsError::Word { word }),
+    };
+    words.into_iter().map(pair).collect()
+}
+
+fn is_json(word: &str) -> bool {
+    word.trim_start().starts_with(['{', '['])
+}
+
+fn read_all(source: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    source.take(MAX_ARGUMENTS_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn typed(words: &[&str], schema: &Value) -> Result<String, String> {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let arguments = Arguments::read(words).and_then(|arguments| arguments.for_schema(schema));
+        arguments
+            .map(|json| json.get().to_owned())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn pairs_are_typed_by_the_schema() {
+        let schema = json!({"properties": {
+            "a": {"type": "number"}, "text": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "integer"}},
+        }});
+        assert_eq!(
+            typed(&["a=1", "text=1", "other=1", "more=x=y"], &schema).unwrap(),
+            r#"{"a":1,"text":"1","other":1,"more":"x=y"}"#
+        );
+        assert_eq!(
+            typed(&["tags=1", "tags=2"], &schema).unwrap(),
+            r#"{"tags":[1,2]}"#
+        );
+        assert_eq!(
+            typed(&["tags=[1, 2]"], &schema).unwrap(),
+            r#"{"tags":[1,2]}"#
+        );
+        assert_eq!(typed(&[], &schema).unwrap(), "{}");
+        assert_eq!(
+            typed(&["a=x"], &schema).unwrap_err(),
+            "'a' must be a number, not 'x'"
+        );
+        assert_eq!(
+            typed(&["tags=x"], &schema).unwrap_err(),
+            "'tags' must be an integer, not 'x'"
+        );
+        assert_eq!(
+            typed(&["text=a", "text=b"], &schema).unwrap_err(),
+            "'text' is set twice"
+        );
+    }
+
+    #[test]
+    fn json_goes_through_as_it_is() {
+        let json = r#"{"n": 18446744073709551617, "b":1.50}"#;
+        assert_eq!(typed(&[json], &Value::Null).unwrap(), json);
+        assert!(
+            typed(&["{"], &Value::Null)
+                .unwrap_err()
+                .starts_with("the arguments are not a JSON object: ")
+        );
+        assert_eq!(
+            typed(&["[1]"], &Value::Null).unwrap_err(),
+            "the arguments are JSON, but not an object"
+        );
+        assert!(
+            typed(&["{}", "a=1"], &Value::Null)
+                .unwrap_err()
+                .contains("unexpected argument 'a=1'")
+        );
+        assert!(
+            typed(&["nonsense"], &Value::Null)
+                .unwrap_err()
+                .starts_with("'nonsense' is neither KEY=VALUE")
+        );
+        assert!(
+            typed(&["@/nowhere/x.json"], &Value::Null)
+                .unwrap_err()
+                .contains("/nowhere/x.json")
+        );
+    }
+}

@@ -1,0 +1,29 @@
+//! The OAuth login of `pillion auth login`, which uses the flow of `pillion mcp --oauth`.
+
+use pillion_mcp_client::ServerConfig;
+
+use super::error::McpCommandError;
+use super::log;
+use super::options::Options;
+use super::server::Server;
+
+/// Connects to a server and lists its tools. If the server requires an authorization, asks the user
+/// for it and saves the tokens in the token store of `server`.
+pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<(), McpCommandError> {
+    log(false);
+    let options = Options {
+        oauth: true,
+        oauth_port: port,
+        ..Options::default()
+    };
+    let server = Server::new(server, &options).await?;
+    let work = async {
+        server.connect().await?;
+        let listed = server
+            .repeat_after_authorization(|| server.client.list_tools())
+            .await;
+        listed.map_err(|error| server.request_error(error, Vec::new()))?;
+        Ok(())
+    };
+    server.run_until_done(work).await
+}

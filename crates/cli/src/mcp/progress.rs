@@ -1,0 +1,81 @@
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pillion_mcp_client::Progress;
+
+use super::plain;
+use crate::print_diagnostic;
+
+/// Resolution of the progress bar: the protocol's progress values are arbitrary numbers.
+const PARTS: u64 = 1000;
+
+/// Shows the progress of a request: as a bar on a terminal, as lines with `--verbose`, otherwise
+/// not at all.
+pub(super) struct ProgressDisplay {
+    bar: Option<ProgressBar>,
+    as_lines: bool,
+}
+
+impl ProgressDisplay {
+    pub(super) fn new(verbose: bool) -> Self {
+        let on_terminal = std::io::stderr().is_terminal() && !verbose;
+        Self {
+            bar: on_terminal.then(ProgressBar::hidden),
+            as_lines: verbose,
+        }
+    }
+
+    pub(super) fn begin(&self) {
+        const TICK: Duration = Duration::from_millis(120);
+        if let Some(bar) = &self.bar {
+            bar.reset();
+            bar.set_style(ProgressStyle::default_spinner());
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(TICK);
+        }
+    }
+
+    pub(super) fn show(&self, progress: &Progress) {
+        let message = progress.message.as_deref().unwrap_or_default();
+        let message = plain::summary(message, 200);
+        let total = progress.total.filter(|total| *total > 0.0);
+        if self.as_lines {
+            let done = match total {
+                Some(total) => format!("{} of {total}", progress.progress),
+                None => progress.progress.to_string(),
+            };
+            let line = format!("progress: {done} {message}");
+            print_diagnostic(line.trim_end());
+        }
+        let Some(bar) = &self.bar else { return };
+        if let Some(total) = total {
+            let style = ProgressStyle::with_template("{bar:30} {percent:>3}% {wide_msg}");
+            if let (None, Ok(style)) = (bar.length(), style) {
+                bar.set_style(style);
+            }
+            bar.set_length(PARTS);
+            bar.set_position(parts(progress.progress / total));
+        }
+        bar.set_message(message);
+    }
+
+    /// Hides the bar until the next [`begin`](Self::begin).
+    pub(super) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.disable_steady_tick();
+            bar.finish_and_clear();
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "clamped to 0..=1 first, and PARTS is small"
+)]
+fn parts(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * PARTS as f64) as u64
+}

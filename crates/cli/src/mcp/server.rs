@@ -1,0 +1,297 @@
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_mcp_client::{
+    Authentication, Callbacks, McpClient, McpError, McpErrorKind, Notification, OAuthGrant,
+    ProbeStep, RequestOptions, ServerConfig,
+};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::asking::AskingTime;
+use super::authorization::BrowserPrompt;
+use super::elicitation;
+use super::error::McpCommandError;
+use super::interrupt::{StopSignal, StopSignals};
+use super::options::Options;
+use super::plain;
+use super::progress::ProgressDisplay;
+use super::terminal::Terminal;
+use crate::print_diagnostic;
+
+/// The client's timeout for requests whose timeout is tracked here; effectively unlimited.
+const NO_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
+
+/// The connection to the server that a command uses.
+pub(super) struct Server {
+    pub(super) client: McpClient,
+    /// Asks the user the server's questions, if there is a terminal.
+    terminal: Option<Arc<Terminal>>,
+    /// Asks the user for authorization, if the server may require it.
+    browser: Option<Arc<BrowserPrompt>>,
+    progress: Arc<ProgressDisplay>,
+}
+
+impl Server {
+    /// Creates the client without connecting.
+    ///
+    /// # Errors
+    /// [`McpCommandError::Listen`]
+    pub(super) async fn new(
+        mut config: ServerConfig,
+        options: &Options,
+    ) -> Result<Self, McpCommandError> {
+        let progress = Arc::new(ProgressDisplay::new(options.verbose));
+        let at_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let terminal = at_terminal.then(|| Arc::new(Terminal::new(Arc::clone(&progress))));
+        let mut callbacks = Callbacks::new();
+        if let Some(terminal) = &terminal {
+            let (terminal, server) = (Arc::clone(terminal), config.display_url());
+            callbacks = callbacks.on_elicitation(move |question| {
+                let (terminal, server) = (Arc::clone(&terminal), server.clone());
+                async move { Ok(elicitation::answer(&terminal, &server, &question).await) }
+            });
+        }
+        let browser = match &config.authentication {
+            Authentication::OAuth(oauth)
+                if oauth.grant == OAuthGrant::AuthorizationCode
+                    && (options.oauth || std::io::stderr().is_terminal()) =>
+            {
+                let (port, progress) = (options.oauth_port, Arc::clone(&progress));
+                Some(Arc::new(
+                    BrowserPrompt::listen(oauth, port, progress).await?,
+                ))
+            }
+            _ => None,
+        };
+        if let Some(browser) = &browser {
+            config.authorization.prompt = Some(Arc::<BrowserPrompt>::clone(browser));
+        }
+        if options.verbose {
+            callbacks = callbacks.on_notification(print_notification);
+        }
+        Ok(Self {
+            client: McpClient::with_callbacks(config, callbacks),
+            terminal,
+            browser,
+            progress,
+        })
+    }
+
+    /// Runs the work of a command until it finishes, times out or is interrupted by a signal, then
+    /// disconnects.
+    pub(super) async fn run_until_done<T>(
+        &self,
+        work: impl Future<Output = Result<T, McpCommandError>>,
+    ) -> Result<T, McpCommandError> {
+        /// Time to send the cancellation of an abandoned request.
+        const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
+        let mut signals = StopSignals::listen().map_err(McpCommandError::Signals)?;
+        let outcome = tokio::select! {
+            outcome = work => outcome,
+            signal = self.stopped(&mut signals) => Err(McpCommandError::Interrupted(signal)),
+        };
+        self.progress.finish();
+        let gave_up = match &outcome {
+            Err(McpCommandError::Interrupted(_) | McpCommandError::TimedOut { .. }) => true,
+            Err(McpCommandError::Request { source, .. }) => source.is_timeout(),
+            _ => false,
+        };
+        let disconnect = async {
+            if gave_up {
+                tokio::time::sleep(CANCEL_TIMEOUT).await;
+            }
+            self.client.disconnect().await;
+        };
+        tokio::select! {
+            () = disconnect => {}
+            _ = signals.next() => {}
+        }
+        outcome
+    }
+
+    /// Waits for a signal that does not answer a question.
+    async fn stopped(&self, signals: &mut StopSignals) -> StopSignal {
+        loop {
+            let signal = signals.next().await;
+            let terminal = self
+                .terminal
+                .as_ref()
+                .filter(|_| signal == StopSignal::Interrupt);
+            if !terminal.is_some_and(|terminal| terminal.interrupt()) {
+                return signal;
+            }
+        }
+    }
+
+    /// Connects to the server, so that connection errors are reported as such.
+    pub(super) async fn connect(&self) -> Result<(), McpCommandError> {
+        let connected = self
+            .repeat_after_authorization(|| self.client.connect())
+            .await;
+        connected.map_err(|source| {
+            let steps = self.client.connection_steps();
+            self.request_error(source, steps)
+        })
+    }
+
+    /// Sends a request and shows its progress.
+    pub(super) async fn request<P: Serialize + ?Sized>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Result<Box<RawValue>, McpCommandError> {
+        let result = self.with_timeout(|options| async move {
+            self.client.request_with(method, params, &options).await
+        });
+        result.await
+    }
+
+    /// Runs `send` with progress display and timeout. The time that the user takes to answer
+    /// questions does not count.
+    pub(super) async fn with_timeout<T, F>(
+        &self,
+        send: impl FnOnce(RequestOptions) -> F,
+    ) -> Result<T, McpCommandError>
+    where
+        F: Future<Output = Result<T, McpError>>,
+    {
+        let progress = Arc::clone(&self.progress);
+        let mut options = RequestOptions::default()
+            .on_progress(move |progress_event| progress.show(&progress_event));
+        let timeout = self.client.config().timeout;
+        if self.may_ask_user() {
+            options = options.timeout(NO_TIMEOUT);
+        }
+        self.progress.begin();
+        let outcome = tokio::select! {
+            outcome = send(options) => {
+                outcome.map_err(|source| self.request_error(source, Vec::new()))
+            }
+            () = self.wait_for_timeout(timeout) => Err(McpCommandError::TimedOut {
+                server_name: self.server_name(),
+                after: timeout,
+            }),
+        };
+        self.progress.finish();
+        outcome
+    }
+
+    /// Waits until `timeout` has passed, not counting the time of questions. Waits forever if the
+    /// user is never asked, because then the client enforces the timeout.
+    async fn wait_for_timeout(&self, timeout: Duration) {
+        const POLL_INTERVAL: Duration = Duration::from_millis(100);
+        if !self.may_ask_user() {
+            return std::future::pending().await;
+        }
+        let begun = Instant::now();
+        let before = self.time_asking();
+        loop {
+            let asking = self.time_asking().saturating_sub(before);
+            let left = (timeout + asking).saturating_sub(begun.elapsed());
+            if left.is_zero() && !self.times().any(AskingTime::is_asking) {
+                return;
+            }
+            tokio::time::sleep(left.max(POLL_INTERVAL)).await;
+        }
+    }
+
+    /// Returns whether the user may be asked something.
+    fn may_ask_user(&self) -> bool {
+        self.times().next().is_some()
+    }
+
+    fn time_asking(&self) -> Duration {
+        self.times().map(AskingTime::total).sum()
+    }
+
+    fn times(&self) -> impl Iterator<Item = &AskingTime> {
+        let terminal = self.terminal.as_ref().map(|terminal| terminal.time());
+        let browser = self.browser.as_ref().map(|browser| browser.time());
+        terminal.into_iter().chain(browser)
+    }
+
+    /// Runs a read-only attempt, and repeats it at once if it timed out while the user was asked
+    /// for authorization. The authorization continues, and the next attempt waits for it.
+    pub(super) async fn repeat_after_authorization<T, F>(
+        &self,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, McpError>
+    where
+        F: Future<Output = Result<T, McpError>>,
+    {
+        let Some(browser) = &self.browser else {
+            return attempt().await;
+        };
+        loop {
+            let before = browser.time().total();
+            let outcome = attempt().await;
+            let ran_out = outcome
+                .as_ref()
+                .is_err_and(|error| matches!(error.kind(), McpErrorKind::Timeout { .. }));
+            if !ran_out || browser.time().total() == before {
+                return outcome;
+            }
+        }
+    }
+
+    /// Returns the outcome of an optional request, except for an authorization error, which fails
+    /// the command: otherwise the next request would ask the user again.
+    pub(super) fn fail_if_unauthorized<T>(
+        &self,
+        outcome: Result<T, McpError>,
+    ) -> Result<Result<T, McpError>, McpCommandError> {
+        match outcome {
+            Err(error) if matches!(error.kind(), McpErrorKind::Authorization(_)) => {
+                Err(self.request_error(error, Vec::new()))
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Returns the error of a request, with the connection attempts if connecting failed.
+    pub(super) fn request_error(&self, source: McpError, steps: Vec<ProbeStep>) -> McpCommandError {
+        McpCommandError::Request {
+            server_name: self.server_name(),
+            source: Box::new(source),
+            steps,
+            available: Vec::new(),
+        }
+    }
+
+    /// Parses a result, or a part of it.
+    pub(super) fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        result: &RawValue,
+    ) -> Result<T, McpCommandError> {
+        serde_json::from_str(result.get()).map_err(|source| McpCommandError::Result {
+            server_name: self.server_name(),
+            source,
+        })
+    }
+
+    /// Returns the server's name in errors.
+    fn server_name(&self) -> String {
+        self.client.config().display_url()
+    }
+}
+
+/// Prints a notification of the server: the message of a log notification, or the name of any
+/// other.
+fn print_notification(notification: &Notification) {
+    let params: Value = serde_json::from_str(notification.params.get()).unwrap_or_default();
+    let line = match (notification.method.as_str(), params.get("data")) {
+        ("notifications/message", Some(data)) => {
+            let level = params["level"].as_str().unwrap_or("info");
+            let data = data
+                .as_str()
+                .map_or_else(|| data.to_string(), str::to_owned);
+            format!("log message of the server ({level}): {data}")
+        }
+        (method, _) => format!("the server sent {method}"),
+    };
+    print_diagnostic(&plain::truncate(&plain::one_line(&line), 1000));
+}

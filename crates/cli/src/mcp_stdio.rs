@@ -1,0 +1,138 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use nix::sys::stat::{Mode, umask};
+use pillion_core::tool::{ApprovalWish, CallContext};
+use tokio::io::BufReader;
+
+use super::{CliError, SocketOption};
+
+use pillion_config::{AskClients, Config};
+use pillion_sidecar::access::Access;
+use pillion_sidecar::bridge::{self, Target};
+use pillion_sidecar::daemon::{Assembly, DaemonError, StopSignals};
+use pillion_sidecar::logging;
+use pillion_sidecar::mcp_server::stdio::{Client, Endings};
+use pillion_sidecar::reload::Source;
+use pillion_sidecar::state::State;
+use pillion_sidecar::visibility::Visibility;
+
+/// `pillion mcp-stdio`
+#[derive(Debug, Args)]
+pub(super) struct McpStdio {
+    /// The configuration file (TOML); without it, the defaults and the environment apply
+    #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    socket: SocketOption,
+    /// Runs tools in this process, even if a sidecar is running; the default if no sidecar is
+    /// running and neither --socket nor PILLION_SOCKET is set
+    #[arg(long)]
+    standalone: bool,
+    /// Offers only the tools that this model of the configuration may use
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The user on whose behalf calls run
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// The channel or conversation that calls come from; memories belong to this channel alone
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+}
+
+impl McpStdio {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        umask(Mode::from_bits_truncate(0o077));
+        let source = Source {
+            file: self.config.clone(),
+            socket: self.socket.named(),
+        };
+        let config = source.load()?;
+        // Logs go to standard error: standard output carries only messages.
+        drop(logging::initialize(&config.log));
+        // A read of standard input cannot be canceled.
+        super::run_and_leave(self.serve(&config))
+    }
+
+    async fn serve(self, config: &Config) -> Result<(), CliError> {
+        let stop =
+            StopSignals::listen().map_err(|error| CliError::from(DaemonError::Signals(error)))?;
+        if self.standalone {
+            return self.serve_alone(config, stop).await;
+        }
+        let socket = config.socket.path.clone();
+        let target = Target {
+            socket: socket.unwrap_or_else(pillion_client::default_socket_path),
+            user: self.user.clone(),
+            channel: self.channel.clone(),
+            model: self.model.clone(),
+        };
+        let connection = match target.connect().await {
+            Ok(connection) => connection,
+            Err(error) if error.is_absence() && self.socket.named().is_some() => {
+                return Err(CliError::NobodyToBridge(Box::new(error)));
+            }
+            Err(error) if error.is_absence() => {
+                tracing::warn!("Serving the tools of this process only: {error}");
+                return self.serve_alone(config, stop).await;
+            }
+            Err(error) => return Err(CliError::Bridge(Box::new(error))),
+        };
+        tracing::info!(socket = %target.socket.display(), "Serving the sidecar's tools");
+        let input = BufReader::new(tokio::io::stdin());
+        let (output, grace) = (tokio::io::stdout(), config.shutdown.grace);
+        let served = bridge::serve(target, connection, input, output, grace, stop.first());
+        served.await.map_err(CliError::Streams)
+    }
+
+    /// Serves the client without a sidecar.
+    async fn serve_alone(self, config: &Config, stop: StopSignals) -> Result<(), CliError> {
+        let state = State::open_beside_others(config).await;
+        let state = state.map_err(DaemonError::from)?;
+        let Assembly { current_app, .. } = Assembly::of(config, &state, Access::default()).await?;
+        // The user who started this process decides on its calls.
+        let decider = match config.approvals.ask_clients {
+            AskClients::Nobody => None,
+            _ => Some(format!("uid:{}", nix::unistd::getuid())),
+        };
+        let context = CallContext {
+            user: self.user,
+            is_user_verified: true,
+            channel: self.channel,
+            approval: ApprovalWish {
+                decider,
+                ..ApprovalWish::default()
+            },
+            ..CallContext::default()
+        };
+        let client = Client::new(
+            current_app.clone(),
+            context,
+            Visibility::default(),
+            self.model,
+        )
+        .map_err(|error| CliError::Model(error.message))?;
+        let input = BufReader::new(tokio::io::stdin());
+        let output = tokio::io::stdout();
+        let endings = Endings {
+            grace: config.shutdown.grace,
+            announcement: std::future::pending(),
+            unwelcome: std::future::pending(),
+        };
+        let served = tokio::select! {
+            served = client.serve(input, output, endings) => {
+                served
+            }
+            () = stop.first() => Ok(()),
+        };
+        // Calls are cut off before the servers that they wait for disconnect; otherwise the calls
+        // would look failed.
+        state.cut_off_calls().await;
+        current_app.app().disconnect().await;
+        current_app.app().stop_telemetry().await;
+        drop(current_app);
+        state.close().await;
+        served.map_err(CliError::Streams)
+    }
+}

@@ -1,0 +1,210 @@
+//! Direct access to the store, whether or not the sidecar is running.
+//!
+//! Only the sidecar's user and root can open the store, so no further authentication is needed.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::geteuid;
+use pillion_client::Client;
+use pillion_core::store::{Store, StoreError};
+use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use tokio::runtime::Runtime;
+
+use super::CliError;
+use pillion_config::Config;
+use pillion_sidecar::credentials::{UserCredentials, open_vault};
+use pillion_sidecar::servers::{Catalog, ServerError, Who, of_the_file};
+use pillion_sidecar::state::store_id;
+
+/// Timeout for the request that asks a sidecar for its store ID.
+const STORE_ID_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OperatorError {
+    #[error("{0}")]
+    Runtime(#[source] io::Error),
+    #[error("{0}")]
+    Store(#[source] StoreError),
+    #[error(
+        "this user has no default directory for a store: set the sidecar's configuration with \
+        --config"
+    )]
+    NoStore,
+    #[error(
+        "the store is in the sidecar's memory (store.location): this command needs a store in a \
+        file or in Postgres"
+    )]
+    Memory,
+    #[error(
+        "{} belongs to another user: run this command as the sidecar's user (id {owner})",
+        path.display()
+    )]
+    OfAnother { path: PathBuf, owner: u32 },
+    #[error(
+        "nothing was changed: the sidecar that listens on {} uses another store. Set its \
+        configuration with --config, or another sidecar's socket with PILLION_SOCKET",
+        socket.display()
+    )]
+    OtherStore { socket: PathBuf },
+    #[error("{}: {source}", path.display())]
+    Directory { path: PathBuf, source: io::Error },
+}
+
+/// The opened store of a configuration.
+pub(super) struct Operator {
+    runtime: Runtime,
+    store: Arc<SqlStore>,
+    pub(super) config: Config,
+}
+
+impl Operator {
+    /// Opens the store that the configuration names.
+    pub(super) fn open(file: Option<&Path>) -> Result<Self, CliError> {
+        Self::open_if(file, |_| None)
+    }
+
+    /// Opens the store like [`open`](Self::open), but fails without a change if the sidecar at the
+    /// socket uses another store.
+    pub(super) fn open_for_socket(file: Option<&Path>, socket: &Path) -> Result<Self, CliError> {
+        Self::open_if(file, |_| Some(socket.to_owned()))
+    }
+
+    /// Opens the store like [`open_for_socket`](Self::open_for_socket), with the socket of the
+    /// environment, the configuration or the default. Skips the check if a configuration file is given that
+    /// names no socket, because it may belong to any sidecar.
+    pub(super) fn open_for_any_sidecar(file: Option<&Path>) -> Result<Self, CliError> {
+        Self::open_if(file, |config| {
+            let named = super::named_socket().or_else(|| config.socket.path.clone());
+            named.or_else(|| file.is_none().then(pillion_client::default_socket_path))
+        })
+    }
+
+    fn open_if(
+        file: Option<&Path>,
+        socket: impl FnOnce(&Config) -> Option<PathBuf>,
+    ) -> Result<Self, CliError> {
+        // Set before any thread starts, so that new files are accessible only to this user.
+        umask(Mode::from_bits_truncate(0o077));
+        let config = Config::load(file, std::env::vars_os())?;
+        let options = config.store.options().ok_or(OperatorError::NoStore)?;
+        match &options.location {
+            StoreLocation::Memory => return Err(OperatorError::Memory.into()),
+            StoreLocation::File(path) => check_owner(path)?,
+            _ => {}
+        }
+        // Runs before the runtime is created, because the client blocks.
+        let sidecar = socket(&config).and_then(Sidecar::at);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(OperatorError::Runtime)?;
+        if let Some(Sidecar { socket, store_id }) = sidecar
+            && !runtime.block_on(is_same(&options, &store_id))
+        {
+            return Err(OperatorError::OtherStore { socket }.into());
+        }
+        let store = runtime.block_on(SqlStore::open(&options));
+        let store = Arc::new(store.map_err(OperatorError::Store)?);
+        Ok(Self {
+            runtime,
+            store,
+            config,
+        })
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        Arc::<SqlStore>::clone(&self.store)
+    }
+
+    /// Returns the catalog of the store's servers, with the permissions of an operator.
+    pub(super) fn catalog(&self) -> Result<Catalog, CliError> {
+        let store = self.store();
+        let credentials = UserCredentials::default();
+        credentials.move_to(self.run(open_vault(&store, &self.config))?);
+        Ok(Catalog {
+            store,
+            credentials,
+            egress: self.config.servers.egress.clone(),
+            who: Who::Operator,
+            of_the_file: of_the_file(&self.config),
+        })
+    }
+
+    /// Fails if a server of the configuration file has this name.
+    pub(super) fn check_name(&self, name: &str) -> Result<(), CliError> {
+        let servers = &self.config.mcp_servers;
+        if servers.iter().any(|server| server.label() == name) {
+            let name = name.to_owned();
+            return Err(ServerError::NameTaken { name }.into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.store.close());
+    }
+}
+
+/// A running sidecar.
+struct Sidecar {
+    socket: PathBuf,
+    store_id: String,
+}
+
+impl Sidecar {
+    /// Returns the sidecar at the socket, if it responds with its store ID.
+    fn at(socket: PathBuf) -> Option<Self> {
+        let client = Client::builder(&socket).timeout(STORE_ID_TIMEOUT).build();
+        let store_id = client.status().ok()?.store_id?;
+        Some(Self { socket, store_id })
+    }
+}
+
+/// Returns whether the store has this ID. A store that cannot be read counts as having it.
+async fn is_same(options: &StoreOptions, id: &str) -> bool {
+    let store = match SqlStore::open_existing(options).await {
+        Ok(store) => store,
+        Err(error) => return !error.is_not_found(),
+    };
+    let found = store_id::of(&store).await;
+    store.close().await;
+    found.map_or(true, |found| found.as_deref() == Some(id))
+}
+
+/// Fails if another user owns the store's file: files that this user creates would be inaccessible
+/// to the sidecar.
+pub(super) fn check_owner(path: &Path) -> Result<(), OperatorError> {
+    let directory = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let checked = if path.exists() {
+        path.to_owned()
+    } else {
+        directory(path)
+    };
+    let found = std::fs::metadata(&checked).map_err(|source| OperatorError::Directory {
+        path: checked.clone(),
+        source,
+    })?;
+    if found.uid() != geteuid().as_raw() {
+        return Err(OperatorError::OfAnother {
+            path: checked,
+            owner: found.uid(),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_client::Client;
+use pillion_wire::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
+use serde_json::Value;
+
+use super::table::table;
+use super::{CliError, SocketOption, decode, print, print_json};
+use pillion_sidecar::pins::{visible, visible_line};
+
+/// `pillion pins`
+#[derive(Debug, Args)]
+pub(super) struct Pins {
+    #[command(flatten)]
+    socket: SocketOption,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the accepted tool definitions of MCP servers
+    List(List),
+    /// Shows how a tool's definition has changed since it was accepted
+    Diff(OfTool),
+    /// Accepts a tool's current definition
+    Accept(Accept),
+}
+
+/// `pillion pins list`
+#[derive(Debug, Args)]
+struct List {
+    /// Only tools of this server
+    #[arg(long, value_name = "LABEL")]
+    server: Option<String>,
+    /// Only tools that are listed for this user alone
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Only changed tools
+    #[arg(long)]
+    changed: bool,
+    /// Prints the sidecar's response as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The tool.
+#[derive(Debug, Args)]
+struct OfTool {
+    /// The server's label
+    server: String,
+    /// The tool's name on the server, without a prefix
+    tool: String,
+    /// The user for whom the server lists the tool, if the server lists tools per user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+}
+
+/// `pillion pins accept`
+#[derive(Debug, Args)]
+struct Accept {
+    #[command(flatten)]
+    tool: OfTool,
+    /// Accepts only the definition with this hash, as shown by `diff`
+    #[arg(long, value_name = "SHA256")]
+    hash: Option<String>,
+}
+
+impl Pins {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let client = self.socket.client(Duration::from_secs(30));
+        match self.command {
+            Command::List(list) => list.apply(&client),
+            Command::Diff(OfTool { server, tool, user }) => {
+                let body = client.raw().pin(&server, &tool, user.as_deref())?;
+                let answer: PinAnswer = decode(&body)?;
+                print(difference(&answer).trim_end())?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Accept(Accept { tool, hash }) => {
+                let request = serde_json::to_vec(&AcceptPin { hash }).map_err(CliError::Answer)?;
+                let OfTool { server, tool, user } = tool;
+                let user = user.as_deref();
+                let body = client.raw().accept_pin(&server, &tool, user, &request)?;
+                let answer: PinAnswer = decode(&body)?;
+                print(&format!("accepted: {server} {tool} {}", answer.pin.hash))?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+impl List {
+    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let mut query = vec![("changed", self.changed.to_string())];
+        query.extend(self.server.map(|server| ("server", server)));
+        query.extend(self.user.map(|user| ("user", user)));
+        let body = client.raw().pins(&query)?;
+        if self.json {
+            print_json(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let list: PinList = decode(&body)?;
+        let rows: Vec<_> = list.pins.iter().map(row).collect();
+        print(&table(
+            &["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"],
+            &rows,
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(pin: &PinEntry) -> [String; 6] {
+    [
+        pin.server.clone(),
+        pin.tool.clone(),
+        pin.user.clone().unwrap_or_else(|| "-".to_owned()),
+        pin.status.clone(),
+        pin.pending_since
+            .as_ref()
+            .unwrap_or(&pin.accepted_at)
+            .clone(),
+        pin.warnings.join("; "),
+    ]
+}
+
+/// Returns the changes, path by path, with invisible characters escaped.
+fn difference(answer: &PinAnswer) -> String {
+    let pin = &answer.pin;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let Some(pending) = &pin.pending_hash else {
+        let what = format!(
+            "{} {} has not changed since it was accepted",
+            pin.server, pin.tool
+        );
+        return visible_line(&what);
+    };
+    let _ = writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash);
+    let since = pin.pending_since.as_deref().unwrap_or_default();
+    let _ = writeln!(text, "+++ offered since {since}  {pending}");
+    for PinChange {
+        path,
+        before,
+        after,
+    } in &answer.changes
+    {
+        let _ = writeln!(text, "@ {}", visible(path));
+        for (sign, value) in [('-', before), ('+', after)] {
+            for line in value.iter().flat_map(lines) {
+                let _ = writeln!(text, "{sign} {line}");
+            }
+        }
+    }
+    for warning in &pin.warnings {
+        let _ = writeln!(text, "! {warning}");
+    }
+    text
+}
+
+fn lines(value: &Value) -> Vec<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    text.split('\n').map(visible).collect()
+}

@@ -1,0 +1,168 @@
+//! Text output of the sidecar's status.
+
+use std::fmt::Write;
+
+use pillion_wire::{FaultyTool, Status, ToolStatus};
+
+use super::table::table;
+use pillion_sidecar::pins::visible;
+
+/// Returns a summary of the sidecar in a few lines.
+pub(super) fn summary(status: &Status) -> String {
+    let Status {
+        version,
+        status: state,
+        pid,
+        calls,
+        process,
+        ..
+    } = status;
+    let uptime = duration(status.uptime_seconds);
+    let state = match state.as_str() {
+        // A starting sidecar is ready for requests: calls trigger the discovery that they need.
+        "starting" => "ready; discovery of MCP tools not finished",
+        state => state,
+    };
+    let mut text = format!("pillion {version}, process {pid}: {state}, up {uptime}\n");
+    let _ = writeln!(
+        text,
+        "calls: {} finished, {} failed, {} in flight, {} waiting; tools: {}; connections: {}; requests: {}",
+        calls.total,
+        calls.failed,
+        calls.in_flight,
+        calls.queued,
+        status.tools_known,
+        status.connections,
+        status.requests
+    );
+    let _ = writeln!(
+        text,
+        "memory: {}; descriptors: {} of {}; threads: {}; CPU time: {}",
+        process.resident_bytes.map_or_else(unknown, bytes),
+        process
+            .open_descriptors
+            .map_or_else(unknown, |n| n.to_string()),
+        process
+            .most_descriptors
+            .map_or_else(unknown, |n| n.to_string()),
+        process.threads.map_or_else(unknown, |n| n.to_string()),
+        process
+            .processor_seconds
+            .map_or_else(unknown, |s| format!("{s:.1} s")),
+    );
+    if let Some(error) = &status.store_error {
+        let _ = writeln!(
+            text,
+            "store: calls are rejected because they cannot be recorded: {error}"
+        );
+    }
+    if let Some(reload) = &status.last_reload {
+        let _ = match &reload.error {
+            None => writeln!(text, "configuration: reloaded at {}", reload.at),
+            Some(error) => writeln!(
+                text,
+                "configuration: reload rejected at {}: {}",
+                reload.at,
+                visible(error)
+            ),
+        };
+    }
+    text
+}
+
+/// Returns one line about an invalid file in the directory of WebAssembly tools.
+pub(super) fn faulty_tool(fault: &FaultyTool) -> String {
+    let FaultyTool {
+        tool, code, error, ..
+    } = fault;
+    let what = match tool {
+        Some(tool) => format!("Sandboxed tool '{tool}'"),
+        None => "The folder of sandboxed tools".to_owned(),
+    };
+    let stays = match fault.is_older_offered {
+        true => "; the previous version stays available",
+        false => "",
+    };
+    visible(&format!("{what}: {error} ({code}){stays}"))
+}
+
+/// Returns the table of called tools.
+pub(super) fn tools(tools: &[ToolStatus]) -> String {
+    let rows: Vec<_> = tools.iter().map(tool).collect();
+    table(&["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS"], &rows)
+}
+
+/// Returns the table of called tools, with the recent rate of finished calls per second.
+pub(super) fn busy_tools(tools: &[(ToolStatus, f64)]) -> String {
+    let rows: Vec<_> = tools
+        .iter()
+        .map(|(status, rate)| {
+            let [name, calls, failed, p50, p99] = tool(status);
+            [name, calls, failed, p50, p99, format!("{rate:.1}")]
+        })
+        .collect();
+    let heads = ["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS", "CALLS/S"];
+    table(&heads, &rows)
+}
+
+fn tool(tool: &ToolStatus) -> [String; 5] {
+    let millis = |millis: Option<f64>| millis.map_or_else(unknown, |ms| format!("{ms:.2}"));
+    [
+        tool.name.clone(),
+        tool.calls.to_string(),
+        tool.failed.to_string(),
+        millis(tool.p50_ms),
+        millis(tool.p99_ms),
+    ]
+}
+
+/// Returns the table of MCP servers.
+pub(super) fn servers(status: &Status) -> String {
+    let servers = status.servers.iter();
+    let rows: Vec<_> = servers
+        .map(|server| {
+            let error = server.error.as_deref().unwrap_or_default();
+            let error = error.lines().next().unwrap_or_default();
+            [
+                server.label.clone(),
+                server.state.clone(),
+                server.tools.to_string(),
+                error.to_owned(),
+            ]
+        })
+        .collect();
+    table(&["SERVER", "STATE", "TOOLS", "ERROR"], &rows)
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+fn bytes(bytes: u64) -> String {
+    let tenths = bytes / (1024 * 1024 / 10);
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
+}
+
+fn duration(seconds: u64) -> String {
+    let (minutes, seconds) = (seconds / 60, seconds % 60);
+    let (hours, minutes) = (minutes / 60, minutes % 60);
+    let (days, hours) = (hours / 24, hours % 24);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {seconds} s"),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_have_units() {
+        let times = [59, 61, 3 * 3600 + 120, 49 * 3600].map(duration);
+        assert_eq!(times, ["59 s", "1 min 1 s", "3 h 2 min", "2 d 1 h"]);
+        assert_eq!(bytes(12 * 1024 * 1024 + 600 * 1024), "12.5 MiB");
+    }
+}

@@ -1,0 +1,57 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_wire::ServerTrial;
+use serde_json::Value;
+
+use super::super::{CliError, decode, print, print_diagnostic, print_json};
+use super::Context;
+use super::server_options::ServerOptions;
+use pillion_sidecar::pins::visible_line;
+
+/// `pillion servers test`
+#[derive(Debug, Args)]
+pub(super) struct Test {
+    /// The server's name or ID; to test a server that is not added, give its options instead
+    #[arg(value_name = "SERVER", conflicts_with_all = ["url", "command"])]
+    server: Option<String>,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+impl Test {
+    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+        let raw = context.client.raw();
+        let body = match self.server {
+            Some(name) => raw.test_server(&context.find(&name)?.id)?,
+            None if !self.options.has_address() => {
+                return Err(CliError::Usage(
+                    "no server is given: pass a name or --url".to_owned(),
+                ));
+            }
+            None => {
+                let keys = Value::Object(self.options.keys()?);
+                raw.test_unsaved_server(keys.to_string().as_bytes())?
+            }
+        };
+        let trial: ServerTrial = decode(&body)?;
+        if context.json {
+            print_json(&String::from_utf8_lossy(&body))?;
+        } else if trial.reachable {
+            let server = trial.server.unwrap_or_else(|| "the server".to_owned());
+            let server = visible_line(&server);
+            let (tools, ms) = (trial.tools.len(), trial.duration_ms);
+            print(&format!("{server} listed {tools} tools in {ms} ms"))?;
+            for tool in &trial.tools {
+                print(&format!("  {}", visible_line(tool)))?;
+            }
+        } else {
+            print_diagnostic(&trial.error.unwrap_or_default());
+        }
+        Ok(if trial.reachable {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}

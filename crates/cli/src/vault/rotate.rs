@@ -1,0 +1,133 @@
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use pillion_store::{MasterKey, Vault, VaultError};
+use secrecy::ExposeSecret;
+
+use super::super::operator::Operator;
+use super::super::{CliError, SocketOption, print};
+use pillion_config::Config;
+use pillion_sidecar::credentials::{CredentialError, next_key_file};
+use pillion_sidecar::servers::ServerError;
+
+/// `pillion vault rotate`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Replaces the key in vault.key_file (KEYFILE). During the rotation, the new key is in KEYFILE.new;
+if the rotation is interrupted, run this command again to complete it. The old key stays in
+KEYFILE.old, or KEYFILE.old-2 and so on if that file exists: older backups of the store need it.")]
+pub(crate) struct Rotate {
+    #[command(flatten)]
+    socket: SocketOption,
+    /// The sidecar's configuration file
+    #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Rotate {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
+        let next = next_key_file(&file);
+        make_next(&file, &next).map_err(|error| file_error(&next, &error))?;
+        // A running sidecar rotates the key itself, so that nothing is written with the old key.
+        let client = self.socket.client(Duration::from_secs(120));
+        match client.raw().rotate_vault() {
+            Ok(_) => {}
+            Err(error) if error.is_not_running() => {
+                rotate_store(self.config.as_deref(), &file, &next)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let old = replace_key_file(&file, &next).map_err(|error| file_error(&file, &error))?;
+        print(&format!(
+            "{} has the new key; older backups need {}",
+            file.display(),
+            old.display()
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Re-encrypts the secrets of a store that no other process has open.
+fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), CliError> {
+    let operator = Operator::open(config)?;
+    let key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
+    let (key, next) = (key(file)?, key(next)?);
+    operator
+        .run(async {
+            let store = || operator.store() as _;
+            match Vault::open(store(), key).await {
+                Ok(vault) => vault.rotate(next).await.map(drop),
+                // A previous rotation was interrupted after this step.
+                Err(VaultError::WrongKey { .. }) => Vault::open(store(), next).await.map(drop),
+                Err(error) => Err(error),
+            }
+        })
+        .map_err(CredentialError::from)?;
+    Ok(())
+}
+
+/// Generates the next key, unless an interrupted rotation has left one. The new file has the owner
+/// of the key file.
+fn make_next(file: &Path, next: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut new = match options.write(true).create_new(true).mode(0o600).open(next) {
+        Ok(new) => new,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let made = (|| {
+        let owner = fs::metadata(file)?;
+        std::os::unix::fs::fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
+        let key = MasterKey::generate();
+        writeln!(new, "{}", key.to_base64().expose_secret())?;
+        new.sync_all()
+    })();
+    if made.is_err() {
+        drop(fs::remove_file(next));
+    }
+    made
+}
+
+/// Replaces the key file atomically and returns the path of the old key.
+fn replace_key_file(file: &Path, next: &Path) -> io::Result<PathBuf> {
+    let old = link_old_key(file)?;
+    fs::rename(next, file)?;
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok(old)
+}
+
+/// Links the key file to an unused name.
+fn link_old_key(file: &Path) -> io::Result<PathBuf> {
+    let suffixes = (2..).map(|number| format!(".old-{number}"));
+    for suffix in std::iter::once(".old".to_owned()).chain(suffixes) {
+        let old = with_suffix(file, &suffix);
+        match fs::hard_link(file, &old) {
+            Ok(()) => return Ok(old),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        // An interrupted rotation has already created this link.
+        if fs::read(&old)? == fs::read(file)? {
+            return Ok(old);
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn file_error(path: &Path, error: &io::Error) -> CliError {
+    CliError::Usage(format!("{}: {error}", path.display()))
+}

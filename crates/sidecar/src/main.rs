@@ -1,7 +1,0 @@
-//! The program `pillion`: the sidecar daemon and its command-line client.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    pillion::cli::run()
-}
