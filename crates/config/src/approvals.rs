@@ -49,7 +49,7 @@ pub enum AskClients {
     /// All clients are asked: every client that may call tools may also approve its own calls.
     All,
     /// No client is asked.
-    Nobody,
+    None,
 }
 
 impl Default for ApprovalsSection {

@@ -6,12 +6,12 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSection {
-    /// Whether results are cached. If false, `cache_ttl_ms` and `heed_servers` have no effect.
+    /// Whether results are cached. If false, `cache_ttl_ms` and `honor_servers` have no effect.
     /// `PILLION__CACHE__ENABLED`. Default true.
     pub enabled: bool,
-    /// Whether to cache results of MCP servers that carry `ttlMs`. `PILLION__CACHE__HEED_SERVERS`.
+    /// Whether to cache results of MCP servers that carry `ttlMs`. `PILLION__CACHE__HONOR_SERVERS`.
     /// Default true.
-    pub heed_servers: bool,
+    pub honor_servers: bool,
     /// Maximum number of cached results; the least recently used are evicted.
     /// `PILLION__CACHE__MAX_ENTRIES`. Default 10,000.
     pub max_entries: usize,
@@ -25,7 +25,7 @@ impl Default for CacheSection {
         let core = CacheConfig::default();
         Self {
             enabled: true,
-            heed_servers: core.heed_servers,
+            honor_servers: core.honor_servers,
             max_entries: core.max_entries,
             max_bytes: core.max_bytes,
         }
@@ -38,7 +38,7 @@ impl CacheSection {
         if !self.enabled {
             cache.tools.clear();
         }
-        cache.heed_servers = self.enabled && self.heed_servers;
+        cache.honor_servers = self.enabled && self.honor_servers;
         cache.max_entries = self.max_entries;
         cache.max_bytes = self.max_bytes;
     }
