@@ -34,7 +34,7 @@ impl Default for CacheSection {
 
 impl CacheSection {
     /// Writes the switches and limits into the executor's cache configuration.
-    pub fn apply_to(&self, cache: &mut CacheConfig) {
+    pub(super) fn apply_to(&self, cache: &mut CacheConfig) {
         if !self.enabled {
             cache.tools.clear();
         }

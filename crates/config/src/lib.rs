@@ -28,7 +28,7 @@ mod credential;
 mod declared_tools;
 mod environment;
 mod error;
-pub mod error_messages;
+mod error_messages;
 mod executor;
 mod features;
 mod group;

@@ -42,7 +42,7 @@ pub struct LogFilter(String);
 impl LogFilter {
     /// Returns the filter as an [`EnvFilter`].
     #[must_use]
-    pub fn to_env_filter(&self) -> EnvFilter {
+    pub(super) fn to_env_filter(&self) -> EnvFilter {
         EnvFilter::new(&self.0)
     }
 
