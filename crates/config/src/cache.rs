@@ -4,19 +4,16 @@ use serde::Deserialize;
 /// `[cache]`: limits of the result cache, which holds results of tools with `cache_ttl_ms` and
 /// results of MCP servers that carry `ttlMs`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSection {
     /// Whether results are cached. If false, `cache_ttl_ms` and `honor_servers` have no effect.
-    /// `PILLION__CACHE__ENABLED`. Default true.
     pub enabled: bool,
-    /// Whether to cache results of MCP servers that carry `ttlMs`. `PILLION__CACHE__HONOR_SERVERS`.
-    /// Default true.
+    /// Whether to honor `ttlMs` and `cacheScope` of results of MCP servers.
     pub honor_servers: bool,
     /// Maximum number of cached results; the least recently used are evicted.
-    /// `PILLION__CACHE__MAX_ENTRIES`. Default 10,000.
     pub max_entries: usize,
-    /// Approximate maximum size of the cached results, in bytes. `PILLION__CACHE__MAX_BYTES`.
-    /// Default 64 MiB.
+    /// Approximate maximum size of the cached results, in bytes.
     pub max_bytes: usize,
 }
 
@@ -46,6 +43,7 @@ impl CacheSection {
 
 /// Who shares a cached result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheScopeName {
     /// The result is reused only for the user who made the call.
