@@ -96,7 +96,7 @@ fn the_ttl_of_a_server_is_honored_unless_disabled() {
     call(&daemon, "far_echo", "alice", &json!({}));
     assert_eq!(server.count("tools/call"), 3);
 
-    let daemon = start(&server, "[cache]\nheed_servers = false\n");
+    let daemon = start(&server, "[cache]\nhonor_servers = false\n");
     call(&daemon, "far_fresh", "alice", &json!({}));
     assert_eq!(
         call(&daemon, "far_fresh", "alice", &json!({}))["cached"],

@@ -93,7 +93,7 @@ impl McpStdio {
         let Assembly { current_app, .. } = Assembly::of(config, &state, Access::default()).await?;
         // The user who started this process decides on its calls.
         let decider = match config.approvals.ask_clients {
-            AskClients::Nobody => None,
+            AskClients::None => None,
             _ => Some(format!("uid:{}", nix::unistd::getuid())),
         };
         let context = CallContext {

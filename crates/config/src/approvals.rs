@@ -9,38 +9,39 @@ use super::{McpServerSection, ToolSection, millis};
 
 /// `[approvals]`: which tool calls need approval, and for how long they may wait.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsSection {
     /// The policy for tools without a setting of their own or of their server: `auto`, `always-ask`
-    /// or `trusted-only`. `PILLION__APPROVALS__POLICY`. Default `auto`.
+    /// or `trusted-only`; see [Approvals](../how-to/approvals.md).
+    #[cfg_attr(test, schemars(with = "String"))]
     pub policy: ApprovalPolicy,
-    /// The tools that need no approval under `trusted-only`. `PILLION__APPROVALS__TRUSTED_TOOLS`.
-    /// Default none.
+    /// The tools that need no approval under `trusted-only`.
     pub trusted_tools: HashSet<String>,
     /// Lifetime of an approval request: how long a call may wait for its decision, how long an
     /// approved call may be sent again, and how long a denied call stays denied.
-    /// `PILLION__APPROVALS__EXPIRES_AFTER_MS`. Default 900,000 ms.
     #[serde(rename = "expires_after_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub expires_after: Duration,
     /// Maximum time that a request may block until its call is decided.
-    /// `PILLION__APPROVALS__MAX_WAIT_MS`. Default 300,000 ms.
     #[serde(rename = "max_wait_ms", deserialize_with = "millis::any")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub max_wait: Duration,
     /// Maximum number of calls that wait for a decision. A user's call is rejected if the user
     /// already has as many waiting calls as there are free slots.
-    /// `PILLION__APPROVALS__MAX_PENDING`. Default 1,000.
     pub max_pending: NonZeroU64,
     /// Maximum number of requests of one principal (a token, or a user of this host) that block
     /// until their call is decided, including requests of MCP clients that ask their user. Further
-    /// calls end as `approval_required` at once. `PILLION__APPROVALS__MAX_WAITING`. Default 200.
+    /// calls end as `approval_required` at once.
     pub max_waiting: NonZeroUsize,
-    /// Which MCP clients with elicitation support ask their user for the decision.
-    /// `PILLION__APPROVALS__ASK_CLIENTS`. Default `deciders`.
+    /// Which MCP clients with elicitation support ask their user for the decision: `deciders`
+    /// (clients that may also decide through the REST API), `all` or `none`.
     pub ask_clients: AskClients,
 }
 
 /// Which MCP clients are asked to decide on their own calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum AskClients {
     /// Clients that may also decide through the REST API are asked.
@@ -49,7 +50,7 @@ pub enum AskClients {
     /// All clients are asked: every client that may call tools may also approve its own calls.
     All,
     /// No client is asked.
-    Nobody,
+    None,
 }
 
 impl Default for ApprovalsSection {

@@ -4,19 +4,16 @@ use serde::Deserialize;
 /// `[cache]`: limits of the result cache, which holds results of tools with `cache_ttl_ms` and
 /// results of MCP servers that carry `ttlMs`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSection {
-    /// Whether results are cached. If false, `cache_ttl_ms` and `heed_servers` have no effect.
-    /// `PILLION__CACHE__ENABLED`. Default true.
+    /// Whether results are cached. If false, `cache_ttl_ms` and `honor_servers` have no effect.
     pub enabled: bool,
-    /// Whether to cache results of MCP servers that carry `ttlMs`. `PILLION__CACHE__HEED_SERVERS`.
-    /// Default true.
-    pub heed_servers: bool,
+    /// Whether to honor `ttlMs` and `cacheScope` of results of MCP servers.
+    pub honor_servers: bool,
     /// Maximum number of cached results; the least recently used are evicted.
-    /// `PILLION__CACHE__MAX_ENTRIES`. Default 10,000.
     pub max_entries: usize,
-    /// Approximate maximum size of the cached results, in bytes. `PILLION__CACHE__MAX_BYTES`.
-    /// Default 64 MiB.
+    /// Approximate maximum size of the cached results, in bytes.
     pub max_bytes: usize,
 }
 
@@ -25,7 +22,7 @@ impl Default for CacheSection {
         let core = CacheConfig::default();
         Self {
             enabled: true,
-            heed_servers: core.heed_servers,
+            honor_servers: core.honor_servers,
             max_entries: core.max_entries,
             max_bytes: core.max_bytes,
         }
@@ -34,11 +31,11 @@ impl Default for CacheSection {
 
 impl CacheSection {
     /// Writes the switches and limits into the executor's cache configuration.
-    pub fn apply_to(&self, cache: &mut CacheConfig) {
+    pub(super) fn apply_to(&self, cache: &mut CacheConfig) {
         if !self.enabled {
             cache.tools.clear();
         }
-        cache.heed_servers = self.enabled && self.heed_servers;
+        cache.honor_servers = self.enabled && self.honor_servers;
         cache.max_entries = self.max_entries;
         cache.max_bytes = self.max_bytes;
     }
@@ -46,6 +43,7 @@ impl CacheSection {
 
 /// Who shares a cached result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheScopeName {
     /// The result is reused only for the user who made the call.

@@ -6,16 +6,19 @@ use serde::Deserialize;
 
 /// `[call_log]`: what is recorded of tool calls, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct CallLogSection {
-    /// How arguments and results are redacted: `keys`, `arguments`, `results`, `max_bytes`.
+    /// How arguments and results are redacted. Default: see
+    /// [`[call_log.redact]`](#call_logredact).
+    #[cfg_attr(test, schemars(with = "serde_json::Map<String, serde_json::Value>"))]
     pub redact: Redaction,
-    /// Maximum age of a recorded call, in days. Default 30.
+    /// Maximum age of a recorded call, in days.
     pub max_age_days: Option<u32>,
-    /// Maximum number of recorded calls; the oldest are deleted. Default 1,000,000.
+    /// Maximum number of recorded calls; the oldest are deleted.
     pub max_calls: Option<u64>,
     /// Maximum total size of recorded arguments and results, in bytes; the oldest calls are
-    /// deleted. Default 1 GiB.
+    /// deleted.
     pub max_bytes: Option<u64>,
 }
 

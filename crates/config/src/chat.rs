@@ -8,29 +8,26 @@ use super::millis;
 
 /// `[chat]`: chats with language models that use tools.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatSection {
-    /// The model of chats that name none. `PILLION__CHAT__MODEL`. Default: the first of
-    /// `[[models]]` that has a provider.
+    /// The model of chats that name none. Default: the first of `[[models]]` that has a provider.
     pub model: Option<String>,
     /// Maximum number of tool calls before the model must answer with text.
-    /// `PILLION__CHAT__MAX_TOOL_CALLS`. Default 5.
     pub max_tool_calls: NonZeroUsize,
     /// Maximum number of answers with tool calls before the model must answer with text.
-    /// `PILLION__CHAT__MAX_TOOL_ROUNDS`. Default 5.
     pub max_tool_rounds: NonZeroUsize,
     /// Maximum number of tool calls of one answer that run; the others do not run.
-    /// `PILLION__CHAT__MAX_CALLS_PER_ANSWER`. Default 32.
     pub max_calls_per_answer: NonZeroUsize,
     /// Maximum number of tokens that one chat may read and write.
-    /// `PILLION__CHAT__MAX_TOTAL_TOKENS`. Default none.
     pub max_total_tokens: Option<NonZeroU64>,
-    /// Maximum time from a message to its answer. `PILLION__CHAT__TIMEOUT_MS`. Default 300,000 ms.
+    /// Maximum time from a message to its answer.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Duration,
-    /// How long a chat is kept after its last message. `PILLION__CHAT__KEEP_MS`. Default 86,400,000
-    /// ms (one day).
+    /// How long a chat is kept after its last message.
     #[serde(rename = "keep_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub keep: Duration,
 }
 

@@ -10,39 +10,36 @@ use super::{CacheScopeName, builtins, millis};
 
 /// `[executor]`: limits of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecutorSection {
     /// Timeout of a call, including the time in the queue.
-    /// `PILLION__EXECUTOR__TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Duration,
-    /// Maximum number of concurrent calls of one source: of each MCP server, and of local tools.
-    /// `PILLION__EXECUTOR__MAX_CONCURRENT`. Default 5. `MCP_MAX_CONCURRENT_TOOLS` sets this key and
-    /// `max_concurrent_total`.
+    /// Maximum number of [concurrent calls](../how-to/limits.md#waiting) of one source: of each MCP
+    /// server, and of local tools. `MCP_MAX_CONCURRENT_TOOLS` sets this key and
+    /// `executor.max_concurrent_total`. Default: 5.
     pub max_concurrent: Option<NonZeroUsize>,
-    /// Maximum number of concurrent calls of local tools, which belong to no MCP server.
-    /// `PILLION__EXECUTOR__MAX_CONCURRENT_LOCAL`. Default `executor.max_concurrent`.
+    /// Maximum number of concurrent calls of local tools, which belong to no MCP server. Default:
+    /// `executor.max_concurrent`.
     pub max_concurrent_local: Option<NonZeroUsize>,
     /// Maximum number of concurrent calls of all sources together; one slot is reserved for local
-    /// tools. `PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL`. Default four times
-    /// `executor.max_concurrent`, at least 20.
+    /// tools. Default: four times `executor.max_concurrent`, at least 20.
     pub max_concurrent_total: Option<NonZeroUsize>,
     /// Maximum time that a call waits for a slot before it ends as `unavailable`.
-    /// `PILLION__EXECUTOR__QUEUE_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "queue_timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub queue_timeout: Duration,
-    /// Maximum number of queued calls. Servers take turns, and the users of each server take turns.
-    /// `PILLION__EXECUTOR__MAX_QUEUED`. Default 1,000.
+    /// Maximum number of [queued calls](../how-to/limits.md#waiting). Servers take turns, and the
+    /// users of each server take turns.
     pub max_queued: usize,
     /// Maximum size of a result that its caller gets whole, in bytes. A larger result is stored in
-    /// a file, and its caller gets the beginning. `PILLION__EXECUTOR__MAX_RESULT_BYTES`. Default
-    /// none.
+    /// [a file](../how-to/large-results.md), and its caller gets the beginning.
     pub max_result_bytes: Option<NonZeroUsize>,
-    /// Maximum size of a tool's output as JSON, in bytes.
-    /// `PILLION__EXECUTOR__MAX_OUTPUT_BYTES`. Default 16 MiB.
+    /// Maximum size of a tool's output as JSON, in bytes; a larger output is an error.
     pub max_output_bytes: NonZeroUsize,
-    /// The rate limit of each tool without a separate rate limit.
-    /// `PILLION__EXECUTOR__RATE_LIMIT__PER_MINUTE` and so on. Default none.
+    /// The rate limit, per user, of each tool without a separate rate limit.
     pub rate_limit: RateLimitSection,
 }
 
@@ -65,47 +62,48 @@ impl Default for ExecutorSection {
 
 /// `[tools.NAME]`: settings of one tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSection {
-    /// Timeout of this tool. `PILLION__TOOLS__NAME__TIMEOUT_MS`. Default
-    /// `executor.timeout_ms`, but 5,000 ms for the calculator, which
-    /// `MCP_CALCULATOR_TIMEOUT` sets in seconds, and 10,000 ms for `get_weather` and for
-    /// `web_search`, whose timeout `MCP_SEARCH_TIMEOUT` sets in seconds.
+    /// Timeout of this tool. `MCP_CALCULATOR_TIMEOUT` and `MCP_SEARCH_TIMEOUT` set the timeouts of
+    /// the calculator and of `web_search` in seconds. Default: `executor.timeout_ms`; 5000 for
+    /// `calculator`, 10000 for `get_weather` and `web_search`.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::optional")]
+    #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Option<Duration>,
     /// Maximum number of concurrent calls of this tool. With 1, the calls run one after the other,
-    /// and calls of one user keep their order. `PILLION__TOOLS__NAME__MAX_CONCURRENT`. Default
-    /// `executor.max_concurrent`.
+    /// and calls of one user keep their order. Default: `executor.max_concurrent`.
     pub max_concurrent: Option<NonZeroUsize>,
-    /// This tool's rate limit, in place of `executor.rate_limit`.
-    /// `PILLION__TOOLS__NAME__RATE_LIMIT__PER_MINUTE` and so on. Default none.
+    /// This tool's rate limit, per user. Default: `executor.rate_limit`.
     pub rate_limit: Option<RateLimitSection>,
-    /// How long a result of this tool is cached for the same arguments; 0 disables the cache.
-    /// `PILLION__TOOLS__NAME__CACHE_TTL_MS`. Default none, but 300,000 ms for `get_weather` and
-    /// `web_search`.
+    /// How long a result of this tool is [cached](../how-to/cached-results.md) for the same
+    /// arguments; 0 disables the cache. Default: none; 300000 for `get_weather` and `web_search`.
     #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::any_or_none")]
+    #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 0, max = millis::MAX_MS)))]
     pub cache_ttl: Option<Duration>,
     /// Who gets a cached result: `private`, the user of the first call, or `public`, all users.
-    /// `PILLION__TOOLS__NAME__CACHE_SCOPE`. Default `private`, but `public` for
-    /// `get_weather` and `web_search`.
+    /// Default: `private`; `public` for `get_weather` and `web_search`.
     pub cache_scope: Option<CacheScopeName>,
-    /// Overrides `executor.max_result_bytes`. `PILLION__TOOLS__NAME__MAX_RESULT_BYTES`.
+    /// Maximum size of a result of this tool that its caller gets whole, in bytes. Default:
+    /// `executor.max_result_bytes`.
     pub max_result_bytes: Option<NonZeroUsize>,
     /// Whether calls of this tool need approval: `never`, `always`, `prompt` or a policy of
-    /// `[approvals]`. Overrides `[approvals]` and the setting of the tool's server.
-    /// `PILLION__TOOLS__NAME__REQUIRE_APPROVAL`. Default: those settings.
+    /// `[approvals]`. Overrides `[approvals]` and the setting of the tool's server. Default: those
+    /// settings.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub require_approval: Option<ApprovalPolicy>,
 }
 
 /// A rate limit: the maximum numbers of calls of one user in any minute, hour and day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimitSection {
-    /// Calls in any 60 seconds. Default no limit.
+    /// Calls in any 60 seconds. Default: no limit.
     pub per_minute: Option<NonZeroU32>,
-    /// Calls in any 60 minutes. Default no limit.
+    /// Calls in any 60 minutes. Default: no limit.
     pub per_hour: Option<NonZeroU32>,
-    /// Calls in any 24 hours. Default no limit.
+    /// Calls in any 24 hours. Default: no limit.
     pub per_day: Option<NonZeroU32>,
 }
 

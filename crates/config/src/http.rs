@@ -8,51 +8,50 @@ use super::millis;
 
 /// `[http]`: limits of the HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpSection {
     /// Maximum size of a request body, in bytes; a larger body gets status 413.
-    /// `PILLION__HTTP__MAX_BODY_BYTES`. Default 1 MiB.
     pub max_body_bytes: NonZeroUsize,
     /// Timeout for receiving a request body; then the request gets status 408.
-    /// `PILLION__HTTP__BODY_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "body_timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub body_timeout: Duration,
     /// Maximum time in which a connection receives no complete request head, idle or with a slow
-    /// head; then the connection is closed. `PILLION__HTTP__IDLE_TIMEOUT_MS`. Default 75,000 ms.
+    /// head; then the connection is closed.
     #[serde(rename = "idle_timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub idle_timeout: Duration,
     /// Maximum time in which a client reads nothing of its response; then the connection is closed.
-    /// `PILLION__HTTP__WRITE_TIMEOUT_MS`. Default 30,000 ms.
+    /// A slow client that keeps reading is not disconnected.
     #[serde(rename = "write_timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub write_timeout: Duration,
     /// Maximum number of response bytes that wait for clients, over all connections. Above this
     /// limit, clients that have read nothing for at least 2 s are disconnected, the one that has
-    /// stalled longest first; clients that read are not. `PILLION__HTTP__MAX_WAITING_BYTES`.
-    /// Default 64 MiB.
+    /// stalled longest first; clients that read are not.
     pub max_waiting_bytes: NonZeroUsize,
     /// Maximum size of a request head, in bytes, at least 8,192; a larger head gets status 431.
-    /// `PILLION__HTTP__MAX_HEADER_BYTES`. Default 64 KiB.
     #[serde(deserialize_with = "head_bytes")]
+    #[cfg_attr(test, schemars(range(min = MIN_HEAD_BYTES)))]
     pub max_header_bytes: usize,
     /// Maximum number of headers of a request; a request with more gets status 431.
-    /// `PILLION__HTTP__MAX_HEADERS`. Default 100.
     pub max_headers: NonZeroUsize,
     /// Maximum number of connections that are served at once; further connections wait in the queue
-    /// of the operating system. `PILLION__HTTP__MAX_CONNECTIONS`. Default 512.
+    /// of the operating system.
     pub max_connections: NonZeroUsize,
-    /// Maximum number of calls in a batch. `PILLION__HTTP__MAX_BATCH_CALLS`. Default 100.
+    /// Maximum number of calls in a batch.
     pub max_batch_calls: NonZeroUsize,
     /// Time for which the sidecar remembers the request of an `Idempotency-Key`.
-    /// `PILLION__HTTP__IDEMPOTENCY_TTL_MS`. Default 86,400,000 ms, a day.
     #[serde(rename = "idempotency_ttl_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub idempotency_ttl: Duration,
     /// Maximum number of requests of one principal (a token, or a user of this host) with an
     /// `Idempotency-Key` that continue after their clients have disconnected; a further request
-    /// with a key gets status 429. `PILLION__HTTP__IDEMPOTENCY_MAX_DETACHED`. Default 100.
+    /// with a key gets status 429.
     pub idempotency_max_detached: NonZeroUsize,
     /// Maximum size of the stored responses of one principal, in bytes. If a response does not fit,
-    /// the sidecar stores only that the request has run. `PILLION__HTTP__IDEMPOTENCY_MAX_BYTES`.
-    /// Default 64 MiB.
+    /// the sidecar stores only that the request has run.
     pub idempotency_max_bytes: u64,
 }
 

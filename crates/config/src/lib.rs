@@ -28,7 +28,7 @@ mod credential;
 mod declared_tools;
 mod environment;
 mod error;
-pub mod error_messages;
+mod error_messages;
 mod executor;
 mod features;
 mod group;
@@ -46,6 +46,8 @@ mod models_file;
 mod native;
 mod offered_tools;
 mod providers;
+#[cfg(test)]
+mod reference;
 mod results;
 mod server_name;
 mod servers;
@@ -112,6 +114,7 @@ pub use workers::WorkersSection;
 
 /// All settings of `pillion serve`.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The Unix socket: path, permissions and allowed users.
@@ -148,6 +151,7 @@ pub struct Config {
     /// The store: database location, durability and timeouts.
     pub store: StoreSection,
     /// Tools that are WebAssembly components.
+    #[cfg_attr(test, schemars(skip))]
     pub wasm_tools: WasmToolsSection,
     /// Worker processes that register tools of their own.
     pub workers: WorkersSection,
@@ -158,9 +162,11 @@ pub struct Config {
     /// Contents and retention of the call log.
     pub call_log: CallLogSection,
     /// `[[providers]]`: the language model providers.
+    #[cfg_attr(test, schemars(skip))]
     pub providers: Vec<ProviderSection>,
     /// `[[models]]`: the language models, and the tools that each model may use. A client of the
     /// MCP server can name a model as well.
+    #[cfg_attr(test, schemars(skip))]
     pub models: Vec<ModelSection>,
     /// The file that `models_file` names, with more `[[providers]]` and `[[models]]`. `providers`
     /// and `models` include its entries.

@@ -7,16 +7,22 @@ pub type FilterLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// `[log]`: log filter and format. Logs go to standard error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSection {
-    /// The format of a log line. `PILLION__LOG__FORMAT`. Default `auto`.
+    /// The format of log lines: `json`, `text`, or `auto`, which is text on a terminal and JSON
+    /// otherwise.
     pub format: LogFormat,
-    /// The log filter. `PILLION__LOG__FILTER`, or `LOG_LEVEL`. Default `info`.
+    /// Level of Pillion's own log lines (`off`, `error`, `warn`, `info`, `debug`, `trace`; syslog
+    /// names such as `notice` and `critical` are mapped to the nearest level), or `tracing`
+    /// directives. `LOG_LEVEL` also sets this key. Default: `info`.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub filter: LogFilter,
 }
 
 /// The format of a log line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
@@ -42,7 +48,7 @@ pub struct LogFilter(String);
 impl LogFilter {
     /// Returns the filter as an [`EnvFilter`].
     #[must_use]
-    pub fn to_env_filter(&self) -> EnvFilter {
+    pub(super) fn to_env_filter(&self) -> EnvFilter {
         EnvFilter::new(&self.0)
     }
 

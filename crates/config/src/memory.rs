@@ -2,10 +2,11 @@ use serde::Deserialize;
 
 /// `[memory]`: the memory tools.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MemorySection {
-    /// Whether the tools `search_memory`, `remember` and `forget` are offered. Stored memories are
-    /// kept if this is false. `PILLION__MEMORY__ENABLED`. Default true.
+    /// Whether the [memory tools](built-in-tools.md#search_memory-remember-forget) `search_memory`,
+    /// `remember` and `forget` are offered. Stored memories are kept if this is false.
     pub enabled: bool,
 }
 

@@ -5,7 +5,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 /// Maximum duration of a setting: one day. A longer duration is probably in the wrong unit, and
 /// adding the duration to a point in time must not overflow.
-const MAX_MS: u64 = 24 * 60 * 60 * 1000;
+pub(super) const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Reads whole milliseconds, at least one.
 pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

@@ -7,18 +7,17 @@ use super::millis;
 
 /// `[results]`: the files of stored results, which exceed `executor.max_result_bytes`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ResultsSection {
     /// The directory of the files, which only the sidecar uses. A change takes effect at the next
-    /// start. `PILLION__RESULTS__DIRECTORY`. Default: `results` beside the store's file, or in the
-    /// state directory.
+    /// start. Default: `results` beside the store's file, or in the state directory.
     pub directory: Option<PathBuf>,
-    /// How long a stored result can be fetched. `PILLION__RESULTS__TTL_MS`. Default 3,600,000 ms
-    /// (one hour).
+    /// How long a stored result can be fetched.
     #[serde(rename = "ttl_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub ttl: Duration,
     /// Maximum total size of all stored results, in bytes; the oldest are deleted.
-    /// `PILLION__RESULTS__MAX_BYTES`. Default 256 MiB.
     pub max_bytes: u64,
 }
 

@@ -6,11 +6,12 @@ use super::millis;
 
 /// `[shutdown]`: how the sidecar stops.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ShutdownSection {
     /// How long running calls may continue after SIGTERM or SIGINT before they are aborted.
-    /// `PILLION__SHUTDOWN__GRACE_MS`. Default 30,000 ms.
     #[serde(rename = "grace_ms", deserialize_with = "millis::any")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub grace: Duration,
 }
 

@@ -8,33 +8,36 @@ use super::{Group, User};
 
 /// `[socket]`: the Unix socket, its permissions and the users that may connect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SocketSection {
-    /// The socket's path. `PILLION__SOCKET__PATH`; overridden by the option `--socket` and the
-    /// variable `PILLION_SOCKET`. Default
-    /// [`default_socket_path`](pillion_client::default_socket_path): `/run/pillion/pillion.sock`
-    /// for root, else a path under `$XDG_RUNTIME_DIR`.
+    /// The socket's path; at most 107 bytes. The option `--socket` and the variable
+    /// `PILLION_SOCKET` override this key. Default: see [Command line](cli.md).
     pub path: Option<PathBuf>,
     /// A group, by name or number, whose members may connect. The socket then has mode 0660, and a
-    /// directory created for the socket has mode 0750. `PILLION__SOCKET__GROUP`. Default none:
-    /// modes 0600 and 0700, so that only the user who runs the sidecar can connect.
+    /// directory created for the socket has mode 0750. Without a group, the modes are 0600 and
+    /// 0700, so that only the user who runs the sidecar can connect.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub group: Option<Group>,
     /// The socket's mode: `"0600"`, `"0660"` or, if `allow_` keys restrict the users, `"0666"`,
-    /// with which a directory created for the socket has mode 0755. `PILLION__SOCKET__MODE`.
-    /// Default: the mode that `group` implies.
+    /// with which a directory created for the socket has mode 0755; see
+    /// [Operations](../how-to/control-access-to-the-socket.md). Default: the mode that `group`
+    /// implies.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub mode: Option<SocketMode>,
     /// Users, by number, whose processes may use the sidecar. If any of the four `allow_` keys is
-    /// set, the sidecar answers other users with status 403, except root and its own user.
-    /// `PILLION__SOCKET__ALLOW_UIDS`. Default none: every user who can open the socket.
+    /// set, the sidecar answers other users with status 403, except root and its own user;
+    /// otherwise every user who can open the socket may use the sidecar.
     pub allow_uids: Vec<u32>,
     /// Groups, by number, whose processes may use the sidecar. Only the primary group of a process
-    /// counts. `PILLION__SOCKET__ALLOW_GIDS`. Default none.
+    /// counts.
     pub allow_gids: Vec<u32>,
-    /// Users, by name, whose processes may use the sidecar. `PILLION__SOCKET__ALLOW_USERS`. Default
-    /// none.
+    /// Users, by name, whose processes may use the sidecar.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub allow_users: Vec<User>,
     /// Groups, by name or number, whose members may use the sidecar. The members are read from the
-    /// system when the configuration is loaded. `PILLION__SOCKET__ALLOW_GROUPS`. Default none.
+    /// system when the configuration is loaded.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub allow_groups: Vec<Group>,
 }
 

@@ -11,22 +11,24 @@ use super::{Config, millis};
 
 /// `[store]`: the database for data that survives a restart.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSection {
-    /// The location: a path, `sqlite:PATH`, `postgres://...` or `memory`.
-    /// `PILLION__STORE__LOCATION`. Default: `pillion.db` in the state directory, which is
-    /// `$STATE_DIRECTORY` of systemd, `$XDG_STATE_HOME/pillion`, `/var/lib/pillion` for root, or
-    /// `~/.local/state/pillion`.
+    /// The location: a path, `sqlite:PATH`, `postgres://...` or `memory`. Default: `pillion.db` in
+    /// the state directory; see [the store](../how-to/store.md).
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub location: Option<LocationText>,
-    /// What an acknowledged write survives. Default `process`.
+    /// What a write to a SQLite file survives: a crash of the `process`, or also a power failure
+    /// (`power-loss`), for which every write waits for the disk.
     pub durability: DurabilityName,
-    /// Maximum time of a PostgreSQL statement. `PILLION__STORE__STATEMENT_TIMEOUT_MS`. Default
-    /// 15,000 ms.
+    /// Timeout of a PostgreSQL statement; after the timeout, the statement fails and its connection
+    /// is closed.
     #[serde(rename = "statement_timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub statement_timeout: Duration,
-    /// The name of this host in a PostgreSQL database that several hosts share. Needed only if
-    /// neither the host name nor the ID in the state directory is unique.
-    /// `PILLION__STORE__INSTANCE`. Default: host name and ID together.
+    /// The name of this host in a PostgreSQL database that [several hosts
+    /// share](../how-to/store.md). Needed only if neither the host name nor the ID in the state
+    /// directory is unique. Default: the host name, with an ID in the state directory.
     pub instance: Option<String>,
 }
 
@@ -69,6 +71,7 @@ impl TryFrom<String> for LocationText {
 
 /// What an acknowledged write to a database file survives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum DurabilityName {
     /// Acknowledged writes survive a crash of the process.

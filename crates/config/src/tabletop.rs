@@ -8,26 +8,24 @@ use super::{FeaturesSection, millis};
 
 /// `[tabletop]`: the tool pack for game masters.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TabletopSection {
-    /// Whether the pack is offered. `PILLION__TABLETOP__ENABLED`. Default false.
+    /// Whether [the pack](../how-to/packs.md) is offered.
     pub enabled: bool,
     /// The ID of the language model that `orchestrate_action` asks; used only with `features.llm`.
-    /// `PILLION__TABLETOP__MODEL`. Default none.
     pub model: Option<String>,
-    /// Maximum time for one answer of the model. `PILLION__TABLETOP__MODEL_TIMEOUT_MS`. Default
-    /// 25,000 ms.
+    /// Maximum time for one answer of the model.
     #[serde(rename = "model_timeout_ms", deserialize_with = "millis::positive")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub model_timeout: Duration,
     /// Maximum number of messages of one scene; the oldest are deleted.
-    /// `PILLION__TABLETOP__MAX_MESSAGES`. Default 1,000.
     pub max_messages: NonZeroU32,
-    /// Maximum number of scenes; further scenes are rejected. `PILLION__TABLETOP__MAX_SCENES`.
-    /// Default 500.
+    /// Maximum number of scenes; further scenes are rejected.
     pub max_scenes: NonZeroU32,
     /// Maximum number of characters, up to 1,000; further characters are rejected.
-    /// `PILLION__TABLETOP__MAX_CHARACTERS`. Default 500.
     #[serde(deserialize_with = "characters")]
+    #[cfg_attr(test, schemars(range(max = MAX_CHARACTERS)))]
     pub max_characters: NonZeroU32,
 }
 

@@ -10,40 +10,40 @@ use super::millis;
 /// `[tcp]`: the TCP listener, which serves the same API as the Unix socket. Off unless `listen` is
 /// set; every request over TCP needs a token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpSection {
-    /// The address and port to listen on, such as `127.0.0.1:7420`. `PILLION__TCP__LISTEN`. Default
-    /// none.
+    /// The address and port to [listen on](../how-to/serve-over-tcp.md), such as `127.0.0.1:7420`.
     pub listen: Option<SocketAddr>,
-    /// Whether `listen` may be an address that other hosts can reach. Pillion has no TLS: put a
-    /// reverse proxy with TLS in front. `PILLION__TCP__ALLOW_REMOTE`. Default false.
+    /// Whether `listen` may be an address that other machines can reach. Pillion has no TLS: put a
+    /// reverse proxy with TLS in front.
     pub allow_remote: bool,
-    /// An environment variable with tokens: `NAME SCOPE TOKEN`, separated by `;`; see
-    /// token list. `PILLION__TCP__TOKENS_ENV`. Default none.
+    /// An environment variable with tokens in the format of `tokens_file`, separated by `;`.
+    /// Instead of a hash, an entry can contain the token itself, of at least 20 characters.
     pub tokens_env: Option<String>,
-    /// A file with one token per line: `NAME SCOPE sha256:HEX`. `PILLION__TCP__TOKENS_FILE`.
-    /// Default none.
+    /// A file with one token per line: `NAME SCOPE sha256:HEX`, optionally followed by `user=NAME`
+    /// or `any-user`, and by [`tools=TOOLS`](../how-to/serve-over-tcp.md#tools-of-a-token). The
+    /// file is read again when it changes.
     pub tokens_file: Option<PathBuf>,
-    /// Whether tokens created by `pillion tokens create` are valid. `PILLION__TCP__TOKENS_STORE`.
-    /// Default false.
+    /// Whether tokens created by `pillion tokens create` are valid.
     pub tokens_store: bool,
-    /// Host names that the header `Host` may have, in addition to loopback names and the address of
-    /// `listen`. `PILLION__TCP__ALLOWED_HOSTS`. Default none.
+    /// Values that the header `Host` may have, in addition to `localhost`, `127.0.0.1`, `[::1]` and
+    /// the address of `listen`.
     #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
     /// Origins, such as `https://tools.example.com`, whose web pages may send requests, in addition
-    /// to the server's own origin. `PILLION__TCP__ALLOWED_ORIGINS`. Default none.
+    /// to the server's own origin.
     pub allowed_origins: Vec<String>,
     /// Maximum number of authenticated TCP connections, in addition to the connections of the Unix
-    /// socket. As many further connections may be open that have not sent a valid token yet.
-    /// `PILLION__TCP__MAX_CONNECTIONS`. Default 128.
+    /// socket. The same number of unauthenticated connections may be open; above that, the oldest
+    /// unauthenticated connection is closed.
     pub max_connections: NonZeroUsize,
     /// How long a connection may stay open without a request that has a valid token.
-    /// `PILLION__TCP__AUTHENTICATION_TIMEOUT_MS`. Default 10,000 ms.
     #[serde(
         rename = "authentication_timeout_ms",
         deserialize_with = "millis::positive"
     )]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub authentication_timeout: Duration,
 }
 

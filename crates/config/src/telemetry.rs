@@ -11,17 +11,19 @@ use url::Url;
 /// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the others that the
 /// OpenTelemetry SDK reads.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetrySection {
     /// The base URL of the collector (OTLP over HTTP), such as `http://127.0.0.1:4318`; spans go to
-    /// `/v1/traces` below it. `PILLION__TELEMETRY__ENDPOINT`. Default none: no traces.
+    /// `/v1/traces` below it. Without an endpoint, no traces are exported.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub endpoint: Option<CollectorUrl>,
-    /// The service name in exported traces. `PILLION__TELEMETRY__SERVICE_NAME`. Default `pillion`.
+    /// The service name in exported traces.
     pub service_name: String,
     /// The share of traces started by the sidecar that is recorded, from 0 to 1. A trace that
     /// continues a caller's `traceparent` follows the sampled flag of that header.
-    /// `PILLION__TELEMETRY__SAMPLE_RATIO`. Default 1.0.
     #[serde(deserialize_with = "share")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub sample_ratio: f64,
 }
 

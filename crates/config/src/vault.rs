@@ -6,12 +6,13 @@ use serde::Deserialize;
 /// `[vault]`: the key that encrypts credentials in the store. Without a key, the store keeps no
 /// credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct VaultSection {
-    /// A file of mode 0600 with the key: 32 bytes, raw or in Base64. `PILLION__VAULT__KEY_FILE`.
-    /// Default none.
+    /// A file of mode 0600 with the key of [stored credentials](../how-to/store-credentials.md): 32
+    /// bytes, raw or in Base64.
     pub key_file: Option<PathBuf>,
-    /// An environment variable with the key in Base64. `PILLION__VAULT__KEY_ENV`. Default none.
+    /// An environment variable with the key in Base64.
     pub key_env: Option<String>,
 }
 

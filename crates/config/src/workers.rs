@@ -7,19 +7,21 @@ use super::millis;
 
 /// `[workers]`: worker processes that register tools over the Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkersSection {
-    /// Whether workers may connect. `PILLION__WORKERS__ENABLED`. Default true: a process that can
-    /// open the socket has full access anyway.
+    /// Whether [workers](../how-to/workers.md) may connect. A process that can open the socket has
+    /// full access anyway.
     pub enabled: bool,
-    /// Maximum number of connected workers. `PILLION__WORKERS__MAX_WORKERS`. Default 256.
+    /// Maximum number of connected workers.
     pub max_workers: NonZeroUsize,
     /// How long a tool stays available after its last worker disconnected; calls wait for a new
-    /// worker. `PILLION__WORKERS__GRACE_MS`. Default 10,000 ms.
+    /// worker.
     #[serde(rename = "grace_ms", deserialize_with = "millis::any")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub grace: Duration,
     /// Maximum size of a worker's message, including results, in bytes; a worker that exceeds it is
-    /// disconnected. `PILLION__WORKERS__MAX_MESSAGE_BYTES`. Default 16 MiB.
+    /// disconnected.
     pub max_message_bytes: NonZeroUsize,
 }
 

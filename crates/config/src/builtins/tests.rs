@@ -219,12 +219,12 @@ fn n1_timeouts_and_cache_ttls_have_defaults_and_can_be_set() {
 fn n1_one_setting_disables_all_caching() {
     let text = "[cache]\nenabled = false\n[tools.get_time]\ncache_ttl_ms = 1000";
     let cache = load(text, &[]).unwrap().executor_config().cache;
-    assert!(cache.tools.is_empty() && !cache.heed_servers);
+    assert!(cache.tools.is_empty() && !cache.honor_servers);
     let variable = [("PILLION__CACHE__ENABLED", "false")];
     let cache = load("", &variable).unwrap().executor_config().cache;
-    assert!(cache.tools.is_empty() && !cache.heed_servers);
+    assert!(cache.tools.is_empty() && !cache.honor_servers);
     let cache = load("", &[]).unwrap().executor_config().cache;
-    assert!(!cache.tools.is_empty() && cache.heed_servers);
+    assert!(!cache.tools.is_empty() && cache.honor_servers);
 }
 
 #[test]

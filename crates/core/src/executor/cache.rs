@@ -50,7 +50,7 @@ pub struct CacheConfig {
     pub tools: HashMap<String, CacheRule>,
     /// Whether to honor the cache hints of MCP servers (`ttlMs` and `cacheScope`), for tools
     /// without a rule in `tools`. Default `true`.
-    pub heed_servers: bool,
+    pub honor_servers: bool,
     /// Maximum number of cached results. Default 10,000.
     pub max_entries: usize,
     /// Approximate maximum size of the cached results, in bytes. Default 64 MiB.
@@ -61,7 +61,7 @@ impl Default for CacheConfig {
     fn default() -> Self {
         Self {
             tools: HashMap::new(),
-            heed_servers: true,
+            honor_servers: true,
             max_entries: 10_000,
             max_bytes: 64 * 1024 * 1024,
         }
@@ -129,7 +129,7 @@ impl<'a> Request<'a> {
             true => context.of_nested_calls(),
             false => context.of_own_call(),
         };
-        let may_be_cached = rule.is_some() || (config.heed_servers && tool.origin().is_mcp());
+        let may_be_cached = rule.is_some() || (config.honor_servers && tool.origin().is_mcp());
         may_be_cached.then(|| Self {
             config,
             tool,

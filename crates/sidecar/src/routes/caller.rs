@@ -134,7 +134,7 @@ fn decider_of(parts: &Parts, app: &App) -> Option<String> {
     let may_decide = match app.approvals().section().ask_clients {
         AskClients::Deciders => grant.allows(Scope::Approve),
         AskClients::All => true,
-        AskClients::Nobody => false,
+        AskClients::None => false,
     };
     may_decide.then(|| grant.principal())
 }

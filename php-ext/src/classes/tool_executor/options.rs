@@ -146,9 +146,9 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
             .max_output_bytes
             .unwrap_or(defaults.max_output_bytes),
         cache: CacheConfig {
-            heed_servers: options
+            honor_servers: options
                 .enable_caching
-                .unwrap_or(defaults.cache.heed_servers),
+                .unwrap_or(defaults.cache.honor_servers),
             ..defaults.cache
         },
         rate_limits: options.rate_limits.into(),

@@ -309,7 +309,7 @@ async fn an_mcp_server_sets_the_ttl_of_its_result() {
         assert_eq!(other, public, "{arguments}");
     }
     let deaf = CacheConfig {
-        heed_servers: false,
+        honor_servers: false,
         ..CacheConfig::default()
     };
     for (cache, origin) in [(deaf, far()), (CacheConfig::default(), ToolOrigin::Native)] {

@@ -1,0 +1,131 @@
+//! Compares the generated part of `docs/reference/configuration.md` with the types of the
+//! configuration. `PILLION_WRITE_DOCS=1` writes that part.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::Config;
+
+const BEGIN: &str = "<!-- Generated from the types in crates/config: begin -->\n";
+const END: &str = "<!-- Generated from the types in crates/config: end -->\n";
+
+/// The JSON Schema of the configuration.
+struct Schema(Value);
+
+impl Schema {
+    /// Returns the definition that a property refers to, or the property itself.
+    fn resolve<'a>(&'a self, property: &'a Value) -> &'a Value {
+        // An optional value is `anyOf` the value and null.
+        let property = property.get("anyOf").map_or(property, |any| &any[0]);
+        match property["$ref"].as_str() {
+            Some(reference) => self.0.pointer(reference.trim_start_matches('#')).unwrap(),
+            None => property,
+        }
+    }
+
+    /// Returns a Markdown section for each table of the configuration.
+    fn sections(&self) -> String {
+        let mut page = String::new();
+        for (name, property) in self.0["properties"].as_object().unwrap() {
+            let entry = property.get("additionalProperties");
+            let is_map = entry.is_some_and(Value::is_object);
+            let (path, section) = match entry.filter(|_| is_map) {
+                Some(entry) => (format!("{name}.NAME"), self.resolve(entry)),
+                None => (name.clone(), self.resolve(property)),
+            };
+            let description = section["description"].as_str().unwrap();
+            let label = format!("`[{path}]`: ");
+            let description = description
+                .strip_prefix(&label)
+                .unwrap_or_else(|| panic!("the description of {path} does not begin with {label}"));
+            let (first, rest) = description.split_at(1);
+            let first = first.to_uppercase();
+            write!(page, "\n## `[{path}]`\n\n{first}{rest}\n\n").unwrap();
+            page.push_str("| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
+            self.add_rows(&path, section, &mut page);
+        }
+        page
+    }
+
+    /// Adds a row for each key of a table, and the rows of the tables in that table.
+    fn add_rows(&self, path: &str, table: &Value, page: &mut String) {
+        for (key, property) in table["properties"].as_object().unwrap() {
+            let path = format!("{path}.{key}");
+            let kind = self.type_of(property);
+            let description = property["description"].as_str();
+            let description = description.unwrap_or_else(|| panic!("{path} has no description"));
+            let description = description.replace('\n', " ");
+            let (meaning, default) = match description.split_once(" Default: ") {
+                Some((meaning, default)) => (meaning, default.trim_end_matches('.').to_owned()),
+                None => (description.as_str(), default_of(property)),
+            };
+            writeln!(page, "| `{path}` | {kind} | {default} | {meaning} |").unwrap();
+            let inner = self.resolve(property);
+            if inner.get("properties").is_some() {
+                self.add_rows(&path, inner, page);
+            }
+        }
+    }
+
+    fn type_of(&self, property: &Value) -> String {
+        let resolved = self.resolve(property);
+        let values = |values: Vec<&Value>| {
+            let texts: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
+            texts.join(", ")
+        };
+        if let Some(variants) = resolved["oneOf"].as_array() {
+            return values(variants.iter().map(|variant| &variant["const"]).collect());
+        }
+        if let Some(variants) = resolved["enum"].as_array() {
+            return values(variants.iter().collect());
+        }
+        let kind = match &resolved["type"] {
+            Value::Array(kinds) => &kinds[0],
+            kind => kind,
+        };
+        match kind.as_str().unwrap() {
+            "array" => format!("array of {}", self.type_of(&resolved["items"])),
+            "object" => "table".to_owned(),
+            kind => match (property.get("minimum"), property.get("maximum")) {
+                (Some(min), Some(max)) => format!("{kind} from {min} to {max}"),
+                (Some(min), None) => format!("{kind} from {min}"),
+                (None, Some(max)) => format!("{kind} up to {max}"),
+                (None, None) => kind.to_owned(),
+            },
+        }
+    }
+}
+
+fn default_of(property: &Value) -> String {
+    match property.get("default") {
+        None | Some(Value::Null) => "none".to_owned(),
+        Some(Value::Array(values)) if values.is_empty() => "none".to_owned(),
+        Some(Value::Object(duration)) => {
+            let part = |name: &str| duration[name].as_u64().unwrap();
+            format!("`{}`", part("secs") * 1000 + part("nanos") / 1_000_000)
+        }
+        Some(value) => format!("`{value}`"),
+    }
+}
+
+#[test]
+fn the_reference_matches_the_types_of_the_configuration() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
+    let written = fs::read_to_string(&path).unwrap();
+    let (introduction, rest) = written.split_once(BEGIN).unwrap();
+    let (_, rest) = rest.split_once(END).unwrap();
+    let sections = Schema(schemars::schema_for!(Config).to_value()).sections();
+    let expected = format!("{introduction}{BEGIN}{sections}\n{END}{rest}");
+    if std::env::var_os("PILLION_WRITE_DOCS").is_some() {
+        fs::write(&path, &expected).unwrap();
+        return;
+    }
+    assert!(
+        written == expected,
+        "docs/reference/configuration.md does not match the types: PILLION_WRITE_DOCS=1 cargo test \
+         -p pillion-config reference"
+    );
+}
