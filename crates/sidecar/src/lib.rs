@@ -35,6 +35,7 @@ pub mod current_app;
 mod daemon;
 mod declared_tools;
 mod events;
+mod executors;
 mod handover;
 mod idempotency;
 mod instance;
