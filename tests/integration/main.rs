@@ -17,6 +17,7 @@ mod composed_tools;
 mod config;
 mod crowd;
 mod events;
+mod executors;
 mod http;
 mod http_tools;
 mod idempotency;

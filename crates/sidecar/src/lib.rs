@@ -33,6 +33,7 @@ pub mod current_app;
 pub mod daemon;
 mod declared_tools;
 mod events;
+mod executors;
 mod handover;
 mod idempotency;
 mod instance;

@@ -22,7 +22,7 @@ pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
     /// Calls that continue after their callers have disconnected.
     pub(crate) calls: TaskTracker,
-    /// MCP clients whose connections were upgraded from HTTP.
+    /// MCP clients and PHP executors whose connections were upgraded from HTTP.
     pub(crate) clients: TaskTracker,
     /// Publishes events to listeners.
     pub(crate) events: Arc<Bus>,

@@ -9,6 +9,7 @@ mod completions;
 mod error;
 mod event_stream;
 mod events;
+mod executors;
 mod gate;
 mod health;
 mod mcp;
@@ -24,6 +25,7 @@ mod providers;
 mod ready;
 mod request_log;
 mod results;
+mod schema_check;
 mod servers;
 mod status;
 mod streams;
@@ -144,6 +146,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (route::METRICS, get(metrics::metrics)),
         (route::STATUS, get(status::status)),
         (route::WORKERS, post(workers::connect).get(workers::list)),
+        (route::SCHEMA_CHECK, post(schema_check::check)),
+        (route::EXECUTORS, post(executors::connect)),
         (route::OPENAPI, get(openapi::openapi)),
     ];
     let routes = routes.into_iter();

@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::events::{Bus, ToolChanges, ToolListener};
+pub(crate) use message::MessageLine;
 use pillion_config::WorkersSection;
 pub(crate) use process::ended;
 pub(crate) use registration::{Registration, RegistrationError};
@@ -387,7 +388,7 @@ impl Workers {
             .collect()
     }
 
-    fn max_message_bytes(&self) -> usize {
+    pub(crate) fn max_message_bytes(&self) -> usize {
         self.section.read().max_message_bytes.get()
     }
 }

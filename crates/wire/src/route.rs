@@ -49,6 +49,13 @@ pub const METRICS: &str = "/metrics";
 /// tools. `GET`: the connected workers, as a [`WorkerList`](crate::WorkerList).
 pub const WORKERS: &str = "/api/v1/workers/";
 
+/// `POST`: checks the JSON Schemas of tools that are not registered in the sidecar.
+pub const SCHEMA_CHECK: &str = "/api/v1/schemas/check";
+
+/// `POST`: turns the connection into the connection of an executor, which runs the calls of a PHP
+/// process.
+pub const EXECUTORS: &str = "/api/v1/executors/";
+
 /// `GET`: the sidecar's status, as a [`Status`](crate::Status).
 pub const STATUS: &str = "/api/v1/status";
 

@@ -6,8 +6,8 @@ namespace Pillion;
 
 use Pillion\Fallback\CallParser;
 use Pillion\Fallback\Context;
-use Pillion\Fallback\Executor\CallPipeline;
 use Pillion\Fallback\Executor\ExecutorOptions;
+use Pillion\Fallback\Executor\SidecarExecutor;
 use Pillion\Fallback\Hooks;
 use Pillion\Fallback\Registry\ToolEntries;
 
@@ -18,7 +18,7 @@ use Pillion\Fallback\Registry\ToolEntries;
 class ToolExecutor
 {
     private readonly Hooks $hooks;
-    private readonly CallPipeline $pipeline;
+    private readonly SidecarExecutor $executor;
 
     /**
      * A call needs approval if its tool definition sets `requiresConfirmation`, or if the applicable policy
@@ -39,7 +39,7 @@ class ToolExecutor
     public function __construct(ToolRegistry $registry, array $options = [])
     {
         $this->hooks = new Hooks();
-        $this->pipeline = new CallPipeline(ToolEntries::of($registry), new ExecutorOptions($options), $this->hooks);
+        $this->executor = new SidecarExecutor(ToolEntries::of($registry), new ExecutorOptions($options), $this->hooks);
     }
 
     /**
@@ -52,7 +52,7 @@ class ToolExecutor
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
-        return $this->pipeline->sequential([CallParser::parse($call)], Context::of($context))[0];
+        return $this->executor->run([CallParser::parse($call)], Context::of($context), false)[0];
     }
 
     /**
@@ -67,11 +67,11 @@ class ToolExecutor
      */
     public function executeAll(array $calls, array $context = []): array
     {
-        return $this->pipeline->sequential(CallParser::parseAll($calls), Context::of($context));
+        return $this->executor->run(CallParser::parseAll($calls), Context::of($context), false);
     }
 
     /**
-     * Runs PHP tools one after the other, then the sidecar's tools concurrently.
+     * Runs PHP tools one after the other, and the sidecar's tools concurrently.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
@@ -82,7 +82,7 @@ class ToolExecutor
      */
     public function executeParallel(array $calls, array $context = []): array
     {
-        return $this->pipeline->parallel(CallParser::parseAll($calls), Context::of($context));
+        return $this->executor->run(CallParser::parseAll($calls), Context::of($context), true);
     }
 
     /**

@@ -7,14 +7,15 @@ namespace Pillion;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Builtins;
 use Pillion\Fallback\Context;
-use Pillion\Fallback\Executor\CallPipeline;
 use Pillion\Fallback\Executor\ExecutorOptions;
+use Pillion\Fallback\Executor\SidecarExecutor;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\McpServer;
 use Pillion\Fallback\Provider\OpenAiChat;
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\RequireApproval;
+use Pillion\Fallback\Registry\SchemaCheck;
 use Pillion\Fallback\Registry\ToolEntries;
 use Pillion\Fallback\Registry\ToolEntry;
 use Pillion\Fallback\Signature\Signature;
@@ -27,12 +28,12 @@ class ToolRegistry implements \Countable
 {
     private readonly ToolEntries $entries;
     /** Runs calls made with {@see ToolRegistry::execute()}. */
-    private readonly CallPipeline $pipeline;
+    private readonly SidecarExecutor $executor;
 
     public function __construct()
     {
         $this->entries = new ToolEntries();
-        $this->pipeline = new CallPipeline($this->entries, new ExecutorOptions([]));
+        $this->executor = new SidecarExecutor($this->entries, new ExecutorOptions([]));
     }
 
     /**
@@ -76,7 +77,9 @@ class ToolRegistry implements \Countable
             }
             $tool = new CallableTool($tool, $handler);
         }
-        $this->entries->add(ToolEntry::of($tool), $replace);
+        $entry = ToolEntry::of($tool);
+        SchemaCheck::check([$entry]);
+        $this->entries->add($entry, $replace);
     }
 
     /**
@@ -102,6 +105,7 @@ class ToolRegistry implements \Countable
             }
             $entries[$name] = $entry;
         }
+        SchemaCheck::check(array_values($entries));
         foreach ($entries as $entry) {
             $this->entries->add($entry, $replace);
         }
@@ -283,7 +287,7 @@ class ToolRegistry implements \Countable
                 'not_found',
             );
         }
-        return $this->pipeline->sequential([$call], Context::none())[0];
+        return $this->executor->run([$call], Context::none(), false)[0];
     }
 
     private static function definitionOf(Target $target): ToolDefinition

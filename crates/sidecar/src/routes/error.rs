@@ -2,11 +2,13 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pillion_core::executor::OptionError;
 use pillion_core::json_error_text;
 use pillion_core::store::StoreError;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
 
+use super::schema_check::RejectedSchema;
 use crate::chat::ChatRefusal;
 use crate::client_text::truncate_input;
 use crate::credentials::CredentialError;
@@ -71,10 +73,14 @@ pub(super) enum RequestError {
     WorkerFromAfar,
     #[error("Only a process that connects over the Unix socket can upgrade its connection to MCP")]
     StreamFromAfar,
-    #[error(
-        "Too many MCP clients have upgraded their connections: the limit is http.max_connections"
-    )]
+    #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
     TooManyStreams,
+    #[error("Only a process that connects over the Unix socket can open an executor")]
+    ExecutorFromAfar,
+    #[error(transparent)]
+    RejectedSchema(#[from] RejectedSchema),
+    #[error(transparent)]
+    ExecutorOption(#[from] OptionError),
     #[error("{0}")]
     UnknownModel(String),
     #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
@@ -167,6 +173,8 @@ impl RequestError {
             | Self::BadHeader { .. }
             | Self::BadIdempotencyKey
             | Self::BadToolName
+            | Self::ExecutorOption(_)
+            | Self::RejectedSchema(_)
             | Self::BadQuery(_)
             | Self::UnknownModel(_)
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
@@ -190,6 +198,7 @@ impl RequestError {
             Self::NotThatUser
             | Self::WorkerFromAfar
             | Self::StreamFromAfar
+            | Self::ExecutorFromAfar
             | Self::Worker(WorkerRefusal::Disabled) => (StatusCode::FORBIDDEN, Denied),
             Self::Worker(WorkerRefusal::NameTaken(_)) | Self::NotOpen { .. } => {
                 (StatusCode::CONFLICT, InvalidInput)

@@ -9,8 +9,9 @@ use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, chat, completions, events, health, messages, metrics, models, packs, pins,
-    providers, ready, results, servers, status, streams, tool_calls, tool_keys, tools, workers,
+    approvals, chat, completions, events, executors, health, messages, metrics, models, packs,
+    pins, providers, ready, results, schema_check, servers, status, streams, tool_calls, tool_keys,
+    tools, workers,
 };
 use crate::problem::Problem;
 
@@ -30,6 +31,8 @@ use crate::problem::Problem;
         tool_calls::list::list,
         tool_calls::statistics::statistics,
         tool_calls::show::show,
+        schema_check::check,
+        executors::connect,
         workers::connect,
         workers::list,
         results::fetch,

@@ -22,18 +22,19 @@ pub(super) enum WorkerMessage {
     Other,
 }
 
+/// A JSON-RPC 2.0 message: a request, a notification or a response.
 #[derive(Deserialize)]
-struct MessageLine {
+pub(crate) struct MessageLine {
     #[serde(default)]
-    id: Option<Box<RawValue>>,
+    pub(crate) id: Option<Box<RawValue>>,
     #[serde(default)]
-    method: Option<String>,
+    pub(crate) method: Option<String>,
     #[serde(default)]
-    params: Option<Box<RawValue>>,
+    pub(crate) params: Option<Box<RawValue>>,
     #[serde(default)]
-    result: Option<Box<RawValue>>,
+    pub(crate) result: Option<Box<RawValue>>,
     #[serde(default)]
-    error: Option<Value>,
+    pub(crate) error: Option<Value>,
 }
 
 #[derive(Deserialize)]

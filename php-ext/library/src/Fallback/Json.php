@@ -40,15 +40,15 @@ final class Json
     }
 
     /**
-     * Converts the return value of a tool or callable to a tree. A value that cannot be converted to JSON is an
-     * error of the tool or callable, not invalid input.
+     * Encodes the return value of a tool or callable. A value that cannot be converted to JSON is an error of the
+     * tool or callable, not invalid input.
      *
      * @throws PillionException with the code `internal_error`; `jsonSerialize()` may throw other exceptions
      */
-    public static function treeOfReturnValue(mixed $value): mixed
+    public static function encodeReturnValue(mixed $value): string
     {
         try {
-            return self::parse(json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH));
+            return json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH);
         } catch (\JsonException $e) {
             throw Failure::ofCode('internal_error', self::describeError('value', $e));
         }

@@ -48,6 +48,18 @@ final class SidecarApi
     }
 
     /**
+     * Checks the schemas of tools.
+     *
+     * @param list<array{name: string, inputSchema: \stdClass}> $tools
+     *
+     * @throws \Pillion\Exception\InvalidInputException naming the first tool with an invalid schema
+     */
+    public function checkSchemas(array $tools): void
+    {
+        $this->send(new Request('/api/v1/schemas/check', [], Json::encode(['tools' => $tools])));
+    }
+
+    /**
      * @param array<array-key, mixed> $filter
      *
      * @return list<\stdClass>

@@ -39,7 +39,7 @@ final class Connection
             throw new ConnectionLostException($code === self::EACCES
                 ? "Permission denied for the sidecar's socket $socket: only the user of the sidecar, root and the members of "
                     . 'the group that socket.group of its configuration names may connect'
-                : "Cannot connect to the sidecar at $socket: " . ($reason === '' ? 'the path is not valid' : $reason));
+                : "Cannot connect to the sidecar at $socket: " . ($reason === '' ? 'the path is not valid' : $reason), $code);
         }
         stream_set_blocking($stream, false);
         stream_set_read_buffer($stream, 0);
@@ -77,9 +77,9 @@ final class Connection
      * @throws ConnectionLostException when the connection is lost
      * @throws TransportException      when the line is too long
      */
-    public function readLine(float $seconds): ?string
+    public function readLine(float $seconds, int $maxLength = self::MAX_LINE_LEN): ?string
     {
-        return $this->readUntil("\n", $seconds, self::MAX_LINE_LEN);
+        return $this->readUntil("\n", $seconds, $maxLength);
     }
 
     /**

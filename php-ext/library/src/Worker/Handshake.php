@@ -9,7 +9,6 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TransportException;
 use Pillion\Fallback\Failure;
-use Pillion\Fallback\Http\Deadline;
 
 /**
  * The HTTP upgrade request that turns a connection to the sidecar into a worker connection, and the response.
@@ -18,10 +17,6 @@ use Pillion\Fallback\Http\Deadline;
  */
 final class Handshake
 {
-    private const RESPONSE_TIMEOUT = 30.0;
-    private const MAX_HEAD_LEN = 65_536;
-    private const MAX_BODY_LEN = 1_048_576;
-
     /**
      * @return string the worker ID assigned by the sidecar
      *
@@ -32,73 +27,15 @@ final class Handshake
      */
     public static function perform(Connection $connection, string $offer): string
     {
-        $request = implode("\r\n", [
-            'POST /api/v1/workers HTTP/1.1',
-            'Host: pillion',
-            'Connection: Upgrade',
-            'Upgrade: pillion-worker',
-            'Content-Type: application/json',
-            'Content-Length: ' . strlen($offer),
-            '',
-            $offer,
-        ]);
-        try {
-            $connection->send($request);
-        } catch (ConnectionLostException) {
-            // A server may reject a request before it has read the complete request, so read the response
-            // anyway.
-        }
-        [$status, $headers] = self::readHead($connection);
+        [$status, $headers, $body] = Upgrade::request($connection, '/api/v1/workers', 'pillion-worker', $offer);
         if ($status !== 101) {
-            throw self::rejection($status, self::readBody($connection, $headers));
-        }
-        if (strcasecmp($headers['upgrade'] ?? '', 'pillion-worker') !== 0) {
-            throw Failure::transport('The sidecar switched to another protocol than pillion-worker');
+            throw self::rejection($status, Upgrade::reason($status, $body));
         }
         return $headers['pillion-worker'] ?? '';
     }
 
-    /** @return array{int, array<string, string>} the status, and the headers by lowercase name */
-    private static function readHead(Connection $connection): array
+    private static function rejection(int $status, string $reason): PillionException
     {
-        $end = Deadline::now() + self::RESPONSE_TIMEOUT;
-        do {
-            $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - Deadline::now()), self::MAX_HEAD_LEN);
-        } while ($head === null && Deadline::now() < $end);
-        if ($head === null) {
-            throw new ConnectionLostException('The sidecar did not respond in time');
-        }
-        $lines = explode("\r\n", $head);
-        if (preg_match('~^HTTP/1\.[01] (\d{3})( |$)~', $lines[0], $matches) !== 1) {
-            throw Failure::transport('The process that listens on the socket is not a sidecar: the response is not HTTP');
-        }
-        $headers = [];
-        foreach (array_slice($lines, 1) as $line) {
-            [$name, $value] = explode(':', $line, 2) + [1 => ''];
-            $headers[strtolower($name)] = trim($value);
-        }
-        return [(int) $matches[1], $headers];
-    }
-
-    /** @param array<string, string> $headers */
-    private static function readBody(Connection $connection, array $headers): string
-    {
-        $length = $headers['content-length'] ?? '';
-        if (!ctype_digit($length) || strlen($length) > 7 || (int) $length > self::MAX_BODY_LEN) {
-            return '';
-        }
-        try {
-            return $connection->readBytes((int) $length, self::RESPONSE_TIMEOUT) ?? '';
-        } catch (ConnectionLostException) {
-            return '';
-        }
-    }
-
-    private static function rejection(int $status, string $body): PillionException
-    {
-        $problem = json_decode($body, true);
-        $detail = is_array($problem) ? $problem['detail'] ?? $problem['title'] ?? null : null;
-        $reason = is_string($detail) ? $detail : "HTTP $status";
         if ($status === 404 || $status === 405) {
             return Failure::transport("The sidecar does not accept workers: $reason", $status);
         }

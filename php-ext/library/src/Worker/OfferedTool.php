@@ -23,7 +23,7 @@ final class OfferedTool implements ToolInterface
     private const OPTIONS = ['title', 'annotations', 'outputSchema', 'timeout', 'requiresConfirmation'];
 
     public ?ToolResult $returned = null;
-    /** The executor's result for the return value. */
+    /** The result of the call for the return value. */
     public ?ToolResult $executorResult = null;
     public ?\Throwable $thrown = null;
     private readonly ToolDefinition $definition;
@@ -37,6 +37,9 @@ final class OfferedTool implements ToolInterface
     public function __construct(private readonly ToolInterface $tool, array $options)
     {
         $this->definition = $tool->getDefinition();
+        if ($tool->getName() !== $this->definition->name) {
+            throw Failure::invalidInput("Tool '{$tool->getName()}' has a definition of the name '{$this->definition->name}'");
+        }
         $this->description = self::describe($this->definition, $options);
     }
 

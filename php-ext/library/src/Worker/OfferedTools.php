@@ -6,35 +6,34 @@ namespace Pillion\Worker;
 
 use Pillion\AsTool;
 use Pillion\CallableTool;
+use Pillion\Fallback\Executor\CallNotices;
+use Pillion\Fallback\Executor\ToolFailure;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Hooks;
+use Pillion\Fallback\Http\Deadline;
+use Pillion\Fallback\Json;
 use Pillion\Fallback\Signature\Target;
 use Pillion\NativeTool;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
-use Pillion\ToolExecutor;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
 /**
- * The tools that a worker offers, and their execution: validated as by any executor, but without rate limits
- * and approvals, which the sidecar enforces for all workers together.
+ * The tools that a worker offers, and their execution.
  *
  * @internal
  */
 final class OfferedTools
 {
-    /** One year, in seconds: the timeout of a call without a deadline. */
-    private const NO_LIMIT = 31_536_000.0;
-
     /** @var array<string, OfferedTool> */
     private array $byName = [];
-    private readonly ToolRegistry $registry;
-    private ?object $dispatcher = null;
+    private readonly Hooks $hooks;
 
     public function __construct()
     {
-        $this->registry = new ToolRegistry();
+        $this->hooks = new Hooks();
     }
 
     /**
@@ -57,7 +56,6 @@ final class OfferedTools
             $offered[$name] = new OfferedTool($tool, $options);
         }
         foreach ($offered as $name => $tool) {
-            $this->registry->register($tool);
             $this->byName[$name] = $tool;
         }
     }
@@ -65,8 +63,7 @@ final class OfferedTools
     /** @throws \Pillion\Exception\InvalidInputException when the dispatcher has no `dispatch()` method */
     public function setEventDispatcher(?object $dispatcher): void
     {
-        (new ToolExecutor($this->registry))->setEventDispatcher($dispatcher);
-        $this->dispatcher = $dispatcher;
+        $this->hooks->setEventDispatcher($dispatcher);
     }
 
     /** @return list<string> */
@@ -86,19 +83,58 @@ final class OfferedTools
         return $this->byName[$name] ?? null;
     }
 
-    /** @param string $arguments JSON, which keeps an empty map distinct from an empty list */
+    /**
+     * Runs a tool. The sidecar has validated the arguments, and applied limits and approvals for all workers
+     * together.
+     *
+     * @param string $arguments JSON, which keeps an empty map distinct from an empty list
+     */
     public function run(OfferedTool $tool, Call $call, string $arguments): ToolResult
     {
         $tool->reset();
-        $executor = new ToolExecutor($this->registry, [
-            'timeout' => $call->secondsLeft() ?? self::NO_LIMIT,
-            'approve' => static fn (): bool => true,
-        ]);
-        $executor->setEventDispatcher($this->dispatcher);
-        $context = array_filter(['user' => $call->user, 'channel' => $call->channel], is_string(...));
-        $tool->executorResult = $executor->execute(new ToolCall($call->id, $call->tool, $arguments), $context);
+        $notices = new CallNotices($this->hooks);
+        $notices->start($call->tool, $call->id, null);
+        $start = Deadline::now();
+        $limit = $call->secondsLeft();
+        try {
+            $output = $tool->execute((array) Json::toArrays(self::parse($arguments)), $call->id);
+            $seconds = Deadline::now() - $start;
+            // PHP code cannot be interrupted: the output of a call that took too long is discarded.
+            if ($limit !== null && $seconds > $limit) {
+                throw new ToolFailure('timeout', "Tool '$call->tool' timed out after " . Json::encode($limit) . 's');
+            }
+            $result = self::normalize($output, $call, $seconds);
+        } catch (\Throwable $exception) {
+            $result = ToolFailure::of($exception)->toResult(new ToolCall($call->id, $call->tool));
+        }
+        $notices->finish($call->tool, $call->id, null, $result->errorCode, Deadline::now() - $start);
+        $tool->executorResult = $result;
         $call->thrown = $tool->thrown;
-        return $tool->executorResult;
+        return $result;
+    }
+
+    /** @throws ToolFailure */
+    private static function parse(string $arguments): mixed
+    {
+        try {
+            return Json::parse($arguments);
+        } catch (\JsonException $e) {
+            throw new ToolFailure('invalid_input', "Invalid JSON in arguments: {$e->getMessage()}");
+        }
+    }
+
+    /**
+     * Returns a result with the values that its JSON has.
+     *
+     * @throws \Pillion\Exception\PillionException when a value cannot be converted to JSON: `internal_error`
+     */
+    private static function normalize(ToolResult $output, Call $call, float $seconds): ToolResult
+    {
+        $convert = static fn (mixed $value): mixed => Json::toArrays(Json::parse(Json::encodeReturnValue($value)));
+        $metadata = ['execution_time' => round($seconds, 6)] + (array) $convert((object) $output->metadata);
+        $code = $output->success ? null : Failure::code($output->errorCode) ?? 'internal_error';
+        $error = $output->success ? null : $output->error ?? 'The tool failed';
+        return new ToolResult($call->id, $call->tool, $convert($output->result), $output->success, $error, $code, $convert($output->data), $metadata);
     }
 
     /**

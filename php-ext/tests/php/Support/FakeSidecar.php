@@ -94,6 +94,8 @@ final class FakeSidecar
      */
     public function sendCall(int $id, string $tool, array $arguments = [], array $about = []): void
     {
+        // The sidecar fills in defaults.
+        $arguments += $tool === 'twice' ? ['number' => 21] : [];
         $this->send('tools/call', ['name' => $tool, 'arguments' => (object) $arguments, '_meta' => ['pillion' => $about + ['callId' => "call-$id"]]], $id);
     }
 

@@ -47,6 +47,12 @@ final class SidecarProcess
         $this->start();
     }
 
+    /** Ends the sidecar at once. */
+    public function kill(): void
+    {
+        proc_terminate($this->process, SIGKILL);
+    }
+
     public function stop(): void
     {
         proc_terminate($this->process, SIGTERM);

@@ -25,7 +25,7 @@ final class NestingLimit
      *
      * @template T
      *
-     * @param \Closure(): T            $run
+     * @param \Closure(bool): T        $run     receives whether the code that calls this method runs inside another callable
      * @param \Closure(ToolFailure): T $onLimit
      *
      * @return T
@@ -42,7 +42,7 @@ final class NestingLimit
         }
         self::set($fiber, $level + 1);
         try {
-            return $run();
+            return $run($level > 0);
         } finally {
             self::set($fiber, $level);
         }

@@ -8,6 +8,8 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\RateLimitedException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
+use Pillion\ToolCall;
+use Pillion\ToolResult;
 
 /**
  * Ends a single call with a failure.
@@ -24,6 +26,13 @@ final class ToolFailure extends \Exception
         public readonly array $metadata = [],
     ) {
         parent::__construct($message);
+    }
+
+    /** Returns the result of a call that did not run. */
+    public function toResult(ToolCall $call): ToolResult
+    {
+        $metadata = ['execution_time' => 0.0] + $this->metadata;
+        return new ToolResult($call->id, $call->name, $this->result, false, $this->getMessage(), $this->errorCode, metadata: $metadata);
     }
 
     /** Converts an exception that a tool threw. */

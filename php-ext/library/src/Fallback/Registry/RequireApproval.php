@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Registry;
 
 use Pillion\Exception\InvalidInputException;
-use Pillion\Fallback\Executor\ApprovalRules;
 use Pillion\Fallback\Failure;
 
 /**
@@ -18,6 +17,13 @@ use Pillion\Fallback\Failure;
 final class RequireApproval
 {
     private const KEY = 'require_approval';
+
+    /** The names of policies, including those of OpenAI's API. */
+    private const POLICIES = [
+        'auto' => 'auto', 'never' => 'auto',
+        'always-ask' => 'always-ask', 'always' => 'always-ask', 'prompt' => 'always-ask',
+        'trusted-only' => 'trusted-only',
+    ];
 
     /** Policies in the terms of `require_approval`. */
     public const SETTINGS_BY_POLICY = ['auto' => 'never', 'always-ask' => 'always', 'trusted-only' => 'trusted-only'];
@@ -41,7 +47,7 @@ final class RequireApproval
         $value = $entry[self::KEY] ?? null;
         return match (true) {
             $value === null => new self(null),
-            is_string($value) => new self(ApprovalRules::POLICIES[$value] ?? throw self::invalid()),
+            is_string($value) => new self(self::POLICIES[$value] ?? throw self::invalid()),
             is_array($value) && $value !== [] => new self(self::filters($value)),
             default => throw self::invalid(),
         };

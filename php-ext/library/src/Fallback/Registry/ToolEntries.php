@@ -19,6 +19,7 @@ final class ToolEntries
     private array $byName = [];
     /** @var array<string, string> */
     private array $aliases = [];
+    private int $version = 0;
 
     /** Returns the entries of a registry. */
     public static function of(ToolRegistry $registry): self
@@ -34,6 +35,7 @@ final class ToolEntries
             throw Failure::invalidInput("Tool '$name' already registered");
         }
         $this->byName[$name] = $entry;
+        $this->version++;
     }
 
     public function has(string $name): bool
@@ -57,16 +59,30 @@ final class ToolEntries
             throw Failure::invalidInput("Tool '$tool' is not registered");
         }
         $this->aliases[$alias] = $tool;
+        $this->version++;
     }
 
     public function remove(string $name): bool
     {
         $existed = $this->has($name);
+        $this->version++;
         unset($this->byName[$name]);
         if ($existed) {
             $this->aliases = array_diff($this->aliases, [$name]);
         }
         return $existed;
+    }
+
+    /** Returns a number that grows with each change. */
+    public function version(): int
+    {
+        return $this->version;
+    }
+
+    /** @return array<string, string> the names of the tools by alias */
+    public function aliases(): array
+    {
+        return $this->aliases;
     }
 
     /** @return array<string, ToolEntry> */

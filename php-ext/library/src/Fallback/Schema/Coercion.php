@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * Reads values that do not match their schema as written but whose intent is clear.
+ * Reads the defaults of a schema as intended: PHP writes an empty map as `[]`.
  *
  * @internal
  */
@@ -17,19 +17,16 @@ final class Coercion
 
     /**
      * Returns a value as intended: `[]` becomes `{}` where the schema allows objects but not arrays, because
-     * PHP arrays do not distinguish the two; an optional member that is null but may not be null is removed.
-     *
-     * @param bool $dropsNulls whether null may mean that a member is omitted: with OpenAI's
-     *                         `strict`, models omit members that way
+     * PHP arrays do not distinguish the two.
      */
-    public static function coerce(SchemaLocation $location, mixed $value, bool $dropsNulls): mixed
+    private static function coerce(SchemaLocation $location, mixed $value): mixed
     {
         if ($value === []) {
             return $location->allows('object') && !$location->allows('array') ? new \stdClass() : [];
         }
         if (is_array($value)) {
             foreach ($value as $index => $element) {
-                $value[$index] = self::coerce($location->element($index), $element, $dropsNulls);
+                $value[$index] = self::coerce($location->element($index), $element);
             }
             return $value;
         }
@@ -39,11 +36,7 @@ final class Coercion
         $location = $location->narrow($value);
         $coerced = new \stdClass();
         foreach (get_object_vars($value) as $name => $member) {
-            $name = (string) $name;
-            $below = $location->member($name);
-            if (!$dropsNulls || $member !== null || $below->allows('null') || $location->requires($name)) {
-                $coerced->$name = self::coerce($below, $member, $dropsNulls);
-            }
+            $coerced->$name = self::coerce($location->member((string) $name), $member);
         }
         return $coerced;
     }
@@ -61,7 +54,7 @@ final class Coercion
         }
         $default = $schema->default ?? null;
         if (is_array($default) || $default instanceof \stdClass) {
-            $schema->default = self::coerce(SchemaLocation::of($root, $schema), $default, false);
+            $schema->default = self::coerce(SchemaLocation::of($root, $schema), $default);
         }
         foreach (self::SUBSCHEMAS as $key) {
             self::coerceDefaultsOf($root, $schema->$key ?? null);

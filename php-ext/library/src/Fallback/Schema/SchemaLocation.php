@@ -75,17 +75,6 @@ final class SchemaLocation
         return false;
     }
 
-    /** Returns whether any alternative requires the member. */
-    public function requires(string $name): bool
-    {
-        foreach (array_merge(...$this->alternatives) as $schema) {
-            if (in_array($name, $schema->required ?? [], true)) {
-                return true;
-            }
-        }
-        return false;
-    }
-
     /** Removes the alternatives that an object certainly does not match, unless it matches none. */
     public function narrow(\stdClass $value): self
     {

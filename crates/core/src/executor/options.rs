@@ -1,0 +1,210 @@
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{ApprovalPolicy, ApprovalRules, CacheConfig, ExecutorConfig, RateLimits, RateWindows};
+
+/// Maximum duration: 136 years, below the range at which clocks overflow.
+const MAX_SECONDS: u32 = u32::MAX;
+
+/// The options of an executor as PHP code writes them. Times are in seconds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    timeout: Option<f64>,
+    #[serde(default)]
+    tool_timeouts: HashMap<String, f64>,
+    max_concurrent: Option<NonZeroUsize>,
+    max_concurrent_local: Option<NonZeroUsize>,
+    max_concurrent_total: Option<NonZeroUsize>,
+    #[serde(default)]
+    server_concurrency: HashMap<String, NonZeroUsize>,
+    #[serde(default)]
+    tool_concurrency: HashMap<String, NonZeroUsize>,
+    queue_timeout: Option<f64>,
+    max_output_bytes: Option<usize>,
+    enable_caching: Option<bool>,
+    #[serde(default)]
+    rate_limits: Limits,
+    #[serde(default)]
+    approvals: Approvals,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Approvals {
+    #[serde(default)]
+    default: ApprovalPolicy,
+    #[serde(default)]
+    trusted_tools: HashSet<String>,
+    #[serde(default)]
+    tools: HashMap<String, ApprovalPolicy>,
+    #[serde(default)]
+    servers: HashMap<String, ApprovalPolicy>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    every_tool: Option<Windows>,
+    #[serde(default)]
+    tools: HashMap<String, Windows>,
+    #[serde(default)]
+    servers: HashMap<String, Windows>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Windows {
+    per_minute: Option<u32>,
+    per_hour: Option<u32>,
+    per_day: Option<u32>,
+}
+
+/// Why the options of an executor are rejected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// A value has the wrong form, or an option is unknown.
+    #[error("Invalid executor option '{path}': {reason}")]
+    Form {
+        /// The path of the option, such as `rate_limits.tools.search`.
+        path: String,
+        /// What is wrong with the value.
+        reason: String,
+    },
+    /// A duration is negative, not finite or too long.
+    #[error("{name} must be a number of seconds, not negative and at most {MAX_SECONDS}")]
+    Seconds {
+        /// The name of the option.
+        name: &'static str,
+    },
+}
+
+impl ExecutorConfig {
+    /// Reads the options of a `ToolExecutor` of PHP code; missing options have the defaults.
+    /// `callables` are the names of the options that are PHP callables: they are not part of
+    /// `options`, and an error that lists the known options names them too.
+    ///
+    /// ```
+    /// use pillion_core::executor::ExecutorConfig;
+    /// use serde_json::json;
+    /// let config = ExecutorConfig::from_options(json!({"timeout": 1.5}), &[]).unwrap();
+    /// assert_eq!(config.timeout.as_millis(), 1500);
+    /// let error = ExecutorConfig::from_options(json!({"timeot": 1.5}), &["before"]).unwrap_err();
+    /// assert!(error.to_string().starts_with("Invalid executor option 'timeot': unknown field"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`OptionError`], which names the option.
+    pub fn from_options(options: Value, callables: &[&str]) -> Result<Self, OptionError> {
+        let options: Options = serde_path_to_error::deserialize(without_empty_lists(options))
+            .map_err(|error| {
+                let path = error.path().to_string();
+                let reason = error.inner().to_string();
+                let mut reason = reason.replace("expected f64", "expected a number");
+                if !path.contains(['.', '[']) && reason.starts_with("unknown field ") {
+                    for name in callables {
+                        reason = format!("{reason}, `{name}`");
+                    }
+                }
+                OptionError::Form { path, reason }
+            })?;
+        let defaults = Self::default();
+        let time = |name, value: Option<f64>, default| {
+            value.map_or(Ok(default), |value| seconds(name, value))
+        };
+        Ok(Self {
+            timeout: time("timeout", options.timeout, defaults.timeout)?,
+            tool_timeouts: options
+                .tool_timeouts
+                .into_iter()
+                .map(|(tool, limit)| Ok((tool, seconds("tool_timeouts", limit)?)))
+                .collect::<Result<_, OptionError>>()?,
+            max_concurrent_local: options.max_concurrent_local,
+            server_concurrency: options.server_concurrency,
+            tool_concurrency: options.tool_concurrency,
+            queue_timeout: time(
+                "queue_timeout",
+                options.queue_timeout,
+                defaults.queue_timeout,
+            )?,
+            max_output_bytes: options
+                .max_output_bytes
+                .unwrap_or(defaults.max_output_bytes),
+            cache: CacheConfig {
+                honor_servers: options
+                    .enable_caching
+                    .unwrap_or(defaults.cache.honor_servers),
+                ..defaults.cache
+            },
+            rate_limits: options.rate_limits.into(),
+            approvals: options.approvals.into(),
+            ..defaults
+        }
+        .with_concurrency(options.max_concurrent, options.max_concurrent_total))
+    }
+}
+
+fn seconds(name: &'static str, seconds: f64) -> Result<Duration, OptionError> {
+    let duration = Duration::try_from_secs_f64(seconds).ok();
+    let max = Duration::from_secs(MAX_SECONDS.into());
+    let duration = duration.filter(|duration| *duration <= max);
+    duration.ok_or(OptionError::Seconds { name })
+}
+
+/// Converts empty lists to empty maps where a map is expected, because PHP writes an empty map as
+/// `[]`.
+fn without_empty_lists(value: Value) -> Value {
+    match value {
+        Value::Array(items) if items.is_empty() => Value::Object(Map::new()),
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(key, value)| match key.as_str() {
+                "trusted_tools" => (key, value),
+                _ => (key, without_empty_lists(value)),
+            })
+            .collect(),
+        other => other,
+    }
+}
+
+impl From<Approvals> for ApprovalRules {
+    fn from(approvals: Approvals) -> Self {
+        Self {
+            default: approvals.default,
+            trusted_tools: approvals.trusted_tools,
+            tools: approvals.tools,
+            servers: approvals.servers,
+        }
+    }
+}
+
+impl From<Limits> for RateLimits {
+    fn from(limits: Limits) -> Self {
+        let by_name = |windows: HashMap<String, Windows>| {
+            windows
+                .into_iter()
+                .map(|(name, windows)| (name, windows.into()))
+                .collect()
+        };
+        Self {
+            every_tool: limits.every_tool.map(RateWindows::from).unwrap_or_default(),
+            tools: by_name(limits.tools),
+            servers: by_name(limits.servers),
+        }
+    }
+}
+
+impl From<Windows> for RateWindows {
+    fn from(windows: Windows) -> Self {
+        Self {
+            per_minute: windows.per_minute,
+            per_hour: windows.per_hour,
+            per_day: windows.per_day,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use futures_util::future::join;
+use pillion_core::executor::Executor;
+use pillion_core::tool::{CallContext, ErrorCode, Link, ToolCall, ToolFailure, ToolResult};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, watch};
+
+use super::message::{Callbacks, ExecuteParams, PhpCall, Response, output_of};
+use super::php_process::{BusyGuard, PhpProcess};
+
+/// A request `tools/execute`, for as long as its calls run.
+pub(super) struct Execution {
+    id: u64,
+    php: Arc<PhpProcess>,
+    pub(super) callbacks: Callbacks,
+    /// The headers for calls of the sidecar's own tools.
+    pub(super) headers: Result<HeaderMap, ToolFailure>,
+    /// A call that holds the turn can expect that PHP is idle, so that the timeout of a tool does
+    /// not elapse while PHP runs other code.
+    turn: Arc<AsyncMutex<()>>,
+    /// The number of requests that PHP has not answered.
+    busy: Arc<watch::Sender<usize>>,
+}
+
+/// The link from the context of a call to its execution.
+struct ExecutionLink {
+    execution: Arc<Execution>,
+    holds_turn: bool,
+}
+
+impl Execution {
+    pub(super) fn new(id: u64, php: Arc<PhpProcess>, params: &mut ExecuteParams) -> Self {
+        let failure = params.header_failure.take();
+        let headers = match failure.map(output_of) {
+            Some(Err(failure)) => Err(failure),
+            _ => headers_of(params.headers.drain()),
+        };
+        Self {
+            id,
+            php,
+            callbacks: params.callbacks,
+            headers,
+            turn: Arc::default(),
+            busy: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// Returns the execution of a call.
+    pub(super) fn of(context: &CallContext) -> Option<&Arc<Self>> {
+        link_of(context).map(|link| &link.execution)
+    }
+
+    /// Sends a request about a call to the PHP process and waits for the response.
+    ///
+    /// # Errors
+    /// The failure that the PHP process reports, or that `what` was canceled because the connection
+    /// ended.
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        mut params: Value,
+        what: &str,
+    ) -> Result<Response, ToolFailure> {
+        params["execution"] = json!(self.id);
+        let response = self
+            .php
+            .request(method, &params, BusyGuard::new(&self.busy));
+        response.await.unwrap_or_else(|_| {
+            let message = format!("{what} was cancelled");
+            Err(ToolFailure::new(ErrorCode::Cancelled, message))
+        })
+    }
+
+    pub(super) fn notify(&self, method: &str, mut params: Value) {
+        params["execution"] = json!(self.id);
+        self.php.notify(method, &params);
+    }
+
+    /// Waits until no other call has the turn and PHP is idle.
+    async fn acquire_turn(&self) -> OwnedMutexGuard<()> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let mut busy = self.busy.subscribe();
+        // Fails only if the sender is gone, which `self` owns.
+        drop(busy.wait_for(|requests| *requests == 0).await);
+        turn
+    }
+
+    /// Waits for the turn, unless the call already has the turn.
+    pub(super) async fn acquire_turn_unless_held(
+        &self,
+        context: &CallContext,
+    ) -> Option<OwnedMutexGuard<()>> {
+        if link_of(context).is_some_and(|link| link.holds_turn) {
+            return None;
+        }
+        Some(self.acquire_turn().await)
+    }
+
+    /// Runs the calls and returns their results in the order of the calls. PHP has one thread, so
+    /// PHP tools run one after the other; the sidecar's own tools run concurrently to them.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        executor: Executor,
+        params: ExecuteParams,
+    ) -> Vec<ToolResult> {
+        // A PHP tool that makes calls holds its permit until those calls have finished.
+        let executor = match params.nested {
+            true => executor.with_own_permits(),
+            false => executor,
+        };
+        let context = CallContext {
+            user: params.user,
+            channel: params.channel,
+            approved: params.approved,
+            denied: params.denied,
+            ..CallContext::default()
+        };
+        let context_for = |holds_turn| CallContext {
+            link: Some(Link::new(ExecutionLink {
+                execution: Arc::clone(&self),
+                holds_turn,
+            })),
+            ..context.clone()
+        };
+        let count = params.calls.len();
+        let calls = params.calls.into_iter().enumerate();
+        let (in_php, others): (Vec<_>, Vec<_>) =
+            calls.partition(|(_, call)| !params.parallel || call.in_php);
+        let in_php = async {
+            let context = context_for(true);
+            let mut results = Vec::with_capacity(in_php.len());
+            for (index, PhpCall { call, .. }) in in_php {
+                let _turn = self.acquire_turn().await;
+                results.push((index, executor.execute_one(call, &context).await));
+            }
+            results
+        };
+        let (indexes, others): (Vec<usize>, Vec<ToolCall>) = others
+            .into_iter()
+            .map(|(index, PhpCall { call, .. })| (index, call))
+            .unzip();
+        let context = context_for(false);
+        let others = executor.execute_parallel(others, &context);
+        let (in_php, others) = Box::pin(join(in_php, others)).await;
+        let mut ordered: Vec<Option<ToolResult>> = (0..count).map(|_| None).collect();
+        for (index, result) in in_php.into_iter().chain(indexes.into_iter().zip(others)) {
+            ordered[index] = Some(result);
+        }
+        ordered.into_iter().flatten().collect()
+    }
+}
+
+fn link_of(context: &CallContext) -> Option<&ExecutionLink> {
+    context.link.as_ref()?.get()
+}
+
+fn headers_of(headers: impl Iterator<Item = (String, String)>) -> Result<HeaderMap, ToolFailure> {
+    headers
+        .map(|(name, value)| {
+            let header = HeaderName::try_from(&name).ok();
+            let header = header.zip(HeaderValue::try_from(value).ok());
+            header.ok_or_else(|| {
+                ToolFailure::invalid_input(format!(
+                    "The value of the header {name} has characters that are not allowed in a header"
+                ))
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,228 @@
+//! The messages between the sidecar and a PHP process: lines of JSON-RPC 2.0.
+
+use std::collections::{HashMap, HashSet};
+
+use pillion_core::tool::{
+    ApprovalPolicy, ErrorCode, ToolCall, ToolFailure, ToolOutput, ToolResult,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::workers::MessageLine;
+
+/// JSON-RPC error codes.
+pub(super) const METHOD_NOT_FOUND: i32 = -32601;
+pub(super) const INVALID_PARAMS: i32 = -32602;
+
+/// A message from the PHP process.
+pub(super) enum PhpMessage {
+    /// The request to run calls.
+    Execute(u64, Result<Box<ExecuteParams>, serde_json::Error>),
+    /// The PHP process no longer waits for the request with this id.
+    Cancelled(u64),
+    /// The response to the request with this id.
+    Response(u64, Result<Response, ToolFailure>),
+    /// A request with an unknown method.
+    UnknownRequest(Box<RawValue>),
+    /// An unknown notification, which newer libraries may send.
+    Other,
+}
+
+/// The parameters of `tools/execute`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExecuteParams {
+    /// The changes of the registry since the previous request.
+    #[serde(default)]
+    pub(super) definitions: Option<Definitions>,
+    pub(super) calls: Vec<PhpCall>,
+    #[serde(default)]
+    pub(super) parallel: bool,
+    /// Whether the request comes from PHP code that serves another execution.
+    #[serde(default)]
+    pub(super) nested: bool,
+    #[serde(default)]
+    pub(super) user: Option<String>,
+    #[serde(default)]
+    pub(super) channel: Option<String>,
+    /// Ids of approvals.
+    #[serde(default)]
+    pub(super) approved: HashSet<String>,
+    #[serde(default)]
+    pub(super) denied: HashSet<String>,
+    /// The headers for calls of the sidecar's own tools, as in a request to the REST API.
+    #[serde(default)]
+    pub(super) headers: HashMap<String, String>,
+    /// Why the context has no valid headers; calls of the sidecar's own tools fail with this
+    /// result.
+    #[serde(default)]
+    pub(super) header_failure: Option<ToolResult>,
+    #[serde(default)]
+    pub(super) callbacks: Callbacks,
+}
+
+/// A call, and whether its tool is PHP code.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PhpCall {
+    #[serde(flatten)]
+    pub(super) call: ToolCall,
+    #[serde(default)]
+    pub(super) in_php: bool,
+}
+
+/// The callables that the PHP process has.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct Callbacks {
+    #[serde(default)]
+    pub(super) approve: bool,
+    #[serde(default)]
+    pub(super) before: bool,
+}
+
+/// Changes of a registry.
+#[derive(Deserialize)]
+pub(super) struct Definitions {
+    /// Names of removed tools.
+    #[serde(default)]
+    pub(super) removed: Vec<String>,
+    /// New tools, and tools that replace others of the same names.
+    #[serde(default)]
+    pub(super) tools: Vec<ToolEntry>,
+    /// All aliases with the names of their tools.
+    #[serde(default)]
+    pub(super) aliases: HashMap<String, String>,
+}
+
+/// A tool of the PHP registry.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolEntry {
+    /// The number that distinguishes the tool from a later one with the same name.
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) input_schema: Value,
+    pub(super) category: String,
+    #[serde(default)]
+    pub(super) strict: bool,
+    #[serde(default)]
+    pub(super) requires_confirmation: bool,
+    #[serde(default)]
+    pub(super) cooldown_seconds: f64,
+    #[serde(default)]
+    pub(super) server: Option<ServerEntry>,
+    #[serde(default)]
+    pub(super) approval_policy: Option<ApprovalPolicy>,
+    /// The sidecar's name of a tool that the sidecar runs.
+    #[serde(default)]
+    pub(super) sidecar_name: Option<String>,
+}
+
+/// The MCP server of a tool.
+#[derive(Deserialize)]
+pub(super) struct ServerEntry {
+    pub(super) label: String,
+    pub(super) url: String,
+}
+
+/// The response of the PHP process to a request.
+#[derive(Default, Deserialize)]
+pub(super) struct Response {
+    /// The decision of the callable `approve`.
+    #[serde(default)]
+    pub(super) decision: Option<bool>,
+    /// The outcome of a tool or of the callable `before`; or the failure of a callable.
+    #[serde(default)]
+    pub(super) outcome: Option<Box<ToolResult>>,
+}
+
+impl Response {
+    /// Returns the output or the failure, if the response has an outcome.
+    pub(super) fn into_output(self) -> Option<Result<ToolOutput, ToolFailure>> {
+        self.outcome.map(|outcome| output_of(*outcome))
+    }
+}
+
+/// Converts the result of PHP code to the outcome of a call.
+pub(super) fn output_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
+    if result.success {
+        return Ok(ToolOutput {
+            result: result.result,
+            data: result.data,
+            metadata: result.metadata,
+        });
+    }
+    let code = result.error_code.unwrap_or(ErrorCode::InternalError);
+    let message = result.error.unwrap_or_else(|| "The tool failed".to_owned());
+    let mut failure = ToolFailure::new(code, message).with_result(result.result);
+    *failure.metadata = result.metadata;
+    Err(failure)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelledParams {
+    request_id: u64,
+}
+
+pub(super) fn read(line: &str) -> Result<PhpMessage, serde_json::Error> {
+    let line: MessageLine = serde_json::from_str(line)?;
+    let params = line.params.as_deref().map_or("null", RawValue::get);
+    Ok(match (line.method.as_deref(), line.id) {
+        (Some("tools/execute"), Some(id)) => PhpMessage::Execute(
+            serde_json::from_str(id.get())?,
+            serde_json::from_str(params),
+        ),
+        (Some("notifications/cancelled"), None) => {
+            let CancelledParams { request_id } = serde_json::from_str(params)?;
+            PhpMessage::Cancelled(request_id)
+        }
+        (Some(_), Some(id)) => PhpMessage::UnknownRequest(id),
+        (Some(_), None) => PhpMessage::Other,
+        (None, id) => {
+            let id = serde_json::from_str(id.as_deref().map_or("null", RawValue::get))?;
+            let response = match (line.result, line.error) {
+                (Some(result), None) => serde_json::from_str(result.get()).map_err(|error| {
+                    ToolFailure::internal(format!(
+                        "The result of the PHP code cannot be read: {error}"
+                    ))
+                }),
+                (_, error) => Err(failure(&error.unwrap_or_default())),
+            };
+            PhpMessage::Response(id, response)
+        }
+    })
+}
+
+/// Converts a JSON-RPC error of the PHP process.
+fn failure(error: &Value) -> ToolFailure {
+    let code = match error.get("code").and_then(Value::as_i64) {
+        Some(code) if code == i64::from(INVALID_PARAMS) => ErrorCode::InvalidInput,
+        _ => ErrorCode::InternalError,
+    };
+    let message = error.get("message").and_then(Value::as_str);
+    ToolFailure::new(code, message.unwrap_or("The PHP process reported an error"))
+}
+
+pub(super) fn request(id: u64, method: &str, params: &Value) -> String {
+    line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+}
+
+pub(super) fn notification(method: &str, params: &Value) -> String {
+    line(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+}
+
+/// Returns the response to `tools/execute`; the results precede it as notifications.
+pub(super) fn executed(id: u64) -> String {
+    line(&json!({"jsonrpc": "2.0", "id": id, "result": {}}))
+}
+
+pub(super) fn error(id: &Value, code: i32, message: &str) -> String {
+    line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+}
+
+fn line(message: &Value) -> String {
+    format!("{message}\n")
+}

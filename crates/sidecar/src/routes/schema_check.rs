@@ -1,0 +1,54 @@
+use axum::Json;
+use pillion_schema::{CompiledSchema, SchemaError};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::Object;
+use super::error::RequestError;
+
+/// The tools whose schemas are checked.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(super) struct SchemaCheck {
+    tools: Vec<CheckedTool>,
+}
+
+/// A tool with the JSON Schema of its arguments.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct CheckedTool {
+    name: String,
+    #[schema(value_type = Object)]
+    input_schema: Value,
+}
+
+/// Why a schema is rejected.
+#[derive(Debug, thiserror::Error)]
+#[error("Tool '{tool}': {source}")]
+pub(super) struct RejectedSchema {
+    tool: String,
+    #[source]
+    source: SchemaError,
+}
+
+/// Checks the JSON Schemas of tools that are not registered in the sidecar, as the registration of
+/// a tool does.
+#[utoipa::path(
+    post,
+    path = "/api/v1/schemas/check",
+    tag = "tools",
+    summary = "Check JSON Schemas of tools",
+    request_body(content = SchemaCheck, content_type = "application/json"),
+    responses(
+        (status = 200, description = "All schemas are valid"),
+        (status = 400, description = "A schema is invalid; `detail` has the tool, the place in the schema and the reason"),
+    )
+)]
+pub(super) async fn check(
+    Object(request): Object<SchemaCheck>,
+) -> Result<Json<Value>, RequestError> {
+    for CheckedTool { name, input_schema } in request.tools {
+        CompiledSchema::compile(&input_schema)
+            .map_err(|source| RejectedSchema { tool: name, source })?;
+    }
+    Ok(Json(json!({"success": true})))
+}

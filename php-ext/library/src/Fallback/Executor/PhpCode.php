@@ -1,0 +1,140 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Executor;
+
+use Pillion\Fallback\Context;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+use Pillion\Fallback\Registry\ToolEntries;
+use Pillion\Fallback\Registry\ToolEntry;
+use Pillion\ToolCall;
+use Pillion\ToolResult;
+use Pillion\Worker\Connection;
+
+/**
+ * Runs the PHP tools and callables of an execution, and encodes their outcomes for the sidecar.
+ *
+ * @internal
+ */
+final class PhpCode
+{
+    public function __construct(
+        private readonly ToolEntries $entries,
+        private readonly ExecutorOptions $options,
+        private readonly Context $context,
+    ) {
+    }
+
+    /** Runs a tool. Returns the response as JSON. */
+    public function runTool(\stdClass $params): string
+    {
+        return self::limited($params->name, self::encodeOutcome(function () use ($params): ToolResult {
+            $entry = $this->entry($params);
+            // An approval may refer to this tool, so a tool that has replaced it must not run.
+            if ($entry->number !== $params->tool) {
+                throw self::unknown($params->name);
+            }
+            return $entry->tool->execute(Json::toArrays(self::arguments($params)), $params->callId);
+        }));
+    }
+
+    /** Asks the callable `approve`. Returns the response as JSON. */
+    public function approve(\stdClass $params): string
+    {
+        $decision = null;
+        $failed = self::encodeOutcome(function () use ($params, &$decision): ?ToolResult {
+            $decision = $this->ask($this->options->approve, $params);
+            if ($decision !== null && !is_bool($decision)) {
+                $type = get_debug_type($decision);
+                throw new ToolFailure('internal_error', "The callable 'approve' must return bool or null, not $type");
+            }
+            return null;
+        });
+        return $failed ?? '{"decision":' . json_encode($decision) . '}';
+    }
+
+    /** Asks the callable `before`. Returns the response as JSON. */
+    public function before(\stdClass $params): string
+    {
+        return self::limited($params->name, self::encodeOutcome(function () use ($params): ?ToolResult {
+            $result = $this->ask($this->options->before, $params);
+            if ($result !== null && !$result instanceof ToolResult) {
+                $type = get_debug_type($result);
+                throw new ToolFailure('internal_error', "The callable 'before' must return Pillion\\ToolResult or null, not $type");
+            }
+            return $result;
+        }) ?? '{}');
+    }
+
+    private function ask(?\Closure $callable, \stdClass $params): mixed
+    {
+        $entry = $this->entry($params);
+        $call = new ToolCall($params->callId, $entry->definition->name, Json::memberArrays(self::arguments($params)));
+        return $callable === null ? null : $callable($call, $entry->definition, $this->context->toArray($params->approvalId ?? null));
+    }
+
+    private function entry(\stdClass $params): ToolEntry
+    {
+        return $this->entries->find($params->name) ?? throw self::unknown($params->name);
+    }
+
+    private static function unknown(string $name): ToolFailure
+    {
+        return new ToolFailure('not_found', "Unknown tool: $name");
+    }
+
+    private static function arguments(\stdClass $params): \stdClass
+    {
+        if (isset($params->hasInvalidNames)) {
+            throw new ToolFailure('invalid_input', 'Names in the arguments must not begin with the character U+0000');
+        }
+        return $params->arguments;
+    }
+
+    /**
+     * Runs PHP code and encodes its result, or the failure of the call if the code throws or its result cannot be
+     * converted to JSON. Returns null if the code returns null.
+     *
+     * @param \Closure(): ?ToolResult $code
+     */
+    private static function encodeOutcome(\Closure $code): ?string
+    {
+        try {
+            $result = $code();
+            return $result === null ? null : self::encode($result);
+        } catch (\Throwable $exception) {
+            return self::encode(ToolFailure::of($exception)->toResult(new ToolCall('', '')));
+        }
+    }
+
+    /** @throws \Pillion\Exception\PillionException when the result cannot be converted to JSON: `internal_error` */
+    private static function encode(ToolResult $result): string
+    {
+        $members = [
+            'tool_call_id' => '""',
+            'tool_name' => '""',
+            'success' => $result->success ? 'true' : 'false',
+            'result' => Json::encodeReturnValue($result->result),
+            'data' => Json::encodeReturnValue($result->data),
+            'error' => Json::encodeReturnValue($result->error),
+            'error_code' => $result->success ? 'null' : Json::encode(Failure::code($result->errorCode) ?? 'internal_error'),
+            'metadata' => Json::encodeReturnValue((object) $result->metadata),
+        ];
+        $pairs = array_map(static fn (string $name, string $json): string => "\"$name\":$json", array_keys($members), $members);
+        return '{"outcome":{' . implode(',', $pairs) . '}}';
+    }
+
+    /** Replaces an outcome that is too large for a message by a failure. */
+    private static function limited(string $tool, string $outcome): string
+    {
+        // A response has some more members.
+        $limit = Connection::MAX_LINE_LEN - 256;
+        if (strlen($outcome) <= $limit) {
+            return $outcome;
+        }
+        $failure = new ToolFailure('internal_error', sprintf("Tool '%s' returned %d bytes; the limit is %d", $tool, strlen($outcome), $limit));
+        return self::encode($failure->toResult(new ToolCall('', '')));
+    }
+}

@@ -1,0 +1,102 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Worker;
+
+use Pillion\Exception\TransportException;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
+
+/**
+ * The HTTP request that upgrades a connection to the sidecar to another protocol, and the response.
+ *
+ * @internal
+ */
+final class Upgrade
+{
+    private const RESPONSE_TIMEOUT = 30.0;
+    private const MAX_HEAD_LEN = 65_536;
+    private const MAX_BODY_LEN = 1_048_576;
+
+    /**
+     * @param string $body JSON
+     *
+     * @return array{int, array<string, string>, string} the status, the headers by lowercase name, and the body; with
+     *                                                   the status 101 the connection uses `$protocol`
+     *
+     * @throws ConnectionLostException when the sidecar does not respond
+     * @throws TransportException      when the response is not valid, or switches to another protocol
+     */
+    public static function request(Connection $connection, string $path, string $protocol, string $body): array
+    {
+        $request = implode("\r\n", [
+            "POST $path HTTP/1.1",
+            'Host: pillion',
+            'Connection: Upgrade',
+            "Upgrade: $protocol",
+            'Content-Type: application/json',
+            'Content-Length: ' . strlen($body),
+            '',
+            $body,
+        ]);
+        try {
+            $connection->send($request);
+        } catch (ConnectionLostException) {
+            // A server may reject a request before it has read the complete request, so read the response
+            // anyway.
+        }
+        [$status, $headers] = self::readHead($connection);
+        if ($status !== 101) {
+            return [$status, $headers, self::readBody($connection, $headers)];
+        }
+        if (strcasecmp($headers['upgrade'] ?? '', $protocol) !== 0) {
+            throw Failure::transport("The sidecar switched to another protocol than $protocol");
+        }
+        return [$status, $headers, ''];
+    }
+
+    /** Returns the reason for a rejection. */
+    public static function reason(int $status, string $body): string
+    {
+        $problem = json_decode($body, true);
+        $detail = is_array($problem) ? $problem['detail'] ?? $problem['title'] ?? null : null;
+        return is_string($detail) ? $detail : "HTTP $status";
+    }
+
+    /** @return array{int, array<string, string>} the status, and the headers by lowercase name */
+    private static function readHead(Connection $connection): array
+    {
+        $end = Deadline::now() + self::RESPONSE_TIMEOUT;
+        do {
+            $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - Deadline::now()), self::MAX_HEAD_LEN);
+        } while ($head === null && Deadline::now() < $end);
+        if ($head === null) {
+            throw new ConnectionLostException('The sidecar did not respond in time');
+        }
+        $lines = explode("\r\n", $head);
+        if (preg_match('~^HTTP/1\.[01] (\d{3})( |$)~', $lines[0], $matches) !== 1) {
+            throw Failure::transport('The process that listens on the socket is not a sidecar: the response is not HTTP');
+        }
+        $headers = [];
+        foreach (array_slice($lines, 1) as $line) {
+            [$name, $value] = explode(':', $line, 2) + [1 => ''];
+            $headers[strtolower($name)] = trim($value);
+        }
+        return [(int) $matches[1], $headers];
+    }
+
+    /** @param array<string, string> $headers */
+    private static function readBody(Connection $connection, array $headers): string
+    {
+        $length = $headers['content-length'] ?? '';
+        if (!ctype_digit($length) || strlen($length) > 7 || (int) $length > self::MAX_BODY_LEN) {
+            return '';
+        }
+        try {
+            return $connection->readBytes((int) $length, self::RESPONSE_TIMEOUT) ?? '';
+        } catch (ConnectionLostException) {
+            return '';
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Executors of PHP processes. This PHP process is minimal; the tests of PHP cover PHP's library.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::program::Daemon;
+
+/// The PHP end of the connection.
+struct Php {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+}
+
+impl Php {
+    /// Connects with these options. Returns head and body of a rejection.
+    fn try_connect(socket: &Path, options: &Value) -> Result<Self, (String, Value)> {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let timeout = Some(Duration::from_secs(20));
+        stream.set_read_timeout(timeout).unwrap();
+        let body = json!({"options": options}).to_string();
+        write!(
+            stream,
+            "POST /api/v1/executors HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-executor\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        if head.starts_with("HTTP/1.1 101") {
+            return Ok(Self {
+                reader,
+                writer: stream,
+            });
+        }
+        let length = head.to_lowercase();
+        let length = length.split("content-length: ").nth(1).unwrap();
+        let length = length.split("\r\n").next().unwrap().parse().unwrap();
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        Err((head, serde_json::from_slice(&body).unwrap()))
+    }
+
+    fn connect(socket: &Path, options: &Value) -> Self {
+        Self::try_connect(socket, options).unwrap_or_else(|rejection| panic!("{rejection:?}"))
+    }
+
+    /// Returns the next message, or `None` if the sidecar closed the connection.
+    fn read(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Returns the next message other than notices about calls.
+    fn read_other(&mut self) -> Value {
+        loop {
+            let message = self.read().unwrap();
+            let method = message["method"].as_str().unwrap_or_default();
+            if !method.starts_with("notifications/call_") {
+                return message;
+            }
+        }
+    }
+
+    fn write(&mut self, message: &Value) {
+        writeln!(self.writer, "{message}").unwrap();
+    }
+
+    fn execute(&mut self, id: u64, params: &Value) {
+        self.write(
+            &json!({"jsonrpc": "2.0", "id": id, "method": "tools/execute", "params": params}),
+        );
+    }
+
+    /// Answers a request with the result of PHP code.
+    fn answer(&mut self, request: &Value, result: &Value) {
+        let outcome =
+            json!({"tool_call_id": "", "tool_name": "", "success": true, "result": result});
+        let result = json!({"outcome": outcome});
+        self.write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+    }
+
+    /// Returns the results of an execution that sends nothing else.
+    fn results(&mut self, id: u64, count: usize) -> Vec<Value> {
+        let results = (0..count).map(|index| {
+            let message = self.read_other();
+            assert_eq!(message["method"], "notifications/result", "{message}");
+            assert_eq!(message["params"]["index"], index);
+            message["params"]["result"].clone()
+        });
+        let results = results.collect();
+        assert_eq!(self.read_other()["id"], id);
+        results
+    }
+}
+
+fn greet() -> Value {
+    json!({
+        "number": 1,
+        "name": "greet",
+        "description": "Greets somebody",
+        "inputSchema": {"type": "object", "properties": {
+            "name": {"type": "string"}, "tone": {"type": "string", "default": "kind"}
+        }, "required": ["name"]},
+        "category": "general",
+    })
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "name": name, "arguments": arguments, "inPhp": name == "greet"})
+}
+
+#[test]
+fn the_pipeline_runs_in_the_sidecar_and_the_tool_in_php() {
+    let daemon = Daemon::start();
+    let options = json!({"rate_limits": {"tools": {"greet": {"per_minute": 1}}}});
+    let mut php = Php::connect(&daemon.socket, &options);
+    let calculator = json!({"number": 2, "name": "calculator", "description": "Calculates", "inputSchema": {},
+        "category": "general", "sidecarName": "calculator"});
+    php.execute(
+        7,
+        &json!({
+            "definitions": {"tools": [greet(), calculator], "aliases": {"hello": "greet"}},
+            "parallel": true,
+            "calls": [
+                call("a", "greet", "{}"),
+                call("b", "greet", r#"{"name":"Ada"}"#),
+                call("c", "greet", r#"{"name":"Bob"}"#),
+                call("d", "calculator", r#"{"expression":"6*7"}"#),
+                call("e", "nothing", ""),
+            ],
+        }),
+    );
+    let request = php.read_other();
+    assert_eq!(request["method"], "tools/call");
+    assert_eq!(
+        request["params"],
+        json!({"name": "greet", "tool": 1, "callId": "b", "execution": 7,
+            "arguments": {"name": "Ada", "tone": "kind"}})
+    );
+    php.answer(&request, &json!("Hello, Ada"));
+    let results = php.results(7, 5);
+    let codes: Vec<_> = results.iter().map(|it| it["error_code"].as_str()).collect();
+    assert_eq!(
+        codes,
+        [
+            Some("invalid_input"),
+            None,
+            Some("rate_limited"),
+            None,
+            Some("not_found")
+        ]
+    );
+    assert_eq!(results[0]["error"], "Missing required parameter: name");
+    assert_eq!(results[1]["result"], "Hello, Ada");
+    assert_eq!(results[3]["result"], "42");
+
+    // Another executor has its own tools and limits, and no client sees them.
+    let mut other = Php::connect(&daemon.socket, &json!({}));
+    other.execute(1, &json!({"calls": [call("a", "greet", "{}")]}));
+    assert_eq!(other.results(1, 1)[0]["error_code"], "not_found");
+    let tools = http::get(&daemon.socket, "/api/v1/tools").body;
+    assert!(!String::from_utf8(tools).unwrap().contains("greet"));
+}
+
+#[test]
+fn php_decides_on_approvals_and_may_make_calls_meanwhile() {
+    let daemon = Daemon::start();
+    let options = json!({"approvals": {"tools": {"greet": "always-ask"}}});
+    let mut php = Php::connect(&daemon.socket, &options);
+    let params = json!({
+        "definitions": {"tools": [greet()]},
+        "calls": [call("a", "greet", r#"{"name":"Ada"}"#)],
+        "callbacks": {"approve": true, "before": true},
+    });
+    php.execute(1, &params);
+    let question = php.read_other();
+    assert_eq!(question["method"], "approve");
+    assert_eq!(question["params"]["approvalId"].as_str().unwrap().len(), 64);
+    php.execute(
+        2,
+        &json!({"nested": true, "calls": [call("n", "nothing", "")]}),
+    );
+    assert_eq!(php.results(2, 1)[0]["error_code"], "not_found");
+    php.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": true}}));
+    let before = php.read_other();
+    assert_eq!(before["method"], "before");
+    php.answer(&before, &json!("replaced"));
+    assert_eq!(php.results(1, 1)[0]["result"], "replaced");
+
+    php.execute(3, &params);
+    let question = php.read_other();
+    php.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": false}}));
+    assert_eq!(php.results(3, 1)[0]["error_code"], "denied");
+}
+
+#[test]
+fn a_call_ends_at_its_timeout_while_php_still_runs() {
+    let daemon = Daemon::start();
+    let mut php = Php::connect(&daemon.socket, &json!({"timeout": 0.1}));
+    php.execute(1, &json!({
+        "definitions": {"tools": [greet()]},
+        "calls": [call("a", "greet", r#"{"name":"Ada"}"#), call("b", "greet", r#"{"name":"Bob"}"#)],
+    }));
+    let first = php.read_other();
+    std::thread::sleep(Duration::from_millis(400));
+    php.answer(&first, &json!("late"));
+    // The second tool did not run, nor did its time, while PHP ran the first one.
+    let second = php.read_other();
+    assert_eq!(second["params"]["callId"], "b");
+    php.answer(&second, &json!("in time"));
+    let results = php.results(1, 2);
+    assert_eq!(results[0]["error"], "Tool 'greet' timed out after 0.1s");
+    assert_eq!(results[1]["result"], "in time");
+}
+
+#[test]
+fn invalid_options_definitions_and_messages_are_rejected() {
+    let daemon = Daemon::start();
+    for (options, reason) in [
+        (
+            json!({"timeot": 1}),
+            "Invalid executor option 'timeot': unknown field",
+        ),
+        (
+            json!({"enable_caching": false}),
+            "Invalid executor option 'enable_caching': ",
+        ),
+    ] {
+        let (head, problem) = Php::try_connect(&daemon.socket, &options).err().unwrap();
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+        assert!(
+            problem["detail"].as_str().unwrap().starts_with(reason),
+            "{problem}"
+        );
+    }
+    let mut php = Php::connect(&daemon.socket, &json!([]));
+    let mut broken = greet();
+    broken["inputSchema"]["properties"]["name"]["type"] = json!("money");
+    php.execute(1, &json!({"definitions": {"tools": [broken]}, "calls": []}));
+    let error = php.read_other();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("Tool 'greet': Invalid JSON Schema at '"),
+        "{message}"
+    );
+    php.write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
+    assert_eq!(php.read(), None, "a response to an unknown request");
+}
+
+#[test]
+fn schemas_are_checked_without_a_registration() {
+    let daemon = Daemon::start();
+    let check = |kind: &str| {
+        let schema = json!({"type": "object", "properties": {"a": {"type": kind}}});
+        let body = json!({"tools": [{"name": "t", "inputSchema": schema}]}).to_string();
+        http::post(&daemon.socket, "/api/v1/schemas/check", &body)
+    };
+    assert_eq!(check("string").json()["success"], true);
+    let problem = check("money").json();
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("Tool 't': Invalid JSON Schema at '/properties/a/type"),
+        "{detail}"
+    );
+}
