@@ -36,8 +36,8 @@ use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall,
-    ToolFailure, ToolName, ToolOutput, ToolResult,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ServerResponse,
+    ToolCall, ToolFailure, ToolName, ToolOutput, ToolResult,
 };
 pub use account::Account;
 pub use approval::{
@@ -114,6 +114,9 @@ pub struct Ended {
     /// Whether the tool started. `false` for a call that failed before its tool ran, or that was
     /// answered from the cache or by the gate: such a call has changed nothing.
     pub tool_began: bool,
+    /// The MCP server's response from which the result was read, if the tool returned one
+    /// ([`ToolOutput::response`]) and the executor has changed nothing.
+    pub response: Option<ServerResponse>,
 }
 
 impl Ended {
@@ -311,12 +314,16 @@ impl Executor {
                 .run_pipeline(tool, call, context, open.entry(), &mut tool_began)
                 .await;
             let outcome = outcome.map_err(|failure| offload::shortened(failure, most));
-            let mut result = recorder.finish(outcome);
+            let (mut result, response) = recorder.finish(outcome);
             open.end(&mut result).await;
             if let Some(span) = span {
                 span.end(&result);
             }
-            Ended { result, tool_began }
+            Ended {
+                result,
+                tool_began,
+                response,
+            }
         };
         run.instrument(span).await
     }

@@ -40,7 +40,6 @@ use crate::events::Bus;
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub(crate) use absent::Absent;
-pub(crate) use connection::UpstreamConnection;
 pub(crate) use own::Own;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub(crate) use resources::Reading;

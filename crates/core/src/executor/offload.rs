@@ -152,9 +152,11 @@ pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
     cut(failure, result)
 }
 
-/// Returns a failure whose result is the beginning of a lost result.
+/// Returns a failure whose result is the beginning of a lost result. The failure no longer has the
+/// server's response, which is as large as the lost result.
 fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
-    let failure = failure.with_result(beginning.into());
+    let mut failure = failure.with_result(beginning.into());
+    failure.response = None;
     failure.with_metadata("truncated", json!(true))
 }
 

@@ -4,7 +4,9 @@ use serde_json::json;
 use tracing::Span;
 
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult};
+use crate::tool::{
+    CallContext, ServerResponse, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult,
+};
 
 /// Creates the span of a call's log lines, with the call, tool, server and user. Unknown values
 /// have no field.
@@ -37,19 +39,29 @@ impl Recorder {
         }
     }
 
-    pub(super) fn finish(self, outcome: Result<ToolOutput, ToolFailure>) -> ToolResult {
+    /// Returns the result, and the MCP server's response if the outcome has one.
+    pub(super) fn finish(
+        self,
+        outcome: Result<ToolOutput, ToolFailure>,
+    ) -> (ToolResult, Option<ServerResponse>) {
         let elapsed = self.started.elapsed();
         let Self { id, name, .. } = self;
-        let mut result = match outcome {
-            Ok(output) => succeeded(id, name, output),
-            Err(failure) => failed(id, name, failure),
+        let (mut result, response) = match outcome {
+            Ok(mut output) => {
+                let response = output.response.take();
+                (succeeded(id, name, output), response)
+            }
+            Err(mut failure) => {
+                let response = failure.response.take().map(|response| *response);
+                (failed(id, name, failure), response)
+            }
         };
         let seconds = (elapsed.as_secs_f64() * 1e6).round() / 1e6;
         result
             .metadata
             .insert("execution_time".to_owned(), json!(seconds));
         log(&result, elapsed);
-        result
+        (result, response)
     }
 }
 

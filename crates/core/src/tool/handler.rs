@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{ApprovalPolicy, CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
+use super::{
+    ApprovalPolicy, CallContext, ErrorCode, JsonObject, ServerResponse, ToolDefinition, ToolOrigin,
+};
 
 /// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
@@ -101,6 +103,9 @@ pub struct ToolOutput {
     pub data: Option<Value>,
     /// Information about the run, such as a type or a source.
     pub metadata: JsonObject,
+    /// The MCP server's response from which `result` was read, if the caller forwards responses.
+    /// Not part of a cached result.
+    pub response: Option<ServerResponse>,
 }
 
 impl ToolOutput {
@@ -116,6 +121,17 @@ impl ToolOutput {
         Self {
             result,
             ..Self::default()
+        }
+    }
+
+    /// Returns a copy of this output for the result cache: without the server's response, which
+    /// would need as much memory as the result again.
+    pub(crate) fn without_response(&self) -> Self {
+        Self {
+            result: self.result.clone(),
+            data: self.data.clone(),
+            metadata: self.metadata.clone(),
+            response: None,
         }
     }
 
@@ -153,6 +169,9 @@ pub struct ToolFailure {
     pub result: Value,
     /// Information about the run, as in [`ToolOutput`]. Boxed, so that results stay small.
     pub metadata: Box<JsonObject>,
+    /// The MCP server's response, as in [`ToolOutput`]: a result with `isError`, or an error. Boxed,
+    /// so that results stay small.
+    pub response: Option<Box<ServerResponse>>,
 }
 
 /// Rounds a wait up to whole seconds, so that waiting that long is always enough.
@@ -171,6 +190,7 @@ impl ToolFailure {
             message: message.into(),
             result: Value::Null,
             metadata: Box::default(),
+            response: None,
         }
     }
 

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pillion_core::executor::Ended;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{self, CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_core::tool::{self, CallContext, ErrorCode, ServerResponse, ToolCall, ToolResult};
 use pillion_mcp_client::{
     EntryKind, ProtocolVersion, RpcError, as_call_tool_result, param_header_mismatch,
 };
@@ -235,8 +236,9 @@ pub(super) async fn call(
     let id = uuid::Uuid::now_v7().to_string();
     let call = ToolCall::new(id, tool.name().as_str(), arguments);
     let executor = app.executor().with_own_tools(own.tools);
-    let result = executor.execute_one(call, &context).await;
-    let deposit = link.take_deposit();
+    let Ended {
+        result, response, ..
+    } = executor.execute_to_completion(call, &context).await;
     let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
     if let Some(spilled) = metadata.get("spilled") {
         let mut beginning = translated(&result, is_mcp);
@@ -244,17 +246,17 @@ pub(super) async fn call(
         return message::raw(&beginning);
     }
     let is_kept = metadata.contains_key("cached");
-    match deposit.filter(|_| !metadata.contains_key("truncated")) {
-        // Changes by the executor, such as a limit on the output size, take precedence.
-        Some(Ok(verbatim)) if !result.result.is_null() => {
+    match response {
+        Some(ServerResponse::Result(written)) if !result.result.is_null() => {
             // A worker's result is already a valid `CallToolResult`, and a task is the result that
             // the client requested.
             match is_mcp && !request.params.contains_key("task") {
-                true => readable(verbatim, result.result, link.requester.version),
-                false => Ok(verbatim),
+                true => readable(written, result.result, link.requester.version),
+                false => Ok(written),
             }
         }
-        Some(Err(error)) if !result.success => Err(error),
+        Some(ServerResponse::Error(error)) => Err(serde_json::from_str(error.get())
+            .unwrap_or_else(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))),
         // A cached result of a server is returned like a new one.
         None if result.success && is_mcp && (is_kept || result.result.is_object()) => {
             let written = message::raw(&result.result)?;
