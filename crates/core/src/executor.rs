@@ -106,6 +106,15 @@ pub struct ExecutorHooks {
     pub result_store: Option<Arc<dyn ResultStore>>,
 }
 
+/// A call and the tool that its name refers to.
+#[derive(Debug, Clone)]
+pub struct ResolvedCall {
+    /// The call. Its name is what the caller wrote, such as an alias.
+    pub call: ToolCall,
+    /// The tool; `None` if there is no tool with the name: the call then ends as `not_found`.
+    pub tool: Option<Arc<RegisteredTool>>,
+}
+
 /// A finished call.
 #[derive(Debug, Clone)]
 pub struct Ended {
@@ -286,15 +295,24 @@ impl Executor {
         &self.shared.registry
     }
 
-    /// Runs one call. Dropping the future cancels the call.
-    pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
-        self.execute_to_completion(call, context).await.result
+    /// Looks up the tool that a call's name refers to.
+    #[must_use]
+    pub fn resolve(&self, call: ToolCall) -> ResolvedCall {
+        let tool = self.find(&call.name);
+        ResolvedCall { call, tool }
     }
 
-    /// Runs one call like [`execute_one`](Self::execute_one), and returns whether the tool started.
-    pub async fn execute_to_completion(&self, call: ToolCall, context: &CallContext) -> Ended {
+    /// Runs one call. Dropping the future cancels the call.
+    pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        self.execute_resolved(self.resolve(call), context)
+            .await
+            .result
+    }
+
+    /// Runs one call like [`execute_one`](Self::execute_one), without looking up its tool again.
+    pub async fn execute_resolved(&self, resolved: ResolvedCall, context: &CallContext) -> Ended {
         let hooks = &self.shared.hooks;
-        let tool = self.find(&call.name);
+        let ResolvedCall { call, tool } = resolved;
         let span = record::span(&call, tool.as_deref(), context);
         let run = async {
             let recorder = record::Recorder::start(&call);
@@ -344,24 +362,25 @@ impl Executor {
         calls: Vec<ToolCall>,
         context: &CallContext,
     ) -> Vec<ToolResult> {
-        let calls = calls.into_iter().map(|call| (call, context.clone()));
-        let ended = self.execute_parallel_to_completion(calls).await;
+        let calls = calls.into_iter();
+        let calls = calls.map(|call| (self.resolve(call), context.clone()));
+        let ended = self.execute_parallel_resolved(calls).await;
         ended.into_iter().map(|ended| ended.result).collect()
     }
 
     /// Runs calls like [`execute_parallel`](Self::execute_parallel), each with its own context, and
-    /// returns for each call whether the tool started.
-    pub async fn execute_parallel_to_completion(
+    /// without looking up their tools again.
+    pub async fn execute_parallel_resolved(
         &self,
-        calls: impl IntoIterator<Item = (ToolCall, CallContext)>,
+        calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
     ) -> Vec<Ended> {
         let calls = calls.into_iter().enumerate();
         let mut by_source = IndexMap::<_, Vec<_>>::new();
         for (place, (call, context)) in calls {
-            let tool = self.find(&call.name);
+            let tool = call.tool.as_deref();
             // A call that waits for its tool's limit must not take a slot of this batch from other
             // calls: the queue decides what runs at once.
-            let may_wait = tool.as_deref().is_some_and(|tool| self.is_limited(tool));
+            let may_wait = tool.is_some_and(|tool| self.is_limited(tool));
             let source = tool.map(|tool| ToolSource::from(tool.origin()));
             let calls = by_source.entry(source.unwrap_or_default()).or_default();
             calls.push((place, call, context, may_wait));
@@ -380,7 +399,7 @@ impl Executor {
                     true => None,
                     false => slots.acquire().await.ok(),
                 };
-                (place, self.execute_to_completion(call, &context).await)
+                (place, self.execute_resolved(call, &context).await)
             });
             let runs = stream::iter(runs).buffer_unordered(at_once);
             runs.collect::<Vec<_>>()

@@ -1,8 +1,8 @@
-use pillion_core::tool::{ErrorCode, ToolFailure, ToolResult};
+use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::{App, MissingTool};
 use crate::client_text::truncate_input;
 use crate::upstream::Own;
 use crate::visibility::Visibility;
@@ -29,65 +29,49 @@ pub(super) fn ran(result: ToolResult) -> Answer {
     })
 }
 
-/// Returns whether the caller may see a tool of this name; `own` has the tools that are listed for
-/// the caller's user.
-pub(super) fn is_known(app: &App, visibility: &Visibility, own: &Own, name: &str) -> bool {
-    let tool = app.registry().get(name);
-    let tool = tool.or_else(|| own.tools.get(name).cloned());
-    tool.is_some_and(|tool| visibility.admits(&tool, name))
-}
-
-/// Returns the response for a tool that does not exist. The error is `unavailable` if the name has
-/// the prefix of an unavailable server, and names the missing credential if the server has none for
-/// the caller. The response does not reveal a tool that the caller may not see.
+/// Returns the response for a tool that the caller does not have. For a tool that does not exist,
+/// the response lists the tools that do, of which `own` are those that only this caller has.
 pub(super) fn unknown(
     app: &App,
     visibility: &Visibility,
-    own: &Own,
+    own: Option<&Own>,
     name: &str,
+    missing: MissingTool,
     unavailable: &[UnavailableServer],
 ) -> Failure {
-    let refused = own.refusal(name);
-    let refused = refused.filter(|refused| visibility.admits_named(name, name, &refused.origin));
-    if let Some(refused) = refused {
-        let ToolFailure { code, message, .. } = &refused.failure;
-        let failure = Failure::new(code.as_str(), message.clone());
-        return failure.for_tool(truncate_input(name));
-    }
-    let blocked = app.upstreams().blocked(name).filter(|blocked| {
-        let (registered_as, origin) = (blocked.name(), blocked.origin());
-        visibility.admits_named(&registered_as, name, &origin)
-    });
-    if let Some(blocked) = blocked {
-        let name = truncate_input(name);
-        let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
-        return failure.for_tool(name);
-    }
-    let of_all = unavailable.iter().chain(&own.unavailable);
-    let absent = app.upstreams().absent(name, of_all);
-    let absent = absent.filter(|absent| visibility.admits_named(name, name, &absent.origin));
-    if let Some(absent) = absent {
-        let name = truncate_input(name);
-        let failure = Failure::new(ErrorCode::Unavailable.as_str(), absent.reason(&name));
-        return failure
-            .for_tool(name)
-            .detail("unavailable_servers", json!([absent.server]));
-    }
     let name = truncate_input(name);
-    let failure = Failure::new(
-        ErrorCode::NotFound.as_str(),
-        format!("Tool '{name}' not found"),
-    );
-    let mut available = app.registry().tools(None);
-    available.extend(own.tools.values().cloned());
-    available.retain(|tool| tool.is_offered() && visibility.admits(tool, tool.name().as_str()));
-    let available: Vec<_> = available.iter().map(|tool| tool.name()).collect();
-    let unavailable: Vec<_> = unavailable.iter().chain(&own.unavailable).collect();
-    let mut failure = failure
-        .for_tool(name)
-        .detail("available_tools", json!(available));
-    if !unavailable.is_empty() {
-        failure = failure.detail("unavailable_servers", json!(unavailable));
+    match missing {
+        MissingTool::NoCredential(failure) => {
+            Failure::new(failure.code.as_str(), failure.message).for_tool(name)
+        }
+        MissingTool::Blocked(blocked) => {
+            let reason = blocked.reason(&name);
+            Failure::new(ErrorCode::Denied.as_str(), reason).for_tool(name)
+        }
+        MissingTool::Unavailable(absent) => {
+            let reason = absent.reason(&name);
+            let failure = Failure::new(ErrorCode::Unavailable.as_str(), reason);
+            failure
+                .for_tool(name)
+                .detail("unavailable_servers", json!([absent.server]))
+        }
+        MissingTool::Unknown => {
+            let mut available = app.registry().tools(None);
+            available.extend(own.into_iter().flat_map(|own| own.tools.values().cloned()));
+            available
+                .retain(|tool| tool.is_offered() && visibility.admits(tool, tool.name().as_str()));
+            let available: Vec<_> = available.iter().map(|tool| tool.name()).collect();
+            let of_own = own.into_iter().flat_map(|own| &own.unavailable);
+            let unavailable: Vec<_> = unavailable.iter().chain(of_own).collect();
+            let message = format!("Tool '{name}' not found");
+            let failure = Failure::new(ErrorCode::NotFound.as_str(), message);
+            let failure = failure
+                .for_tool(name)
+                .detail("available_tools", json!(available));
+            match unavailable.is_empty() {
+                true => failure,
+                false => failure.detail("unavailable_servers", json!(unavailable)),
+            }
+        }
     }
-    failure
 }
