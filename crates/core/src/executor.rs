@@ -444,8 +444,11 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let checked = checks.check(config, &tool, arguments, &context).await?;
         let arguments = checked.arguments;
+        let mut connection = None;
         if let Some(acts_as) = tool.tool().acts_as(&context) {
-            context.acts_as = Some(acts_as.await?);
+            let mut acts_as = acts_as.await?;
+            connection = acts_as.connection.take();
+            context.acts_as = Some(acts_as);
         }
         let approver = hooks.approver.as_deref();
         let paused = context.nesting.as_deref().map(Nesting::pause);
@@ -460,6 +463,13 @@ impl Executor {
         )
         .await?;
         drop(paused);
+        let request = granted
+            .as_ref()
+            .and_then(|granted| granted.request.as_ref());
+        // While an approver decides, the user may remove the credential.
+        if let (Some(acts_as), None) = (&mut context.acts_as, request) {
+            acts_as.connection = connection;
+        }
         if let Some(gate) = &hooks.gate {
             let ready = ReadyCall {
                 tool: Arc::clone(&tool),
@@ -476,9 +486,6 @@ impl Executor {
         let deadline = Instant::now() + limit.saturating_sub(checked.took);
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
         let bound = offload::Bound::of(config, &tool, &context);
-        let request = granted
-            .as_ref()
-            .and_then(|granted| granted.request.as_ref());
         let approval = approver.zip(request);
         let ready = Ready {
             tool: &tool,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    ApprovalPolicy, CallContext, ErrorCode, JsonObject, ServerResponse, ToolDefinition, ToolOrigin,
+    ApprovalPolicy, CallContext, ErrorCode, JsonObject, Link, ServerResponse, ToolDefinition,
+    ToolOrigin,
 };
 
 /// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
@@ -24,6 +25,22 @@ pub struct ActsAs {
     /// Identifies the credential without containing it; changes with the credential. Cached results
     /// are bound to it.
     pub credential: String,
+    /// What the tool uses to act, such as a connection that has the credential, so that the tool
+    /// need not read the credential again when it runs. Opaque to the executor. A call that waited
+    /// for the decision of an approver runs without it: the credential may be gone by then.
+    pub connection: Option<Link>,
+}
+
+impl ActsAs {
+    /// Creates an identity and credential without a connection.
+    #[must_use]
+    pub fn new(identity: impl Into<String>, credential: impl Into<String>) -> Self {
+        Self {
+            identity: identity.into(),
+            credential: credential.into(),
+            connection: None,
+        }
+    }
 }
 
 /// A tool that a model can call.
@@ -69,8 +86,9 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Returns the acting identity for this caller, if it depends on the caller. Results of such a
     /// tool are cached only for the same caller. A failure ends the call before an approval is
-    /// requested. When the tool runs, [`CallContext::acts_as`] contains the returned identity; if
-    /// the identity has changed since, the tool must not act. Default: `None`.
+    /// requested. When the tool runs, [`CallContext::acts_as`] contains the returned identity. If it
+    /// has no [connection](ActsAs::connection) and the identity has changed since, the tool must not
+    /// act. Default: `None`.
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
         let _ = context;
         None
