@@ -19,7 +19,6 @@ mod own;
 mod resources;
 mod seen;
 mod server;
-mod server_requests;
 pub(crate) mod tool;
 mod users;
 

@@ -8,8 +8,8 @@ use pillion_core::tool::ToolCall;
 use pillion_wire::Answer;
 use serde_json::{Value, json};
 
+use super::answer;
 use super::once::{self, Key, Ran, Request};
-use super::{answer, answer_body};
 use crate::app::{App, NameScope};
 use crate::client_text::truncate_input;
 use crate::routes::body::Arguments;
@@ -60,7 +60,7 @@ pub(in crate::routes) async fn execute(
     let call = ToolCall::new(&*id, name, arguments);
     match key {
         Some(key) => once::run(app, key, call, caller).await,
-        None => Ok(answer_body::respond(run(&app, call, &caller).await.answer)),
+        None => Ok(answer::respond(run(&app, call, &caller).await.answer)),
     }
 }
 
