@@ -1,8 +1,7 @@
 //! Runs tool calls. Every call ends in exactly one [`ToolResult`], and a failed call does not
 //! affect other calls.
 //!
-//! `Executor::run_pipeline` and `Executor::run_tool` list the stages of a call in order. Each stage
-//! has its own file.
+//! `pipeline.rs` lists the stages of a call in order.
 
 mod account;
 mod approval;
@@ -13,16 +12,14 @@ mod fair_queue;
 mod gate;
 mod journal;
 mod nested;
-mod observe;
-mod offload;
 mod options;
 mod output;
+mod pipeline;
 mod rate_limit;
 mod record;
 mod resolve;
 mod run;
 mod tracer;
-mod validate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,14 +29,10 @@ use futures_util::future::join_all;
 use futures_util::stream;
 use indexmap::IndexMap;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
-use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall,
-    ToolFailure, ToolName, ToolOutput, ToolResult,
-};
+use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
 pub use account::Account;
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
@@ -49,15 +42,15 @@ use cache::ResultCache;
 pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
 pub use fair_queue::Load;
-use fair_queue::{FairQueue, Need, ToolSource};
+use fair_queue::{FairQueue, ToolSource};
 pub use gate::{Gate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
-pub use observe::{AbandonedCall, Observer};
-use observe::{Open, Watch};
-pub use offload::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 pub use options::OptionError;
+pub use output::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 pub use rate_limit::PastCall;
 use rate_limit::RateLimiter;
+pub use record::{AbandonedCall, Observer};
+use record::{Open, Watch};
 pub use tracer::{CallSpan, Tracer};
 
 /// Runs calls through the pipeline. Cheap to clone; clones share limits and permits.
@@ -84,7 +77,7 @@ struct Shared {
     registry: Arc<ToolRegistry>,
     config: ExecutorConfig,
     queue: Arc<FairQueue>,
-    checks: validate::Checks,
+    checks: arguments::Checks,
     limiter: RateLimiter,
     cache: Arc<ResultCache>,
     hooks: ExecutorHooks,
@@ -108,6 +101,15 @@ pub struct ExecutorHooks {
     pub result_store: Option<Arc<dyn ResultStore>>,
 }
 
+/// A call and the tool that its name refers to.
+#[derive(Debug, Clone)]
+pub struct ResolvedCall {
+    /// The call. Its name is what the caller wrote, such as an alias.
+    pub call: ToolCall,
+    /// The tool; `None` if there is no tool with the name: the call then ends as `not_found`.
+    pub tool: Option<Arc<RegisteredTool>>,
+}
+
 /// A finished call.
 #[derive(Debug, Clone)]
 pub struct Ended {
@@ -116,6 +118,9 @@ pub struct Ended {
     /// Whether the tool started. `false` for a call that failed before its tool ran, or that was
     /// answered from the cache or by the gate: such a call has changed nothing.
     pub tool_began: bool,
+    /// The MCP server's response from which the result was read, if the tool returned one
+    /// ([`ToolOutput::response`](crate::tool::ToolOutput::response)) and the executor has changed nothing.
+    pub response: Option<ServerResponse>,
 }
 
 impl Ended {
@@ -144,7 +149,7 @@ impl Executor {
         hooks: ExecutorHooks,
     ) -> Self {
         let queue = FairQueue::new(config.bounds());
-        let checks = validate::Checks::new(&config);
+        let checks = arguments::Checks::new(&config);
         let limiter = RateLimiter::new(config.rate_limits.clone());
         Self::of(Shared {
             registry,
@@ -285,15 +290,24 @@ impl Executor {
         &self.shared.registry
     }
 
-    /// Runs one call. Dropping the future cancels the call.
-    pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
-        self.execute_to_completion(call, context).await.result
+    /// Looks up the tool that a call's name refers to.
+    #[must_use]
+    pub fn resolve(&self, call: ToolCall) -> ResolvedCall {
+        let tool = self.find(&call.name);
+        ResolvedCall { call, tool }
     }
 
-    /// Runs one call like [`execute_one`](Self::execute_one), and returns whether the tool started.
-    pub async fn execute_to_completion(&self, call: ToolCall, context: &CallContext) -> Ended {
+    /// Runs one call. Dropping the future cancels the call.
+    pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        self.execute_resolved(self.resolve(call), context)
+            .await
+            .result
+    }
+
+    /// Runs one call like [`execute_one`](Self::execute_one), without looking up its tool again.
+    pub async fn execute_resolved(&self, resolved: ResolvedCall, context: &CallContext) -> Ended {
         let hooks = &self.shared.hooks;
-        let tool = self.find(&call.name);
+        let ResolvedCall { call, tool } = resolved;
         let span = record::span(&call, tool.as_deref(), context);
         let run = async {
             let recorder = record::Recorder::start(&call);
@@ -307,18 +321,22 @@ impl Executor {
             let journal = hooks.journal.as_ref();
             let entry = journal.map(|journal| journal.open(tool.as_deref(), &call, context));
             let mut open = Open::new(watch, entry);
-            let most = offload::max_failure_bytes(&self.shared.config, tool.as_deref(), context);
+            let most = output::max_failure_bytes(&self.shared.config, tool.as_deref(), context);
             let mut tool_began = false;
             let outcome = self
                 .run_pipeline(tool, call, context, open.entry(), &mut tool_began)
                 .await;
-            let outcome = outcome.map_err(|failure| offload::shortened(failure, most));
-            let mut result = recorder.finish(outcome);
+            let outcome = outcome.map_err(|failure| output::shortened(failure, most));
+            let (mut result, response) = recorder.finish(outcome);
             open.end(&mut result).await;
             if let Some(span) = span {
                 span.end(&result);
             }
-            Ended { result, tool_began }
+            Ended {
+                result,
+                tool_began,
+                response,
+            }
         };
         run.instrument(span).await
     }
@@ -339,24 +357,25 @@ impl Executor {
         calls: Vec<ToolCall>,
         context: &CallContext,
     ) -> Vec<ToolResult> {
-        let calls = calls.into_iter().map(|call| (call, context.clone()));
-        let ended = self.execute_parallel_to_completion(calls).await;
+        let calls = calls.into_iter();
+        let calls = calls.map(|call| (self.resolve(call), context.clone()));
+        let ended = self.execute_parallel_resolved(calls).await;
         ended.into_iter().map(|ended| ended.result).collect()
     }
 
     /// Runs calls like [`execute_parallel`](Self::execute_parallel), each with its own context, and
-    /// returns for each call whether the tool started.
-    pub async fn execute_parallel_to_completion(
+    /// without looking up their tools again.
+    pub async fn execute_parallel_resolved(
         &self,
-        calls: impl IntoIterator<Item = (ToolCall, CallContext)>,
+        calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
     ) -> Vec<Ended> {
         let calls = calls.into_iter().enumerate();
         let mut by_source = IndexMap::<_, Vec<_>>::new();
         for (place, (call, context)) in calls {
-            let tool = self.find(&call.name);
+            let tool = call.tool.as_deref();
             // A call that waits for its tool's limit must not take a slot of this batch from other
             // calls: the queue decides what runs at once.
-            let may_wait = tool.as_deref().is_some_and(|tool| self.is_limited(tool));
+            let may_wait = tool.is_some_and(|tool| self.is_limited(tool));
             let source = tool.map(|tool| ToolSource::from(tool.origin()));
             let calls = by_source.entry(source.unwrap_or_default()).or_default();
             calls.push((place, call, context, may_wait));
@@ -375,7 +394,7 @@ impl Executor {
                     true => None,
                     false => slots.acquire().await.ok(),
                 };
-                (place, self.execute_to_completion(call, &context).await)
+                (place, self.execute_resolved(call, &context).await)
             });
             let runs = stream::iter(runs).buffer_unordered(at_once);
             runs.collect::<Vec<_>>()
@@ -389,143 +408,6 @@ impl Executor {
     fn is_limited(&self, tool: &RegisteredTool) -> bool {
         let places = &self.shared.config.tool_concurrency;
         places.contains_key(tool.name().as_str())
-    }
-
-    /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
-    async fn run_pipeline(
-        &self,
-        tool: Option<Arc<RegisteredTool>>,
-        call: ToolCall,
-        context: &CallContext,
-        mut entry: Option<&mut journal::Entry>,
-        tool_began: &mut bool,
-    ) -> Result<ToolOutput, ToolFailure> {
-        let Shared {
-            registry,
-            config,
-            checks,
-            limiter,
-            cache,
-            hooks,
-            ..
-        } = &*self.shared;
-        let mut context = CallContext {
-            call_id: call.id,
-            acts_as: None,
-            ..context.clone()
-        };
-
-        let tool = resolve::found(tool, &call.name)?;
-        nested::admit(&tool, &call.name, &context)?;
-        let arguments = arguments::parse(call.arguments)?;
-        let checked = checks.check(config, &tool, arguments, &context).await?;
-        let arguments = checked.arguments;
-        if let Some(acts_as) = tool.tool().acts_as(&context) {
-            context.acts_as = Some(acts_as.await?);
-        }
-        let approver = hooks.approver.as_deref();
-        let paused = context.nesting.as_deref().map(Nesting::pause);
-        let granted = approval::check(
-            &config.approvals,
-            registry,
-            approver,
-            &tool,
-            &arguments,
-            &context,
-            entry.as_deref_mut(),
-        )
-        .await?;
-        drop(paused);
-        if let Some(gate) = &hooks.gate {
-            let ready = ReadyCall {
-                tool: Arc::clone(&tool),
-                arguments: arguments.clone(),
-                context: context.clone(),
-                approval: granted.as_ref().map(|granted| granted.id.clone()),
-            };
-            if let Some(output) = gate.enter(ready).await? {
-                return output::cap(&tool, output, config.max_output_bytes);
-            }
-        }
-        limiter.admit(&tool, &Account::of(&context))?;
-        let limit = config.timeout_of(&tool);
-        let deadline = Instant::now() + limit.saturating_sub(checked.took);
-        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
-        let bound = offload::Bound::of(config, &tool, &context);
-        let request = granted
-            .as_ref()
-            .and_then(|granted| granted.request.as_ref());
-        let approval = approver.zip(request);
-        let ready = Ready {
-            tool: &tool,
-            arguments,
-            context,
-            approval,
-            limit,
-            deadline,
-            clock: None,
-        };
-        let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
-        let output = match asked {
-            Some(asked) => {
-                let output = cache.get_or_run(asked, limit, run).await?;
-                if let (false, Some((approver, request))) = (*tool_began, approval) {
-                    // A cached result uses up the approval too: the approver sees the call succeed.
-                    approver.spend(request).await?;
-                    if let Some(entry) = entry {
-                        entry.approved();
-                    }
-                }
-                output
-            }
-            None => run.await?,
-        };
-        match bound {
-            Some(bound) => {
-                bound
-                    .apply(hooks.result_store.as_deref(), &tool, output)
-                    .await
-            }
-            None => Ok(output),
-        }
-    }
-
-    /// Runs the stages that follow if no cached result answers the call.
-    async fn run_tool(
-        &self,
-        mut ready: Ready<'_>,
-        entry: Option<&mut journal::Entry>,
-        tool_began: &mut bool,
-    ) -> Result<ToolOutput, ToolFailure> {
-        let Shared { config, queue, .. } = &*self.shared;
-        let queue = self.own_queue.as_ref().unwrap_or(queue);
-        let tool = ready.tool;
-        let queue_timeout = config.queue_timeout;
-        let makes_calls = tool.tool().makes_calls();
-        // A call that waits for its nested calls must not hold a permit that they need.
-        let _place = match makes_calls {
-            true => None,
-            false => {
-                let need = Need::to_run(tool, Account::of(&ready.context));
-                Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
-            }
-        };
-        if let Some((approver, request)) = ready.approval {
-            approver.spend(request).await?;
-        }
-        if let Some(entry) = entry {
-            entry.running().await?;
-            ready.context.record = Some(entry.id());
-        }
-        if makes_calls {
-            let time = Arc::<PausableClock>::default();
-            let calls = nested::Calls::of(self, &ready.context, Arc::clone(&time));
-            ready.context.further_calls = Some(FurtherCalls::new(calls));
-            ready.clock = Some(time);
-        }
-        *tool_began = true;
-        let output = run::until(ready).await?;
-        output::cap(tool, output, config.max_output_bytes)
     }
 }
 
@@ -541,20 +423,6 @@ fn start_span(
     let trace = span.context().or_else(|| context.trace.clone());
     let context = context.clone();
     (span, CallContext { trace, ..context })
-}
-
-/// A call that may run.
-struct Ready<'a> {
-    tool: &'a RegisteredTool,
-    arguments: JsonObject,
-    context: CallContext,
-    /// The approval that the call uses up, if the call needed one.
-    approval: Option<(&'a dyn Approver, &'a ApprovalRequest)>,
-    /// The maximum duration of the call; `deadline` is the time at which that duration ends.
-    limit: Duration,
-    deadline: Instant,
-    /// The pausable clock of a call that makes nested calls.
-    clock: Option<Arc<PausableClock>>,
 }
 
 impl std::fmt::Debug for Executor {

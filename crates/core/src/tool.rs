@@ -16,6 +16,7 @@ mod origin;
 mod parameter;
 mod pausable_clock;
 mod result;
+mod server_response;
 mod trace;
 
 pub use approval_policy::ApprovalPolicy;
@@ -35,6 +36,7 @@ pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
 pub(crate) use pausable_clock::{PausableClock, Pause};
 pub use result::ToolResult;
 pub(crate) use result::reading_of;
+pub use server_response::ServerResponse;
 pub use trace::TraceContext;
 
 /// A JSON object that keeps the order of its keys, such as the arguments of a call.

@@ -8,7 +8,6 @@ mod methods;
 mod options;
 mod output_schema;
 mod result_type;
-mod rounds;
 mod session_settings;
 mod subscription;
 mod tasks;

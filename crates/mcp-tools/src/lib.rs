@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use pillion_core::tool::{
-    ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, Tool, ToolDefinition,
-    ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
+    ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, ServerResponse, Tool,
+    ToolDefinition, ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
 };
-use pillion_mcp_client::{ErrorClass, McpClient, McpError, RequestOptions};
-use serde::Deserialize;
+use pillion_mcp_client::{ErrorClass, McpClient, McpError, RequestOptions, ToolCallResult};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// A tool of an MCP server, as a [`Tool`].
 ///
@@ -127,36 +127,50 @@ impl McpTool {
         arguments: &JsonObject,
         context: CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
+        #[derive(Serialize)]
+        struct Params<'a> {
+            name: &'a str,
+            arguments: &'a JsonObject,
+        }
+        let params = Params {
+            name: &self.remote_name,
+            arguments,
+        };
         let trace = context.trace.map(|trace| trace.to_meta());
         let mut options = RequestOptions::default();
         options.meta = trace.unwrap_or_default();
-        let called = client.call_tool_with(&self.remote_name, arguments, &options);
-        let called = called.await;
-        let output = Self::outcome(called.as_ref().map(|called| &*called.result))?;
-        Ok(
-            match called.ok().and_then(|called| called.output_mismatch) {
-                Some(mismatch) => output.with_metadata("output_mismatch", mismatch.into()),
-                None => output,
-            },
-        )
+        let called = client.call_tool_with_params(&self.remote_name, &params, &options);
+        outcome(called.await.as_ref())
     }
 
-    /// Converts a server's response to `tools/call` into the outcome of the call.
+    /// Calls the tool for a client whose request is forwarded with all its parameters. The outcome
+    /// contains the server's response, which the client gets unchanged.
+    ///
+    /// `params` must serialize to an object with the members `name`, which is the tool's
+    /// [name on the server](Self::remote_name), and `arguments`, which is an object.
     ///
     /// # Errors
-    /// The error of the call. For a result with `isError`, its text, with the result.
-    pub fn outcome(answer: Result<&RawValue, &McpError>) -> Result<ToolOutput, ToolFailure> {
-        let result = answer.map_err(failure)?;
-        let result: Value = serde_json::from_str(result.get()).map_err(|error| {
-            ToolFailure::internal(format!(
-                "The MCP server's result is not valid JSON: {error}"
-            ))
-        })?;
-        if result.get("isError") == Some(&Value::Bool(true)) {
-            let message = text_content(&result);
-            return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
+    /// Same as for a call of the tool.
+    pub async fn forward<P: Serialize + ?Sized>(
+        &self,
+        client: &McpClient,
+        params: &P,
+        options: &RequestOptions,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let called = client.call_tool_with_params(&self.remote_name, params, options);
+        let called = called.await;
+        let outcome = outcome(called.as_ref());
+        let response = match called {
+            Ok(called) => Some(ServerResponse::Result(called.result)),
+            Err(error) => {
+                let error = error.rpc_error().and_then(|error| to_raw_value(error).ok());
+                error.map(ServerResponse::Error)
+            }
+        };
+        match response {
+            Some(response) => response.add_to(outcome),
+            None => outcome,
         }
-        Ok(ToolOutput::value(result))
     }
 }
 
@@ -204,6 +218,28 @@ pub fn error_code(class: ErrorClass) -> ErrorCode {
         ErrorClass::Cancelled => ErrorCode::Cancelled,
         ErrorClass::Internal => ErrorCode::InternalError,
     }
+}
+
+/// Converts the response of a server to `tools/call` into the outcome of the call.
+///
+/// # Errors
+/// The error of the call. For a result with `isError`, its text, with the result.
+fn outcome(called: Result<&ToolCallResult, &McpError>) -> Result<ToolOutput, ToolFailure> {
+    let called = called.map_err(failure)?;
+    let result: Value = serde_json::from_str(called.result.get()).map_err(|error| {
+        ToolFailure::internal(format!(
+            "The MCP server's result is not valid JSON: {error}"
+        ))
+    })?;
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        let message = text_content(&result);
+        return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
+    }
+    let output = ToolOutput::value(result);
+    Ok(match &called.output_mismatch {
+        Some(mismatch) => output.with_metadata("output_mismatch", mismatch.as_str().into()),
+        None => output,
+    })
 }
 
 fn failure(error: &McpError) -> ToolFailure {

@@ -2,6 +2,7 @@
 
 mod assembly;
 mod reload;
+mod resolution;
 mod unknown_tools;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use pillion_core::executor::Executor;
 use pillion_core::pack::Packs;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
-use pillion_core::tool::{CallContext, Nesting};
+use pillion_core::tool::CallContext;
 use pillion_wire::UnavailableServer;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -35,6 +36,7 @@ use crate::visibility::Visibility;
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
 use pillion_config::HttpSection;
+pub(crate) use resolution::{MissingTool, NameScope, Resolution};
 use unknown_tools::UnknownTools;
 
 /// Maximum time for ending the sessions with MCP servers.
@@ -265,70 +267,6 @@ impl App {
             tools,
             own,
             unavailable_servers,
-        }
-    }
-
-    /// Lists the tools of MCP servers for those `names` that no visible tool has: of the servers
-    /// whose prefix a name begins with, or of all servers. Returns the servers that failed.
-    pub(crate) async fn look_for(
-        &self,
-        names: &[&str],
-        visibility: &Visibility,
-    ) -> Vec<UnavailableServer> {
-        let missing = self.missing(names, visibility);
-        if missing.is_empty() {
-            return Vec::new();
-        }
-        self.shared.upstreams.discover_named(&missing).await
-    }
-
-    /// Returns the tools that only this caller has, if one of `names` may be among them.
-    pub(crate) async fn own_tools(
-        &self,
-        context: &CallContext,
-        names: &[&str],
-        visibility: &Visibility,
-    ) -> Own {
-        let mut missing = self.missing(names, visibility);
-        if missing.is_empty() {
-            return Own::default();
-        }
-        let upstreams = &self.shared.upstreams;
-        let mut own = upstreams.own_named(context, &missing).await;
-        missing.retain(|name| !names.contains(&name.as_str()));
-        own.add_absent(upstreams, &missing);
-        own
-    }
-
-    /// Returns the names for which no tool is visible to every caller with this visibility, and the
-    /// missing tools that the found tools call.
-    fn missing(&self, names: &[&str], visibility: &Visibility) -> Vec<String> {
-        let mut missing = Vec::new();
-        for name in names {
-            let tool = self.registry().get(name);
-            match tool.filter(|tool| visibility.admits(tool, name)) {
-                Some(tool) => self.missing_below(&tool, Nesting::DEEPEST, &mut missing),
-                None => missing.push((*name).to_owned()),
-            }
-        }
-        missing
-    }
-
-    /// Returns the missing tools among those that a tool calls, directly or through other tools.
-    pub(crate) fn missing_of(&self, tool: &RegisteredTool) -> Vec<String> {
-        let mut missing = Vec::new();
-        self.missing_below(tool, Nesting::DEEPEST, &mut missing);
-        missing
-    }
-
-    fn missing_below(&self, tool: &RegisteredTool, depth: usize, missing: &mut Vec<String>) {
-        for name in tool.tool().called_tools() {
-            match self.registry().get(name) {
-                Some(called) if depth > 0 => self.missing_below(&called, depth - 1, missing),
-                Some(_) => {}
-                None if missing.iter().any(|other| other == name) => {}
-                None => missing.push(name.to_owned()),
-            }
         }
     }
 

@@ -73,7 +73,10 @@ pub fn router(app: App) -> Router {
     add_middleware(router, app)
 }
 
-/// Returns every path and its methods.
+/// Returns every path and its methods. The paths are those of [`route`], which the client uses, too.
+/// The handlers' `utoipa::path` attributes repeat the paths as literals, because `concat!` cannot
+/// append a parameter such as `{tool_name}` to a constant. A test fails if the OpenAPI document and
+/// this table differ.
 fn table() -> Vec<(String, MethodRouter<App>)> {
     let tool = format!("{}{{tool_name}}", route::TOOLS);
     let execute = format!("{}{{tool_name}}", route::EXECUTE);

@@ -19,7 +19,6 @@ mod own;
 mod resources;
 mod seen;
 mod server;
-mod server_requests;
 pub(crate) mod tool;
 mod users;
 
@@ -40,7 +39,6 @@ use crate::events::Bus;
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub(crate) use absent::Absent;
-pub(crate) use connection::UpstreamConnection;
 pub(crate) use own::Own;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub(crate) use resources::Reading;

@@ -60,6 +60,7 @@ pub(super) fn outcome_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> 
             result: result.result,
             data: result.data,
             metadata: result.metadata,
+            response: None,
         });
     }
     let code = result.error_code.unwrap_or(ErrorCode::InternalError);

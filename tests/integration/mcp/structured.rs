@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pillion_core::tool::{CallContext, ServerResponse};
 use pillion_mcp_client::{McpClient, McpErrorKind, RequestOptions, ToolCallResult, TransportKind};
+use pillion_mcp_tools::McpTool;
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Map, Value, json};
 
@@ -61,6 +63,34 @@ async fn a_result_that_violates_its_schema_has_a_warning() {
     let large = json!({"n": "1", "text": "x".repeat(200_000)});
     assert!(mismatch(&schema, &large).await.is_some());
     assert_eq!(mismatch(&json!({"type": "null"}), &json!(null)).await, None);
+}
+
+#[tokio::test]
+async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let server = server(&schema, &json!({"n": "1"}));
+    let client = client(&server.url, TransportKind::Http);
+    let listed = client.list_tools().await.unwrap();
+    let tool = McpTool::from_listed(client.clone(), "x_", &listed[0]).unwrap();
+    let params = json!({"name": "roll", "arguments": {}, "_meta": {"own": 1}});
+    let options = RequestOptions::default();
+    let output = tool.forward(&client, &params, &options).await.unwrap();
+    let mismatch = output.metadata["output_mismatch"].as_str().unwrap();
+    assert!(mismatch.starts_with("at '/n'"), "{mismatch}");
+    let Some(ServerResponse::Result(written)) = output.response else {
+        panic!("no response: {output:?}");
+    };
+    assert_eq!(
+        written.get(),
+        r#"{"content":[],"structuredContent":{"n":"1"}}"#
+    );
+    // A caller that does not forward the response gets the same outcome without it.
+    let (arguments, context) = (Map::new(), CallContext::default());
+    let called = tool.call_over(&client, &arguments, context).await.unwrap();
+    assert_eq!(
+        (called.result, called.metadata, called.response),
+        (output.result, output.metadata, None)
+    );
 }
 
 #[tokio::test]

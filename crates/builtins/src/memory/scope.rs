@@ -36,10 +36,7 @@ impl MemoryScope {
             let place = place?;
             let identity = json!([place.channel, place.user]).to_string();
             let credential = identity.clone();
-            Ok(ActsAs {
-                identity,
-                credential,
-            })
+            Ok(ActsAs::new(identity, credential))
         })
     }
 }

@@ -1,7 +1,24 @@
-use serde_json::Value;
+//! Reads the arguments of a call, and checks them against the tool's schema.
 
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+
+use super::fair_queue::{Bounds, FairQueue, Need};
+use super::{Account, ExecutorConfig, run};
 use crate::json_error_text;
-use crate::tool::{JsonObject, ToolFailure};
+use crate::registry::RegisteredTool;
+use crate::tool::{CallContext, JsonObject, ToolFailure};
+use pillion_schema::{MAX_CHECK_TIME, OptionalNull};
+
+/// A null for an optional argument counts as absent: models send null for arguments that they do
+/// not set.
+const NULLS: OptionalNull = OptionalNull::LeftOut;
 
 /// Parses arguments: an object, or a string that contains a JSON object. `null`, an empty string
 /// and `[]` (PHP's encoding of an empty object) mean no arguments.
@@ -26,4 +43,239 @@ pub(super) fn parse(arguments: Value) -> Result<JsonObject, ToolFailure> {
 
 fn not_an_object() -> ToolFailure {
     ToolFailure::invalid_input("The arguments must be a JSON object")
+}
+
+/// Checks of arguments that take long. These checks run on other threads than those that serve
+/// requests, and accounts take turns.
+pub(super) struct Checks {
+    queue: Arc<FairQueue>,
+}
+
+/// Arguments that match their schema.
+pub(super) struct Checked {
+    pub(super) arguments: JsonObject,
+    /// How long the call waited for the check.
+    pub(super) took: Duration,
+}
+
+impl Checks {
+    /// Allows as many concurrent checks as there are processors; one account can use half of them.
+    pub(super) fn new(config: &ExecutorConfig) -> Self {
+        let queue = FairQueue::new(bounds(config));
+        Self { queue }
+    }
+
+    /// Returns checks with the limits of another configuration and this queue.
+    pub(super) fn reconfigured(&self, config: &ExecutorConfig) -> Self {
+        self.queue.set_bounds(bounds(config));
+        let queue = Arc::clone(&self.queue);
+        Self { queue }
+    }
+
+    /// Checks the arguments against the tool's schema and fills in the schema's defaults, within
+    /// the call's deadline.
+    pub(super) async fn check(
+        &self,
+        config: &ExecutorConfig,
+        tool: &Arc<RegisteredTool>,
+        mut arguments: JsonObject,
+        context: &CallContext,
+    ) -> Result<Checked, ToolFailure> {
+        let briefly = match tool.schema() {
+            Some(schema) => schema.validate_briefly(&mut arguments, NULLS),
+            None => Some(Ok(())),
+        };
+        match briefly {
+            Some(Ok(())) => Ok(Checked {
+                arguments,
+                took: Duration::ZERO,
+            }),
+            Some(Err(violation)) => Err(ToolFailure::invalid_input(violation.to_string())),
+            // Boxed, because the future of every call would be larger otherwise.
+            None => Box::pin(self.beside(config, tool, arguments, context)).await,
+        }
+    }
+
+    /// Checks the arguments on another thread, when it is the account's turn.
+    async fn beside(
+        &self,
+        config: &ExecutorConfig,
+        tool: &Arc<RegisteredTool>,
+        mut arguments: JsonObject,
+        context: &CallContext,
+    ) -> Result<Checked, ToolFailure> {
+        let began = Instant::now();
+        let limit = config.timeout_of(tool);
+        let deadline = began + limit;
+        let need = Need::here(tool, Account::of(context));
+        let place = self
+            .queue
+            .acquire(need, config.queue_timeout, deadline)
+            .await?;
+        let of_thread = Arc::clone(tool);
+        let check = spawn_blocking(move || {
+            // Held until the check has ended, even if the call has been dropped.
+            let _place = place;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let checked = of_thread.schema().map_or(Ok(Ok(())), |schema| {
+                schema.validate_within(&mut arguments, NULLS, left.min(MAX_CHECK_TIME))
+            });
+            (arguments, checked)
+        });
+        match timeout_at(deadline, check).await {
+            Ok(Ok((arguments, Ok(Ok(()))))) => Ok(Checked {
+                arguments,
+                took: began.elapsed(),
+            }),
+            Ok(Ok((_, Ok(Err(violation))))) => {
+                Err(ToolFailure::invalid_input(violation.to_string()))
+            }
+            Ok(Ok((_, Err(unchecked)))) if Instant::now() < deadline => {
+                let violation = format!("Invalid value for arguments: {unchecked}");
+                Err(ToolFailure::invalid_input(violation))
+            }
+            Ok(Err(failed)) => {
+                tracing::error!(
+                    tool.name = %tool.name(), error = %failed,
+                    "Validating the arguments of a tool call failed unexpectedly"
+                );
+                Err(ToolFailure::internal("The arguments cannot be validated"))
+            }
+            Ok(Ok((_, Err(_)))) | Err(_) => Err(run::timed_out(tool, limit)),
+        }
+    }
+}
+
+fn bounds(config: &ExecutorConfig) -> Bounds {
+    let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+    let places = processors.max(2);
+    Bounds::by_account(places, places / 2, config.max_queued)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::executor::Executor;
+    use crate::registry::ToolRegistry;
+    use crate::tool::{
+        CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult,
+    };
+
+    /// Returns a schema of which each level doubles the work, so that no check finishes.
+    fn endless(levels: usize) -> Value {
+        let mut definitions = Map::new();
+        for level in 0..levels {
+            let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+            definitions.insert(format!("d{level}"), json!({"anyOf": [next, next]}));
+        }
+        definitions.insert(format!("d{levels}"), json!({"type": "integer"}));
+        json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
+    }
+
+    /// Returns an executor with the tools `hard`, `long` (which takes large arguments) and `easy`.
+    fn executor(config: ExecutorConfig) -> Executor {
+        let registry = ToolRegistry::new();
+        let text = json!({"properties": {"a": {"type": "string"}}});
+        for (name, schema) in [
+            ("hard", endless(60)),
+            ("long", text.clone()),
+            ("easy", text),
+        ] {
+            let definition = ToolDefinition::builder(name, "Works").schema(schema);
+            let tool = FnTool::new(definition.build().unwrap(), |_, _| async {
+                Ok(ToolOutput::text("done"))
+            });
+            registry.register(Arc::new(tool)).unwrap();
+        }
+        Executor::new(Arc::new(registry), config)
+    }
+
+    async fn run(executor: &Executor, user: &str, tool: &str, a: &str) -> ToolResult {
+        let call = ToolCall::new("c", tool, json!({ "a": a }));
+        let context = CallContext::for_user(user);
+        executor.execute_one(call, &context).await
+    }
+
+    #[tokio::test]
+    async fn c3_an_endless_argument_check_delays_no_other_call() {
+        let executor = executor(ExecutorConfig {
+            timeout: Duration::from_secs(20),
+            ..ExecutorConfig::default()
+        });
+        let large = "x".repeat(100_000);
+        let mut hostile = Vec::new();
+        for _ in 0..40 {
+            let executor = executor.clone();
+            let call = async move { run(&executor, "mallory", "hard", "x").await };
+            hostile.push(tokio::spawn(call));
+        }
+        tokio::task::yield_now().await;
+        let began = Instant::now();
+        // One check runs on this thread, another check needs another thread.
+        for (tool, a) in [("easy", "x"), ("long", large.as_str()), ("easy", "x")] {
+            assert!(run(&executor, "alice", tool, a).await.success);
+        }
+        assert!(began.elapsed() < Duration::from_secs(1));
+        assert!(hostile.iter().all(|call| !call.is_finished()));
+        hostile.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn c2_the_argument_check_counts_for_the_deadline() {
+        let timeouts = [("hard".to_owned(), Duration::from_millis(200))];
+        let config = ExecutorConfig {
+            tool_timeouts: HashMap::from(timeouts),
+            ..ExecutorConfig::default()
+        };
+        let executor = executor(config);
+        let result = run(&executor, "mallory", "hard", "x").await;
+        assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
+        assert_eq!(
+            result.error.as_deref(),
+            Some("Tool 'hard' timed out after 0.2s")
+        );
+        // With a longer deadline, the check stops before the deadline.
+        let executor = self::executor(ExecutorConfig::default());
+        let result = run(&executor, "mallory", "hard", "x").await;
+        assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+        let expected = "Invalid value for arguments: checking it against its schema takes too long";
+        assert_eq!(result.error.as_deref(), Some(expected));
+    }
+
+    #[tokio::test]
+    async fn null_for_an_optional_parameter_counts_as_omitted() {
+        let registry = ToolRegistry::new();
+        for (name, strict) in [("strict", true), ("lax", false)] {
+            let schema = json!({"properties": {
+                "unit": {"type": "string", "default": "m"},
+                "note": {"type": "string"},
+                "by": {"type": ["string", "null"]},
+                "to": {"type": "string"},
+            }, "required": ["to"]});
+            let definition = ToolDefinition::builder(name, "Shows").schema(schema);
+            let definition = definition.strict(strict).build().unwrap();
+            let tool = FnTool::new(definition, |arguments, _| async move {
+                Ok(ToolOutput::value(json!(arguments)))
+            });
+            registry.register(Arc::new(tool)).unwrap();
+        }
+        let executor = Executor::new(Arc::new(registry), ExecutorConfig::default());
+        let run = async |name: &str, to: Value| {
+            let arguments = json!({"unit": null, "note": null, "by": null, "to": to});
+            let call = ToolCall::new("1", name, json!(arguments.to_string()));
+            executor.execute_one(call, &CallContext::default()).await
+        };
+        for name in ["strict", "lax"] {
+            let shown = run(name, json!("a")).await;
+            let expected = json!({"by": null, "to": "a", "unit": "m"});
+            assert_eq!(shown.result, expected, "{name}: {shown:?}");
+            let refused = run(name, Value::Null).await.error;
+            let expected = "Invalid type for to: expected string";
+            assert_eq!(refused.as_deref(), Some(expected), "{name}");
+        }
+    }
 }

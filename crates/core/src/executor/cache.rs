@@ -294,9 +294,12 @@ impl ResultCache {
         if let Some(rule) = hints::of(&output) {
             let key = request.key(rule.scope);
             let mut state = self.state.lock();
-            state
-                .entries
-                .put(key, Arc::new(output.clone()), rule.ttl, request.config);
+            state.entries.put(
+                key,
+                Arc::new(output.without_response()),
+                rule.ttl,
+                request.config,
+            );
         }
         Ok(output)
     }
@@ -304,7 +307,7 @@ impl ResultCache {
 
 impl Leader<'_> {
     fn store_and_publish(self, output: &ToolOutput, ttl: Duration, config: &CacheConfig) {
-        let output = Arc::new(output.clone());
+        let output = Arc::new(output.without_response());
         let mut state = self.cache.state.lock();
         let key = self.key.clone();
         state.entries.put(key, Arc::clone(&output), ttl, config);

@@ -3,13 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Executor, resolve};
-use crate::registry::RegisteredTool;
+use super::Executor;
 use crate::store::CallId;
-use crate::tool::{
-    CallContext, ErrorCode, FurtherCallFuture, MakesCalls, Nesting, PausableClock, ToolCall,
-    ToolFailure,
-};
+use crate::tool::{CallContext, FurtherCallFuture, MakesCalls, Nesting, PausableClock, ToolCall};
 
 /// Runs the nested calls of one running call.
 pub(super) struct Calls {
@@ -43,33 +39,4 @@ impl MakesCalls for Calls {
         };
         Box::pin(async move { executor.execute_one(call, &context).await })
     }
-}
-
-/// Accepts calls that are not nested, and nested calls that are allowed and within the nesting
-/// limits.
-pub(super) fn admit(
-    tool: &RegisteredTool,
-    name: &str,
-    context: &CallContext,
-) -> Result<(), ToolFailure> {
-    let Some(nesting) = &context.nesting else {
-        return Ok(());
-    };
-    if let Some(filter) = context.may_use.as_ref().filter(|_| !nesting.is_lent)
-        && !filter.admits(tool.name().as_str(), tool.origin())
-    {
-        // Reported as unknown, because the caller may not learn that the tool exists.
-        return resolve::found(None, name).map(drop);
-    }
-    let too_much = |what: String| Err(ToolFailure::new(ErrorCode::InternalError, what));
-    let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
-    if nesting.depth > deepest {
-        return too_much(format!("Nested tool calls are limited to {deepest} levels"));
-    }
-    if nesting.count() > most {
-        return too_much(format!(
-            "Nested tool calls are limited to {most} for one call"
-        ));
-    }
-    Ok(())
 }

@@ -1,7 +1,177 @@
-use serde_json::Value;
+//! Limits outputs: rejects an output that is too large for the executor, and offloads a result that
+//! is too large for its caller.
 
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::ExecutorConfig;
 use crate::registry::RegisteredTool;
-use crate::tool::{ToolFailure, ToolOutput};
+use crate::tool::{CallContext, ToolFailure, ToolOutput, reading_of};
+
+/// Maximum size of the preview of an offloaded result, in bytes.
+const PREVIEW: usize = 2 * 1024;
+
+/// A result that is larger than the configured maximum.
+#[derive(Debug, Clone)]
+pub struct OversizedResult {
+    /// The tool that returned the result.
+    pub tool: Arc<RegisteredTool>,
+    /// The context of the call.
+    pub context: CallContext,
+    /// The complete output.
+    pub output: ToolOutput,
+}
+
+/// Reference to an offloaded result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredResult {
+    /// Id of the stored result.
+    pub id: String,
+    /// Size of the stored result, in bytes.
+    pub bytes: u64,
+    /// Media type of the stored result.
+    pub media_type: String,
+    /// URL from which the owner can fetch the stored result.
+    pub url: String,
+}
+
+/// The return type of [`ResultStore::put`].
+pub type StoreResultFuture =
+    Pin<Box<dyn Future<Output = Result<StoredResult, ToolFailure>> + Send>>;
+
+/// Stores results larger than [`max_result_bytes`](super::ExecutorConfig::max_result_bytes), so
+/// that the caller can fetch them.
+pub trait ResultStore: Send + Sync + 'static {
+    /// Stores a result. On failure the call fails, although its tool has run; the call's result is
+    /// then the beginning of the output, with `truncated: true` in the metadata.
+    fn put(&self, result: OversizedResult) -> StoreResultFuture;
+}
+
+/// The size limit of a call's result.
+pub(super) struct Bound {
+    most: usize,
+    context: CallContext,
+}
+
+impl Bound {
+    pub(super) fn of(
+        config: &ExecutorConfig,
+        tool: &RegisteredTool,
+        context: &CallContext,
+    ) -> Option<Self> {
+        if context.nesting.is_some() {
+            // The calling tool needs the complete result, and its own result has a limit.
+            return None;
+        }
+        let most = config.max_result_bytes_of(tool.name().as_str())?;
+        let context = context.clone();
+        Some(Self { most, context })
+    }
+
+    /// Returns the output unchanged if it is within the limit. Otherwise stores the output and
+    /// returns its beginning, with a reference to the stored result as `spilled` in the metadata.
+    pub(super) async fn apply(
+        self,
+        result_store: Option<&dyn ResultStore>,
+        tool: &Arc<RegisteredTool>,
+        output: ToolOutput,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Self { most, context } = self;
+        let size = size(&output);
+        if size <= most {
+            return Ok(output);
+        }
+        let beginning = preview_of(&output.result, most.min(PREVIEW));
+        let Some(result_store) = result_store else {
+            let name = tool.name();
+            let message = format!("Tool '{name}' returned {size} bytes; the limit is {most}");
+            return Err(cut(ToolFailure::internal(message), beginning));
+        };
+        let metadata = output.metadata.clone();
+        let result = OversizedResult {
+            tool: Arc::clone(tool),
+            context,
+            output,
+        };
+        let stored = match result_store.put(result).await {
+            Ok(stored) => stored,
+            Err(failure) => return Err(cut(failure, beginning)),
+        };
+        let text = format!(
+            "{beginning}\n[Truncated: the result has {} bytes. Full result: {}]",
+            stored.bytes, stored.url
+        );
+        let place = json!({
+            "id": stored.id,
+            "bytes": stored.bytes,
+            "mediaType": stored.media_type,
+            "url": stored.url,
+        });
+        let preview = ToolOutput {
+            metadata,
+            ..ToolOutput::text(text)
+        };
+        Ok(preview.with_metadata("spilled", place))
+    }
+}
+
+/// Returns the maximum size of a failure: the smaller of the limits for outputs and results, but at
+/// least the size of a preview.
+pub(super) fn max_failure_bytes(
+    config: &ExecutorConfig,
+    tool: Option<&RegisteredTool>,
+    context: &CallContext,
+) -> usize {
+    let bound = tool.and_then(|tool| Bound::of(config, tool, context));
+    let most = bound.map_or(config.max_output_bytes, |bound| {
+        bound.most.min(config.max_output_bytes)
+    });
+    most.max(PREVIEW)
+}
+
+/// Returns the failure unchanged, or cuts its message and result if either is larger than `most`
+/// bytes, with `truncated: true` in the metadata.
+pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
+    let bytes = failure.message.len();
+    if bytes <= most && json_len(&failure.result) <= most {
+        return failure;
+    }
+    if bytes > PREVIEW {
+        truncate(&mut failure.message, PREVIEW);
+        failure.message += &format!("\n[Truncated: {bytes} bytes in total]");
+    }
+    let result = match std::mem::take(&mut failure.result) {
+        Value::Null => Value::Null,
+        result => preview_of(&result, PREVIEW).into(),
+    };
+    cut(failure, result)
+}
+
+/// Returns a failure whose result is the beginning of a lost result. The failure no longer has the
+/// server's response, which is as large as the lost result.
+fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
+    let mut failure = failure.with_result(beginning.into());
+    failure.response = None;
+    failure.with_metadata("truncated", json!(true))
+}
+
+/// Returns the beginning of the text that a model reads of a result: at most `most` bytes, cut at a
+/// character boundary.
+fn preview_of(result: &Value, most: usize) -> String {
+    let reading = reading_of(result);
+    let mut text = match reading.as_ref() {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    truncate(&mut text, most);
+    text
+}
 
 /// Rejects an output larger than `limit` bytes as JSON. A later stage would otherwise truncate it
 /// without an explanation.

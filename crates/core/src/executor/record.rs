@@ -1,10 +1,150 @@
+//! Begins and ends a call: its log lines, observer, record in the call log, and result.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tracing::Span;
 
+use super::journal::Entry;
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult};
+use crate::store::CallId;
+use crate::tool::{
+    CallContext, ServerResponse, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult,
+};
+
+/// Is notified when calls begin and end, for events and statistics.
+///
+/// Runs on the task of the call, so it must neither block nor take long.
+pub trait Observer: Send + Sync + 'static {
+    /// A call enters the pipeline. `origin` is `None` if there is no such tool.
+    fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
+
+    /// A call has ended with this result. For a call that its caller cancels,
+    /// [`on_abandoned`](Self::on_abandoned) is called instead.
+    fn on_finished(
+        &self,
+        result: &ToolResult,
+        origin: Option<&ToolOrigin>,
+        elapsed: Duration,
+        context: &CallContext,
+    );
+
+    /// The caller cancelled the call before it ended. The default implementation does nothing.
+    fn on_abandoned(
+        &self,
+        call: &AbandonedCall<'_>,
+        origin: Option<&ToolOrigin>,
+        elapsed: Duration,
+        context: &CallContext,
+    ) {
+        let _ = (call, origin, elapsed, context);
+    }
+}
+
+/// A call that its caller cancelled.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct AbandonedCall<'a> {
+    /// The id of the call.
+    pub id: &'a str,
+    /// The tool name in the call.
+    pub tool_name: &'a str,
+    /// The id of the call's record in the call log, if the record belongs to this call.
+    pub record: Option<CallId>,
+}
+
+/// Notifies an observer about one call.
+pub(super) struct Watch<'a> {
+    observer: &'a dyn Observer,
+    context: &'a CallContext,
+    tool: Option<Arc<RegisteredTool>>,
+    started: Instant,
+    id: String,
+    tool_name: String,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn start(
+        observer: &'a dyn Observer,
+        tool: Option<Arc<RegisteredTool>>,
+        call: &ToolCall,
+        context: &'a CallContext,
+    ) -> Self {
+        let watch = Self {
+            observer,
+            context,
+            tool,
+            started: Instant::now(),
+            id: call.id.clone(),
+            tool_name: call.name.clone(),
+        };
+        observer.on_started(call, watch.origin(), context);
+        watch
+    }
+
+    pub(super) fn finish(self, result: &ToolResult) {
+        let elapsed = self.started.elapsed();
+        self.observer
+            .on_finished(result, self.origin(), elapsed, self.context);
+    }
+
+    fn notify_abandoned(self, record: Option<CallId>) {
+        let call = AbandonedCall {
+            id: &self.id,
+            tool_name: &self.tool_name,
+            record,
+        };
+        let elapsed = self.started.elapsed();
+        self.observer
+            .on_abandoned(&call, self.origin(), elapsed, self.context);
+    }
+
+    fn origin(&self) -> Option<&ToolOrigin> {
+        self.tool.as_ref().map(|tool| tool.origin())
+    }
+}
+
+/// Observes and records one call. Dropping this value before the call has ended marks the call as
+/// cancelled.
+pub(super) struct Open<'a> {
+    watch: Option<Watch<'a>>,
+    entry: Option<Entry>,
+}
+
+impl<'a> Open<'a> {
+    pub(super) fn new(watch: Option<Watch<'a>>, entry: Option<Entry>) -> Self {
+        Self { watch, entry }
+    }
+
+    /// Returns the call-log entry of the call, if there is a call log.
+    pub(super) fn entry(&mut self) -> Option<&mut Entry> {
+        self.entry.as_mut()
+    }
+
+    pub(super) async fn end(mut self, result: &mut ToolResult) {
+        if let Some(entry) = &mut self.entry {
+            entry.end(result).await;
+        }
+        if let Some(watch) = self.watch.take() {
+            watch.finish(result);
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let record = self.entry.as_ref().and_then(Entry::own_id);
+        // Dropping the entry records the call as cancelled.
+        self.entry = None;
+        if let Some(watch) = self.watch.take() {
+            watch.notify_abandoned(record);
+        }
+    }
+}
 
 /// Creates the span of a call's log lines, with the call, tool, server and user. Unknown values
 /// have no field.
@@ -37,19 +177,29 @@ impl Recorder {
         }
     }
 
-    pub(super) fn finish(self, outcome: Result<ToolOutput, ToolFailure>) -> ToolResult {
+    /// Returns the result, and the MCP server's response if the outcome has one.
+    pub(super) fn finish(
+        self,
+        outcome: Result<ToolOutput, ToolFailure>,
+    ) -> (ToolResult, Option<ServerResponse>) {
         let elapsed = self.started.elapsed();
         let Self { id, name, .. } = self;
-        let mut result = match outcome {
-            Ok(output) => succeeded(id, name, output),
-            Err(failure) => failed(id, name, failure),
+        let (mut result, response) = match outcome {
+            Ok(mut output) => {
+                let response = output.response.take();
+                (succeeded(id, name, output), response)
+            }
+            Err(mut failure) => {
+                let response = failure.response.take().map(|response| *response);
+                (failed(id, name, failure), response)
+            }
         };
         let seconds = (elapsed.as_secs_f64() * 1e6).round() / 1e6;
         result
             .metadata
             .insert("execution_time".to_owned(), json!(seconds));
         log(&result, elapsed);
-        result
+        (result, response)
     }
 }
 

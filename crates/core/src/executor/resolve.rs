@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::registry::RegisteredTool;
-use crate::tool::{ErrorCode, ToolFailure};
+use crate::tool::{CallContext, ErrorCode, Nesting, ToolFailure};
 
 /// Maximum length of an unknown tool name in an error message, in characters.
 const MAX_NAME_LEN: usize = 128;
@@ -15,4 +15,33 @@ pub(super) fn found(
         let shown: String = name.chars().take(MAX_NAME_LEN).collect();
         ToolFailure::new(ErrorCode::NotFound, format!("Unknown tool: {shown}"))
     })
+}
+
+/// Accepts calls that are not nested, and nested calls that are allowed and within the nesting
+/// limits.
+pub(super) fn admit(
+    tool: &RegisteredTool,
+    name: &str,
+    context: &CallContext,
+) -> Result<(), ToolFailure> {
+    let Some(nesting) = &context.nesting else {
+        return Ok(());
+    };
+    if let Some(filter) = context.may_use.as_ref().filter(|_| !nesting.is_lent)
+        && !filter.admits(tool.name().as_str(), tool.origin())
+    {
+        // Reported as unknown, because the caller may not learn that the tool exists.
+        return found(None, name).map(drop);
+    }
+    let too_much = |what: String| Err(ToolFailure::new(ErrorCode::InternalError, what));
+    let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
+    if nesting.depth > deepest {
+        return too_much(format!("Nested tool calls are limited to {deepest} levels"));
+    }
+    if nesting.count() > most {
+        return too_much(format!(
+            "Nested tool calls are limited to {most} for one call"
+        ));
+    }
+    Ok(())
 }

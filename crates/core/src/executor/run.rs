@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-use super::Ready;
+use super::pipeline::Ready;
 use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, ToolOutput};
 

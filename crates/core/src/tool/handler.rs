@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{ApprovalPolicy, CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
+use super::{
+    ApprovalPolicy, CallContext, ErrorCode, JsonObject, Link, ServerResponse, ToolDefinition,
+    ToolOrigin,
+};
 
 /// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
@@ -22,6 +25,22 @@ pub struct ActsAs {
     /// Identifies the credential without containing it; changes with the credential. Cached results
     /// are bound to it.
     pub credential: String,
+    /// What the tool uses to act, such as a connection that has the credential, so that the tool
+    /// need not read the credential again when it runs. Opaque to the executor. A call that waited
+    /// for the decision of an approver runs without it: the credential may be gone by then.
+    pub connection: Option<Link>,
+}
+
+impl ActsAs {
+    /// Creates an identity and credential without a connection.
+    #[must_use]
+    pub fn new(identity: impl Into<String>, credential: impl Into<String>) -> Self {
+        Self {
+            identity: identity.into(),
+            credential: credential.into(),
+            connection: None,
+        }
+    }
 }
 
 /// A tool that a model can call.
@@ -67,8 +86,9 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Returns the acting identity for this caller, if it depends on the caller. Results of such a
     /// tool are cached only for the same caller. A failure ends the call before an approval is
-    /// requested. When the tool runs, [`CallContext::acts_as`] contains the returned identity; if
-    /// the identity has changed since, the tool must not act. Default: `None`.
+    /// requested. When the tool runs, [`CallContext::acts_as`] contains the returned identity. If it
+    /// has no [connection](ActsAs::connection) and the identity has changed since, the tool must not
+    /// act. Default: `None`.
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
         let _ = context;
         None
@@ -101,6 +121,9 @@ pub struct ToolOutput {
     pub data: Option<Value>,
     /// Information about the run, such as a type or a source.
     pub metadata: JsonObject,
+    /// The MCP server's response from which `result` was read, if the caller forwards responses.
+    /// Not part of a cached result.
+    pub response: Option<ServerResponse>,
 }
 
 impl ToolOutput {
@@ -116,6 +139,17 @@ impl ToolOutput {
         Self {
             result,
             ..Self::default()
+        }
+    }
+
+    /// Returns a copy of this output for the result cache: without the server's response, which
+    /// would need as much memory as the result again.
+    pub(crate) fn without_response(&self) -> Self {
+        Self {
+            result: self.result.clone(),
+            data: self.data.clone(),
+            metadata: self.metadata.clone(),
+            response: None,
         }
     }
 
@@ -153,6 +187,9 @@ pub struct ToolFailure {
     pub result: Value,
     /// Information about the run, as in [`ToolOutput`]. Boxed, so that results stay small.
     pub metadata: Box<JsonObject>,
+    /// The MCP server's response, as in [`ToolOutput`]: a result with `isError`, or an error. Boxed,
+    /// so that results stay small.
+    pub response: Option<Box<ServerResponse>>,
 }
 
 /// Rounds a wait up to whole seconds, so that waiting that long is always enough.
@@ -171,6 +208,7 @@ impl ToolFailure {
             message: message.into(),
             result: Value::Null,
             metadata: Box::default(),
+            response: None,
         }
     }
 

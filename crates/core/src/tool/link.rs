@@ -35,6 +35,8 @@ impl PartialEq for Link {
     }
 }
 
+impl Eq for Link {}
+
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Link")

@@ -57,12 +57,27 @@ impl McpClient {
             name: &'a str,
             arguments: &'a RawValue,
         }
-        let time = options.timeout.unwrap_or(self.shared.config.timeout);
-        let until = tokio::time::Instant::now() + time.min(MAX_DEADLINE);
         let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
         let arguments = &arguments;
         let params = Params { name, arguments };
-        let result = self.request_with("tools/call", &params, options).await?;
+        self.call_tool_with_params(name, &params, options).await
+    }
+
+    /// Calls a tool like [`call_tool_with`](Self::call_tool_with), with all members of the request's
+    /// parameters, for callers that forward a request. `params` must serialize to an object with the
+    /// members `name`, which is `name`, and `arguments`, which is an object.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn call_tool_with_params<P: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        params: &P,
+        options: &RequestOptions,
+    ) -> Result<ToolCallResult, McpError> {
+        let time = options.timeout.unwrap_or(self.shared.config.timeout);
+        let until = tokio::time::Instant::now() + time.min(MAX_DEADLINE);
+        let result = self.request_with("tools/call", params, options).await?;
         let tool = self.shared.tools.get(name);
         let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
             // Boxed, because it is rare and large.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::result_type::result_type;
 use pillion_schema::{CompiledSchema, Unchecked};
 
 /// Maximum size of an output schema, in bytes; larger schemas are not used.
@@ -118,6 +119,9 @@ fn check(
         structured_content: Option<Value>,
         #[serde(rename = "isError", default)]
         is_error: Value,
+        /// The task that will have the result, if the request asked for a task (MCP 2025-11-25).
+        #[serde(default)]
+        task: Value,
     }
     /// Treats `null` as a value.
     fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
@@ -129,6 +133,8 @@ fn check(
     match output.structured_content {
         _ if output.is_error == Value::Bool(true) => Ok(None),
         Some(content) => schema.mismatch_within(&content, time),
+        // A request for input, or a task, precedes the result.
+        None if output.task.is_object() || result_type(result) != "complete" => Ok(None),
         None => Ok(Some(
             "the tool has an output schema, but the result has no structuredContent".to_owned(),
         )),
@@ -166,6 +172,24 @@ mod tests {
         busy.await.unwrap().unwrap_err();
         assert_eq!(first, second);
         is_here
+    }
+
+    #[test]
+    fn only_a_final_result_needs_structured_content() {
+        let schema = CompiledSchema::compile(&json!({"type": "object"})).unwrap();
+        for (result, is_final) in [
+            (json!({"content": []}), true),
+            (json!({"content": [], "resultType": "complete"}), true),
+            (
+                json!({"resultType": "input_required", "requestState": "a"}),
+                false,
+            ),
+            (json!({"task": {"taskId": "a", "status": "working"}}), false),
+        ] {
+            let raw = to_raw_value(&result).unwrap();
+            let found = check(&schema, &raw, MAX_TIME).unwrap();
+            assert_eq!(found.is_some(), is_final, "{result}");
+        }
     }
 
     #[test]

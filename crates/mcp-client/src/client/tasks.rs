@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::rounds::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
+use super::exchange::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use super::{McpClient, RequestOptions};
 use crate::callbacks::Progress;
 use crate::{McpErrorKind, RpcError};

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
-use parking_lot::Mutex;
 use pillion_core::digest::sha256_hex;
-use pillion_core::tool::TraceContext;
+use pillion_core::tool::{JsonObject, TraceContext};
 use pillion_mcp_client::{
     Feature, LogLevel, Progress, ProtocolVersion, RESERVED_META, RequestOptions, RpcError,
 };
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -75,9 +75,6 @@ impl LogThreshold {
     }
 }
 
-/// The result or error of an upstream server, unchanged.
-pub(crate) type Verbatim = Result<Box<RawValue>, RpcError>;
-
 /// The link from one request back to its client.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -92,7 +89,38 @@ pub(crate) struct Link {
     trace_of_meta: Option<TraceContext>,
     /// The trace context in which the request is handled.
     trace: OnceLock<TraceContext>,
-    verbatim: Mutex<Option<Verbatim>>,
+}
+
+/// The parameters of a client's `tools/call` as an upstream server gets them. The members keep the
+/// client's order and text, except the tool's name, the arguments and, if the trace context differs
+/// from the client's, `_meta`.
+pub(crate) struct ForwardedCall<'a> {
+    others: &'a Members,
+    name: &'a str,
+    arguments: &'a JsonObject,
+    /// `_meta` with another trace context than the client's.
+    meta: Option<Box<RawValue>>,
+}
+
+impl Serialize for ForwardedCall<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut params = serializer.serialize_map(None)?;
+        for (key, value) in self.others {
+            match (key.as_str(), &self.meta) {
+                ("name", _) => params.serialize_entry(key, self.name)?,
+                ("arguments", _) => params.serialize_entry(key, self.arguments)?,
+                ("_meta", Some(meta)) => params.serialize_entry(key, meta)?,
+                _ => params.serialize_entry(key, value)?,
+            }
+        }
+        if !self.others.contains_key("arguments") {
+            params.serialize_entry("arguments", self.arguments)?;
+        }
+        if let (Some(meta), false) = (&self.meta, self.others.contains_key("_meta")) {
+            params.serialize_entry("_meta", meta)?;
+        }
+        params.end()
+    }
 }
 
 impl Link {
@@ -121,32 +149,48 @@ impl Link {
             others,
             trace_of_meta,
             trace: OnceLock::new(),
-            verbatim: Mutex::default(),
         };
         (Arc::new(link), comes_out)
     }
 
-    /// Returns the request's parameters for an upstream server, with `instead` replaced.
-    fn params(&self, instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>) -> Members {
-        let mut params = self.others.clone();
-        for (key, value) in instead {
-            params.insert(key.to_owned(), value);
-        }
-        params
-    }
-
-    /// Like [`params`](Self::params), with this trace context. If `trace` is the client's own trace
-    /// context, the client's members are forwarded unchanged.
+    /// Returns the request's parameters for an upstream server, with `instead` replaced, in this
+    /// trace context. If `trace` is the client's own trace context, `_meta` is forwarded unchanged.
     pub(crate) fn params_in(
         &self,
         trace: Option<&TraceContext>,
         instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
     ) -> Members {
-        let mut params = self.params(instead);
-        let Some(trace) = trace.filter(|trace| Some(*trace) != self.trace_of_meta.as_ref()) else {
-            return params;
-        };
-        let meta = params.get("_meta");
+        let mut params = self.others.clone();
+        for (key, value) in instead {
+            params.insert(key.to_owned(), value);
+        }
+        if let Some(meta) = self.meta_in(trace) {
+            params.insert("_meta".to_owned(), meta);
+        }
+        params
+    }
+
+    /// Returns the parameters of the client's `tools/call` for an upstream server, like
+    /// [`params_in`](Self::params_in).
+    pub(crate) fn tool_call<'a>(
+        &'a self,
+        trace: Option<&TraceContext>,
+        name: &'a str,
+        arguments: &'a JsonObject,
+    ) -> ForwardedCall<'a> {
+        ForwardedCall {
+            others: &self.others,
+            name,
+            arguments,
+            meta: self.meta_in(trace),
+        }
+    }
+
+    /// Returns the request's `_meta` in this trace context; `None` if that is the client's own trace
+    /// context.
+    fn meta_in(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
+        let trace = trace.filter(|trace| Some(*trace) != self.trace_of_meta.as_ref())?;
+        let meta = self.others.get("_meta");
         let mut meta: Members = meta
             .and_then(|meta| serde_json::from_str(meta.get()).ok())
             .unwrap_or_default();
@@ -156,10 +200,7 @@ impl Link {
                 meta.insert(key, value);
             }
         }
-        if let Ok(meta) = message::raw(&meta) {
-            params.insert("_meta".to_owned(), meta);
-        }
-        params
+        message::raw(&meta).ok()
     }
 
     /// Returns the trace context in the request's `_meta`.
@@ -267,15 +308,6 @@ impl Link {
         let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
         forms && self.requester.can_stream
     }
-
-    /// Stores an upstream server's result, which the client gets unchanged.
-    pub(crate) fn deposit(&self, verbatim: Verbatim) {
-        *self.verbatim.lock() = Some(verbatim);
-    }
-
-    pub(crate) fn take_deposit(&self) -> Option<Verbatim> {
-        self.verbatim.lock().take()
-    }
 }
 
 /// Sends a progress notification without waiting: a slow client misses some.
@@ -349,4 +381,48 @@ fn progress_params(token: &RawValue, progress: &Progress) -> Value {
         params["message"] = json!(message);
     }
     params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the forwarded parameters of a `tools/call` with these parameters.
+    fn forwarded(params: &str, trace: Option<&TraceContext>) -> String {
+        let requester = Requester {
+            owner: Uuid::new_v4(),
+            version: ProtocolVersion::V2025_11_25,
+            capabilities: Arc::default(),
+            log_level: LogThreshold::new(None),
+            param_headers: None,
+            can_stream: false,
+        };
+        let request = message::Request {
+            id: message::raw(&1).unwrap(),
+            method: "tools/call".to_owned(),
+            params: serde_json::from_str(params).unwrap(),
+        };
+        let (link, _messages) = Link::new(requester, &request);
+        let arguments = json!({"n": 2}).as_object().cloned().unwrap();
+        serde_json::to_string(&link.tool_call(trace, "roll", &arguments)).unwrap()
+    }
+
+    #[test]
+    fn a_forwarded_call_keeps_what_the_client_wrote() {
+        assert_eq!(
+            forwarded(
+                r#"{"_meta":{"a":1.50},"name":"far_roll","task":{"ttl":1e3}}"#,
+                None
+            ),
+            r#"{"name":"roll","task":{"ttl":1e3},"_meta":{"a":1.50},"arguments":{"n":2}}"#
+        );
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let trace = TraceContext::parse(parent, None).unwrap();
+        assert_eq!(
+            forwarded(r#"{"arguments":{"n":1},"name":"far_roll"}"#, Some(&trace)),
+            format!(
+                r#"{{"arguments":{{"n":2}},"name":"roll","_meta":{{"traceparent":"{parent}"}}}}"#
+            )
+        );
+    }
 }

@@ -152,6 +152,7 @@ pub(super) fn output_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
             result: result.result,
             data: result.data,
             metadata: result.metadata,
+            response: None,
         });
     }
     let code = result.error_code.unwrap_or(ErrorCode::InternalError);

@@ -140,6 +140,7 @@ fn outcome_of(status: StatusCode, body: &[u8]) -> Result<ToolOutput, ToolFailure
             result,
             data,
             metadata,
+            response: None,
         });
     }
     // The executor of the PHP process measures the time.

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pillion_core::executor::{Ended, ResolvedCall};
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{self, CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_core::tool::{self, CallContext, ErrorCode, ServerResponse, ToolCall, ToolResult};
 use pillion_mcp_client::{
     EntryKind, ProtocolVersion, RpcError, as_call_tool_result, param_header_mismatch,
 };
-use pillion_wire::UnavailableServer;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Caller, results};
-use crate::app::App;
+use crate::app::{App, MissingTool, NameScope};
 use crate::calling_client::link::Link;
 use crate::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use crate::upstream::{Own, UpstreamTool};
@@ -114,85 +114,24 @@ fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     }
 }
 
-/// The result of looking up a tool by name for a client.
-struct ToolLookup {
-    tool: Option<Arc<RegisteredTool>>,
-    /// The tools that only this client has.
-    own: Own,
-    /// The servers that failed when they were asked for the tool.
-    unavailable: Vec<UnavailableServer>,
-}
-
-/// Looks up a tool by name. A tool that the client may not see is not found.
-async fn find(app: &App, caller: &Caller, name: &str) -> ToolLookup {
-    let known = || {
-        let tool = app.registry().get(name);
-        let tool = tool.filter(|tool| tool.is_offered());
-        tool.or_else(|| {
-            app.registry()
-                .get(app.upstreams().only_named(name)?.as_str())
-        })
-    };
-    let (mut own, mut unavailable) = (Own::default(), Vec::new());
-    let mut tool = known();
-    let missing = |tool: &Option<Arc<RegisteredTool>>| match tool {
-        Some(tool) => app.missing_of(tool),
-        None => vec![name.to_owned()],
-    };
-    let names = missing(&tool);
-    if !names.is_empty() {
-        // The tool may belong to, or call a tool of, a server that was not asked yet.
-        unavailable = app.upstreams().discover_named(&names).await;
-        tool = known();
-    }
-    let names = missing(&tool);
-    if !names.is_empty() {
-        own = app.upstreams().own_named(&caller.context, &names).await;
-        if tool.is_some() {
-            own.add_absent(app.upstreams(), &names);
-        }
-    }
-    if tool.is_none() {
-        let named = own.tools.get(name).cloned();
-        tool = named.or_else(|| own.only_named(name));
-    }
-    // A tool that is not offered returns its own error.
-    let tool = tool.or_else(|| app.registry().get(name));
-    let tool = tool.filter(|tool| caller.visibility.admits(tool, name));
-    ToolLookup {
-        tool,
-        own,
-        unavailable,
-    }
-}
-
-/// Returns the result of a call to a tool that is missing, if the client could see the tool
-/// otherwise: the tool is blocked, its server needs a credential that the caller does not have, or
-/// its server is unavailable.
-fn absent(app: &App, caller: &Caller, found: &ToolLookup, name: &str) -> Option<Box<RawValue>> {
-    let visibility = &caller.visibility;
-    let ToolLookup {
-        own, unavailable, ..
-    } = found;
+/// Returns the result of a call to a tool that the client does not have. The result does not reveal
+/// a tool that the client may not see.
+///
+/// # Errors
+/// If there is no such tool.
+fn missing_result(missing: &MissingTool, name: &str) -> Result<Box<RawValue>, RpcError> {
     let mut result = json!({"isError": true});
-    let text = if let Some(refused) = own.refusal(name) {
-        visibility
-            .admits_named(name, name, &refused.origin)
-            .then(|| refused.failure.message.clone())
-    } else if let Some(blocked) = app.upstreams().blocked(name) {
-        visibility
-            .admits_named(&blocked.name(), name, &blocked.origin())
-            .then(|| blocked.reason(name))
-    } else {
-        let unavailable = unavailable.iter().chain(&own.unavailable);
-        let absent = app.upstreams().absent(name, unavailable)?;
-        result["_meta"]["pillion/error_code"] = json!(ErrorCode::Unavailable.as_str());
-        visibility
-            .admits_named(name, name, &absent.origin)
-            .then(|| absent.reason(name))
-    }?;
+    let text = match missing {
+        MissingTool::NoCredential(failure) => failure.message.clone(),
+        MissingTool::Blocked(blocked) => blocked.reason(name),
+        MissingTool::Unavailable(absent) => {
+            result["_meta"]["pillion/error_code"] = json!(ErrorCode::Unavailable.as_str());
+            absent.reason(name)
+        }
+        MissingTool::Unknown => return Err(message::unknown("tool", name)),
+    };
     result["content"] = json!([{"type": "text", "text": text}]);
-    message::raw(&result).ok()
+    message::raw(&result)
 }
 
 /// Returns the `CallToolResult`: a server's result unchanged, any other result translated.
@@ -212,12 +151,14 @@ pub(super) async fn call(
             _ => return Err(invalid_params("'arguments' must be an object")),
         },
     };
-    let found = find(app, caller, &name).await;
-    let Some(tool) = found.tool.clone() else {
-        let unknown = || message::unknown("tool", &name);
-        return absent(app, caller, &found, &name).ok_or_else(unknown);
+    let (context, visibility) = (&caller.context, &caller.visibility);
+    let names = [name.as_str()];
+    let resolution = app.resolve(context, visibility, NameScope::ListedToClients, &names);
+    let mut resolution = resolution.await;
+    let tool = match resolution.take_only() {
+        Ok(tool) => tool,
+        Err(missing) => return missing_result(&missing, &name),
     };
-    let own = found.own;
     if let Some(headers) = &link.requester.param_headers {
         let schema = tool.definition().input_schema();
         let header = |name: &str| headers.get(name).cloned();
@@ -233,10 +174,14 @@ pub(super) async fn call(
         ..caller.context.clone()
     };
     let id = uuid::Uuid::now_v7().to_string();
-    let call = ToolCall::new(id, tool.name().as_str(), arguments);
-    let executor = app.executor().with_own_tools(own.tools);
-    let result = executor.execute_one(call, &context).await;
-    let deposit = link.take_deposit();
+    let resolved = ResolvedCall {
+        call: ToolCall::new(id, tool.name().as_str(), arguments),
+        tool: Some(Arc::clone(&tool)),
+    };
+    let executor = resolution.executor(app);
+    let Ended {
+        result, response, ..
+    } = executor.execute_resolved(resolved, &context).await;
     let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
     if let Some(spilled) = metadata.get("spilled") {
         let mut beginning = translated(&result, is_mcp);
@@ -244,17 +189,17 @@ pub(super) async fn call(
         return message::raw(&beginning);
     }
     let is_kept = metadata.contains_key("cached");
-    match deposit.filter(|_| !metadata.contains_key("truncated")) {
-        // Changes by the executor, such as a limit on the output size, take precedence.
-        Some(Ok(verbatim)) if !result.result.is_null() => {
+    match response {
+        Some(ServerResponse::Result(written)) if !result.result.is_null() => {
             // A worker's result is already a valid `CallToolResult`, and a task is the result that
             // the client requested.
             match is_mcp && !request.params.contains_key("task") {
-                true => readable(verbatim, result.result, link.requester.version),
-                false => Ok(verbatim),
+                true => readable(written, result.result, link.requester.version),
+                false => Ok(written),
             }
         }
-        Some(Err(error)) if !result.success => Err(error),
+        Some(ServerResponse::Error(error)) => Err(serde_json::from_str(error.get())
+            .unwrap_or_else(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))),
         // A cached result of a server is returned like a new one.
         None if result.success && is_mcp && (is_kept || result.result.is_object()) => {
             let written = message::raw(&result.result)?;

@@ -201,12 +201,7 @@ impl Tool for StandIn {
     /// own calls.
     fn acts_as(&self, _context: &CallContext) -> Option<ActsAsFuture> {
         let name = format!("provider {}", self.api);
-        Some(Box::pin(async move {
-            Ok(ActsAs {
-                identity: name.clone(),
-                credential: name,
-            })
-        }))
+        Some(Box::pin(async move { Ok(ActsAs::new(name.clone(), name)) }))
     }
 
     fn call(self: Arc<Self>, _arguments: JsonObject, _context: CallContext) -> ToolFuture {

@@ -1,7 +1,6 @@
 //! Routes under `/api/v1/tools`.
 
 mod answer;
-mod answer_body;
 pub(super) mod batch_execute;
 pub(super) mod execute;
 pub(super) mod list;

@@ -3,19 +3,19 @@ use std::sync::Arc;
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{
     ActsAsFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
-    ToolOrigin, ToolOutput, TraceContext,
+    ToolOrigin, ToolOutput,
 };
 use pillion_mcp_client::{EntryKind, ProtocolVersion};
 use pillion_mcp_tools::{McpTool, McpToolError};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
-use super::{Server, UpstreamConnection};
+use super::Server;
 use crate::calling_client::link::Link;
 use crate::calling_client::listed_tool::ListedTool;
 use crate::pins;
 
-/// A tool of an MCP server. A call from an MCP client is relayed unchanged in both directions; any
-/// other call goes through [`McpTool`].
+/// A tool of an MCP server. The request and the response of a call from an MCP client are forwarded
+/// unchanged.
 #[derive(Debug)]
 pub(crate) struct UpstreamTool {
     inner: Arc<McpTool>,
@@ -94,47 +94,19 @@ impl UpstreamTool {
         link: Option<Arc<Link>>,
     ) -> Result<ToolOutput, ToolFailure> {
         let connection = self.server.connection_for(&context).await?;
-        match link {
-            Some(link) => {
-                self.relay(arguments, &connection, link, context.trace)
-                    .await
-            }
-            None => {
-                let called = self
-                    .inner
-                    .call_over(&connection.client, &arguments, context);
-                connection.during(None, called).await
-            }
-        }
-    }
-
-    async fn relay(
-        &self,
-        arguments: JsonObject,
-        connection: &UpstreamConnection,
-        link: Arc<Link>,
-        trace: Option<TraceContext>,
-    ) -> Result<ToolOutput, ToolFailure> {
-        let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
-        let name = to_raw_value(self.remote_name()).map_err(unwritten)?;
-        let arguments = to_raw_value(&arguments).map_err(unwritten)?;
-        let instead = [("name", name), ("arguments", arguments)];
-        let params = link.params_in(trace.as_ref(), instead);
-        let options = link.options();
-        let request = connection
-            .client
-            .request_with("tools/call", &params, &options);
-        let called = connection.during(Some(Arc::clone(&link)), request).await;
-        let outcome = McpTool::outcome(called.as_deref());
-        match called {
-            Ok(result) => link.deposit(Ok(result)),
-            Err(error) => {
-                if let Some(error) = error.rpc_error() {
-                    link.deposit(Err(error.clone()));
+        let client = &connection.client;
+        let call = async {
+            match &link {
+                Some(link) => {
+                    let trace = context.trace.as_ref();
+                    let params = link.tool_call(trace, self.remote_name(), &arguments);
+                    let options = link.options();
+                    self.inner.forward(client, &params, &options).await
                 }
+                None => self.inner.call_over(client, &arguments, context).await,
             }
-        }
-        outcome
+        };
+        connection.during(link.clone(), call).await
     }
 }
 

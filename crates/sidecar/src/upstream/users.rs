@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_core::tool::{ActsAs, CallContext, ErrorCode, ToolFailure};
+use pillion_core::tool::{ActsAs, CallContext, ErrorCode, Link, ToolFailure};
 use pillion_mcp_client::{Authentication, ServerConfig};
 use tokio::time::{Instant, sleep};
 
@@ -191,7 +191,8 @@ fn give_up(connection: Arc<UpstreamConnection>) {
 }
 
 impl Server {
-    /// Returns the connection for a call of this caller.
+    /// Returns the connection for a call of this caller: the one for which
+    /// [`acts_as`](Self::acts_as) read the credential, if the call still has it.
     ///
     /// # Errors
     /// If the server was disconnected; if the call names no user, a user that the caller may not
@@ -204,13 +205,21 @@ impl Server {
         if self.is_closed() {
             return Err(not_connected());
         }
+        let acts_as = context.acts_as.as_ref();
+        if let Some(connection) = acts_as.and_then(|acts_as| acts_as.connection.as_ref()?.get()) {
+            return Ok(Arc::clone(connection));
+        }
         let acting = self.acting(context).await?;
         self.check_identity(context, &acting)?;
+        self.connection_as(&acting)
+    }
+
+    fn connection_as(&self, acting: &Acting<'_>) -> Result<Arc<UpstreamConnection>, ToolFailure> {
         match acting {
             Acting::Server => Ok(Arc::clone(&self.shared)),
             Acting::User(user, credential) => {
-                let server = || self.server_for(user, &credential);
-                self.users.connection(user, &credential, server)
+                let server = || self.server_for(user, credential);
+                self.users.connection(user, credential, server)
             }
         }
     }
@@ -220,19 +229,21 @@ impl Server {
         self.users.sweep(&self.id).await;
     }
 
-    /// Returns the identity under which a call of this caller is sent.
+    /// Returns the identity under which a call of this caller is sent, with the connection.
     ///
     /// # Errors
     /// As for [`connection_for`](Self::connection_for).
     pub(super) async fn acts_as(&self, context: &CallContext) -> Result<ActsAs, ToolFailure> {
         let acting = self.acting(context).await?;
-        let identity = acting.identity().to_owned();
+        let connection = self.connection_as(&acting)?;
+        let identity = acting.identity();
+        let credential = match acting {
+            Acting::Server => identity.to_owned(),
+            Acting::User(_, credential) => credential.version,
+        };
         Ok(ActsAs {
-            credential: match acting {
-                Acting::Server => identity.clone(),
-                Acting::User(_, credential) => credential.version,
-            },
-            identity,
+            connection: Some(Link::new(connection)),
+            ..ActsAs::new(identity, credential)
         })
     }
 

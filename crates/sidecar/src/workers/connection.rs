@@ -2,7 +2,7 @@ use std::io;
 use std::pin::Pin;
 
 use futures_util::StreamExt;
-use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_core::tool::{ErrorCode, ServerResponse, ToolFailure};
 use pillion_mcp_client::as_call_tool_result;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -216,12 +216,13 @@ fn finish(job: Box<Job>, answer: Result<Box<RawValue>, Value>) {
         Ok(raw) => match serde_json::from_str::<Value>(raw.get()) {
             Ok(result) => {
                 let outcome = message::outcome(&result);
-                if let Some(link) = job.link.filter(|_| result.get("content").is_some())
-                    && let Ok(readable) = as_call_tool_result(raw, result, link.requester.version)
-                {
-                    link.deposit(Ok(readable));
+                let link = job.link.filter(|_| result.get("content").is_some());
+                let readable = link
+                    .and_then(|link| as_call_tool_result(raw, result, link.requester.version).ok());
+                match readable {
+                    Some(readable) => ServerResponse::Result(readable).add_to(outcome),
+                    None => outcome,
                 }
-                outcome
             }
             Err(error) => Err(ToolFailure::internal(format!(
                 "The worker's result cannot be read: {error}"

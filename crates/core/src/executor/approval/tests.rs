@@ -5,7 +5,7 @@ use super::*;
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{
-    ActsAs, ActsAsFuture, FnTool, ParameterType, Tool, ToolCall, ToolDefinition, ToolFuture,
+    ActsAs, ActsAsFuture, FnTool, Link, ParameterType, Tool, ToolCall, ToolDefinition, ToolFuture,
     ToolOrigin, ToolOutput, ToolParameter, ToolResult,
 };
 
@@ -198,7 +198,7 @@ async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
 }
 
 /// A tool with a fixed acting identity and a new credential for each call. It returns the identity
-/// that the executor passed to it.
+/// that the executor passed to it, and whether it has the connection with the credential.
 struct ActsFor(ToolDefinition);
 
 impl Tool for ActsFor {
@@ -211,14 +211,15 @@ impl Tool for ActsFor {
         let credential = uuid::Uuid::new_v4().to_string();
         Some(Box::pin(async move {
             Ok(ActsAs {
-                identity,
-                credential,
+                connection: Some(Link::new(())),
+                ..ActsAs::new(identity, credential)
             })
         }))
     }
 
     fn call(self: Arc<Self>, _arguments: JsonObject, context: CallContext) -> ToolFuture {
-        let acts_as = context.acts_as.map(|acts_as| acts_as.identity);
+        let acts_as = context.acts_as;
+        let acts_as = acts_as.map(|acts_as| (acts_as.identity, acts_as.connection.is_some()));
         Box::pin(async move { Ok(ToolOutput::value(json!(acts_as))) })
     }
 }
@@ -243,13 +244,30 @@ async fn g3_an_approval_is_valid_for_one_acting_identity() {
         };
         // The credential has changed, but the acting identity has not.
         let result = run(&executor, "mail", &approved).await;
-        assert_eq!(result.result, json!(name));
+        assert_eq!(result.result, json!(name.map(|name| (name, true))));
         let elsewhere = CallContext {
             channel: Some("somebody else".to_owned()),
             ..approved
         };
         let refused = run(&executor, "mail", &elsewhere).await;
         assert_eq!(refused.error_code, Some(ErrorCode::ApprovalRequired));
+    }
+}
+
+#[tokio::test]
+async fn l1_a_call_that_waited_for_a_decision_runs_without_its_connection() {
+    let approver = once(Ok(()));
+    for (policy, has_connection) in [("always-ask", false), ("auto", true)] {
+        let executor = executor(rules(&json!({"default": policy})), Some(approver.clone()));
+        let definition = ToolDefinition::builder("mail", "A test").build().unwrap();
+        let registry = executor.registry();
+        registry.register(Arc::new(ActsFor(definition))).unwrap();
+        let context = CallContext {
+            channel: Some("the user".to_owned()),
+            ..CallContext::for_user("alice")
+        };
+        let result = run(&executor, "mail", &context).await;
+        assert_eq!(result.result, json!(["the user", has_connection]));
     }
 }
 

@@ -38,6 +38,7 @@ impl Tool for Answers {
                 match user.as_str() {
                     "nobody" => Err(ToolFailure::new(ErrorCode::Denied, "no credential")),
                     _ => Ok(ActsAs {
+                        connection: None,
                         identity: "the user".to_owned(),
                         credential: "the same for all".to_owned(),
                     }),

@@ -1,11 +1,27 @@
-use pillion_core::tool::{ErrorCode, ToolFailure, ToolResult};
+//! The response to a call: made of the tool's result, and serialized so that a large result is in
+//! memory only once.
+
+use std::convert::Infallible;
+use std::mem;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use memchr::memmem;
+use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::{App, MissingTool};
 use crate::client_text::truncate_input;
 use crate::upstream::Own;
 use crate::visibility::Visibility;
+
+/// Minimum length of a text, in bytes, for which the data is searched for the same text.
+const LARGE: usize = 64 * 1024;
 
 /// Converts the result of a tool to a response.
 pub(super) fn ran(result: ToolResult) -> Answer {
@@ -29,65 +45,166 @@ pub(super) fn ran(result: ToolResult) -> Answer {
     })
 }
 
-/// Returns whether the caller may see a tool of this name; `own` has the tools that are listed for
-/// the caller's user.
-pub(super) fn is_known(app: &App, visibility: &Visibility, own: &Own, name: &str) -> bool {
-    let tool = app.registry().get(name);
-    let tool = tool.or_else(|| own.tools.get(name).cloned());
-    tool.is_some_and(|tool| visibility.admits(&tool, name))
-}
-
-/// Returns the response for a tool that does not exist. The error is `unavailable` if the name has
-/// the prefix of an unavailable server, and names the missing credential if the server has none for
-/// the caller. The response does not reveal a tool that the caller may not see.
+/// Returns the response for a tool that the caller does not have. For a tool that does not exist,
+/// the response lists the tools that do, of which `own` are those that only this caller has.
 pub(super) fn unknown(
     app: &App,
     visibility: &Visibility,
-    own: &Own,
+    own: Option<&Own>,
     name: &str,
+    missing: MissingTool,
     unavailable: &[UnavailableServer],
 ) -> Failure {
-    let refused = own.refusal(name);
-    let refused = refused.filter(|refused| visibility.admits_named(name, name, &refused.origin));
-    if let Some(refused) = refused {
-        let ToolFailure { code, message, .. } = &refused.failure;
-        let failure = Failure::new(code.as_str(), message.clone());
-        return failure.for_tool(truncate_input(name));
-    }
-    let blocked = app.upstreams().blocked(name).filter(|blocked| {
-        let (registered_as, origin) = (blocked.name(), blocked.origin());
-        visibility.admits_named(&registered_as, name, &origin)
-    });
-    if let Some(blocked) = blocked {
-        let name = truncate_input(name);
-        let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
-        return failure.for_tool(name);
-    }
-    let of_all = unavailable.iter().chain(&own.unavailable);
-    let absent = app.upstreams().absent(name, of_all);
-    let absent = absent.filter(|absent| visibility.admits_named(name, name, &absent.origin));
-    if let Some(absent) = absent {
-        let name = truncate_input(name);
-        let failure = Failure::new(ErrorCode::Unavailable.as_str(), absent.reason(&name));
-        return failure
-            .for_tool(name)
-            .detail("unavailable_servers", json!([absent.server]));
-    }
     let name = truncate_input(name);
-    let failure = Failure::new(
-        ErrorCode::NotFound.as_str(),
-        format!("Tool '{name}' not found"),
-    );
-    let mut available = app.registry().tools(None);
-    available.extend(own.tools.values().cloned());
-    available.retain(|tool| tool.is_offered() && visibility.admits(tool, tool.name().as_str()));
-    let available: Vec<_> = available.iter().map(|tool| tool.name()).collect();
-    let unavailable: Vec<_> = unavailable.iter().chain(&own.unavailable).collect();
-    let mut failure = failure
-        .for_tool(name)
-        .detail("available_tools", json!(available));
-    if !unavailable.is_empty() {
-        failure = failure.detail("unavailable_servers", json!(unavailable));
+    match missing {
+        MissingTool::NoCredential(failure) => {
+            Failure::new(failure.code.as_str(), failure.message).for_tool(name)
+        }
+        MissingTool::Blocked(blocked) => {
+            let reason = blocked.reason(&name);
+            Failure::new(ErrorCode::Denied.as_str(), reason).for_tool(name)
+        }
+        MissingTool::Unavailable(absent) => {
+            let reason = absent.reason(&name);
+            let failure = Failure::new(ErrorCode::Unavailable.as_str(), reason);
+            failure
+                .for_tool(name)
+                .detail("unavailable_servers", json!([absent.server]))
+        }
+        MissingTool::Unknown => {
+            let mut available = app.registry().tools(None);
+            available.extend(own.into_iter().flat_map(|own| own.tools.values().cloned()));
+            available
+                .retain(|tool| tool.is_offered() && visibility.admits(tool, tool.name().as_str()));
+            let available: Vec<_> = available.iter().map(|tool| tool.name()).collect();
+            let of_own = own.into_iter().flat_map(|own| &own.unavailable);
+            let unavailable: Vec<_> = unavailable.iter().chain(of_own).collect();
+            let message = format!("Tool '{name}' not found");
+            let failure = Failure::new(ErrorCode::NotFound.as_str(), message);
+            let failure = failure
+                .for_tool(name)
+                .detail("available_tools", json!(available));
+            match unavailable.is_empty() {
+                true => failure,
+                false => failure.detail("unavailable_servers", json!(unavailable)),
+            }
+        }
     }
-    failure
+}
+
+/// Serializes the response as JSON. `text` usually repeats a part of `data`: in a large response,
+/// both share memory while the client reads.
+pub(super) fn respond(answer: Answer) -> Response {
+    match answer {
+        Answer::Ran(execution) if execution.result.text.len() >= LARGE => {
+            large(execution).unwrap_or_else(|answer| Json(answer).into_response())
+        }
+        answer => Json(answer).into_response(),
+    }
+}
+
+/// # Errors
+/// The response itself, if its JSON does not have the expected form.
+#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
+fn large(mut execution: Execution) -> Result<Response, Answer> {
+    let text = mem::take(&mut execution.result.text);
+    let (Ok(written), Ok(whole), Ok(metadata)) = (
+        serde_json::to_vec(&text),
+        serde_json::to_vec(&execution),
+        serde_json::to_vec(&execution.result.metadata),
+    ) else {
+        return Err(with_text(execution, text));
+    };
+    // `text` precedes the metadata, which end the response.
+    let tail = [br#"","metadata":"#, &metadata[..], b"}}"].concat();
+    let Some(place) = whole
+        .strip_suffix(&tail[..])
+        .filter(|head| head.ends_with(b"\"text\":\""))
+        .map(|head| head.len() - 1)
+    else {
+        return Err(with_text(execution, text));
+    };
+    drop((execution, text));
+    let whole = Bytes::from(whole);
+    let head = whole.slice(..place);
+    let text = match memmem::find(&head, &written) {
+        Some(start) => whole.slice(start..start + written.len()),
+        None => written.into(),
+    };
+    // Skips the quotes of the empty text.
+    let tail = whole.slice(place + 2..);
+    Ok(of_parts([head, text, tail]))
+}
+
+fn with_text(mut execution: Execution, text: String) -> Answer {
+    execution.result.text = text;
+    Answer::Ran(execution)
+}
+
+fn of_parts(parts: [Bytes; 3]) -> Response {
+    let length: usize = parts.iter().map(Bytes::len).sum();
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (CONTENT_LENGTH, HeaderValue::from(length)),
+    ];
+    let body = Body::from_stream(stream::iter(parts.map(Ok::<_, Infallible>)));
+    (headers, body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn answer(data: Value, text: String) -> Answer {
+        let metadata = json!({"text": "", "n": 1}).as_object().cloned().unwrap();
+        Answer::Ran(Execution {
+            success: true,
+            tool: "t".to_owned(),
+            result: Outcome {
+                success: true,
+                data,
+                error: None,
+                error_code: None,
+                result: None,
+                text,
+                metadata,
+            },
+        })
+    }
+
+    #[tokio::test]
+    async fn a_large_response_is_equal_and_contains_its_text_once() {
+        let text = "a \"quoted\"\nline \u{e9} ".repeat(LARGE / 16);
+        let block = json!({"content": [{"type": "text", "text": text}]});
+        let cases = [
+            (json!(text), text.clone(), true),
+            (block.clone(), text.clone(), true),
+            (json!({"rows": 3}), text.clone(), false),
+            (json!("\"text\":\"\""), "short".to_owned(), false),
+        ];
+        for (data, text, is_shared) in cases {
+            let answer = answer(data, text);
+            let expected = serde_json::to_vec(&answer).unwrap();
+            let response = respond(answer);
+            let length = response.headers().get(CONTENT_LENGTH).cloned();
+            let mut body = response.into_body();
+            let mut parts = Vec::new();
+            while let Some(frame) = body.frame().await {
+                parts.push(frame.unwrap().into_data().unwrap());
+            }
+            assert!(parts.concat() == expected, "another answer");
+            if let Some(length) = length {
+                assert_eq!(length, expected.len().to_string());
+            }
+            if let [head, text, _] = &parts[..] {
+                let memory = head.as_ptr_range();
+                assert_eq!(memory.contains(&text.as_ptr()), is_shared);
+            } else {
+                assert!(!is_shared);
+            }
+        }
+    }
 }

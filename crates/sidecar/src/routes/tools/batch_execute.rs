@@ -3,7 +3,7 @@ use std::iter::repeat_n;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use pillion_core::executor::Ended;
+use pillion_core::executor::{Ended, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::{Answer, BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer;
 use super::once::{self, Key, Ran, Request};
-use crate::app::App;
+use crate::app::{App, NameScope, Resolution};
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -74,32 +74,40 @@ async fn run(
         ..
     } = caller;
     let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
-    let unavailable = app.look_for(&names, visibility).await;
-    let own = app.own_tools(context, &names, visibility).await;
+    let resolution = app.resolve(context, visibility, NameScope::Registered, &names);
+    let resolution = resolution.await;
+    let executor = resolution.executor(app);
+    let Resolution {
+        tools,
+        own,
+        unavailable_servers,
+    } = resolution;
 
     // Calls of unknown tools are answered here and do not reach the executor.
     let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
-    let mut answers: Vec<_> = batch
-        .calls
-        .iter()
-        .map(|call| {
-            let is_known = answer::is_known(app, visibility, &own, &call.name);
-            let unknown = || answer::unknown(app, visibility, &own, &call.name, &unavailable);
-            (!is_known).then(|| Answer::Refused(unknown()))
-        })
-        .collect();
-    let calls = batch.calls.into_iter().map(to_core).zip(contexts);
-    let calls: Vec<_> = calls
-        .zip(&answers)
-        .filter_map(|(call, answer)| answer.is_none().then_some(call))
-        .collect();
-    let executor = app.executor().with_own_tools(own.tools);
+    let mut answers = Vec::with_capacity(ids.len());
+    let mut calls = Vec::with_capacity(ids.len());
+    for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(tools) {
+        answers.push(match tool {
+            Ok(tool) => {
+                let (call, tool) = (to_core(call), Some(tool));
+                calls.push((ResolvedCall { call, tool }, context));
+                None
+            }
+            Err(missing) => {
+                let (own, unavailable) = (own.as_ref(), &unavailable_servers);
+                let failure =
+                    answer::unknown(app, visibility, own, &call.name, missing, unavailable);
+                Some(Answer::Refused(failure))
+            }
+        });
+    }
     let all = match batch.mode {
-        BatchMode::Parallel => executor.execute_parallel_to_completion(calls).await,
+        BatchMode::Parallel => executor.execute_parallel_resolved(calls).await,
         BatchMode::Sequential => {
             let mut all = Vec::with_capacity(calls.len());
             for (call, context) in calls {
-                all.push(executor.execute_to_completion(call, &context).await);
+                all.push(executor.execute_resolved(call, &context).await);
             }
             all
         }

@@ -2,14 +2,15 @@ use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use pillion_core::executor::ResolvedCall;
 use pillion_core::store::CallId;
 use pillion_core::tool::ToolCall;
 use pillion_wire::Answer;
 use serde_json::{Value, json};
 
+use super::answer;
 use super::once::{self, Key, Ran, Request};
-use super::{answer, answer_body};
-use crate::app::App;
+use crate::app::{App, NameScope};
 use crate::client_text::truncate_input;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
@@ -59,7 +60,7 @@ pub(in crate::routes) async fn execute(
     let call = ToolCall::new(&*id, name, arguments);
     match key {
         Some(key) => once::run(app, key, call, caller).await,
-        None => Ok(answer_body::respond(run(&app, call, &caller).await.answer)),
+        None => Ok(answer::respond(run(&app, call, &caller).await.answer)),
     }
 }
 
@@ -69,25 +70,28 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
         visibility,
         ..
     } = caller;
-    let unavailable = app.look_for(&[&call.name], visibility).await;
-    let own = app.own_tools(context, &[&call.name], visibility).await;
-    if !answer::is_known(app, visibility, &own, &call.name) {
-        return Ran {
-            answer: Answer::Refused(answer::unknown(
-                app,
-                visibility,
-                &own,
-                &call.name,
-                &unavailable,
-            )),
-            is_final: false,
-        };
-    }
-    let executor = app.executor().with_own_tools(own.tools);
-    let ended = executor.execute_to_completion(call, context).await;
-    Ran {
-        is_final: ended.is_final(),
-        answer: answer::ran(ended.result),
+    let names = [call.name.as_str()];
+    let resolution = app.resolve(context, visibility, NameScope::Registered, &names);
+    let mut resolution = resolution.await;
+    match resolution.take_only() {
+        Ok(tool) => {
+            let tool = Some(tool);
+            let executor = resolution.executor(app);
+            let ended = executor.execute_resolved(ResolvedCall { call, tool }, context);
+            let ended = ended.await;
+            Ran {
+                is_final: ended.is_final(),
+                answer: answer::ran(ended.result),
+            }
+        }
+        Err(missing) => {
+            let (own, unavailable) = (resolution.own.as_ref(), &resolution.unavailable_servers);
+            let failure = answer::unknown(app, visibility, own, &call.name, missing, unavailable);
+            Ran {
+                answer: Answer::Refused(failure),
+                is_final: false,
+            }
+        }
     }
 }
 

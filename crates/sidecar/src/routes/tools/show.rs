@@ -42,8 +42,10 @@ pub(in crate::routes) async fn show(
     let is_listed =
         |tool: &Arc<RegisteredTool>| tool.tool().is_offered() && visibility.admits(tool, &name);
     let Some(tool) = tool.filter(is_listed) else {
-        let unavailable = &listed.unavailable_servers;
-        let failure = answer::unknown(&app, visibility, &listed.own, &name, unavailable);
+        let (own, unavailable) = (&listed.own, &listed.unavailable_servers);
+        let missing = app.missing_tool(visibility, own, &name, unavailable);
+        let own = Some(own);
+        let failure = answer::unknown(&app, visibility, own, &name, missing, unavailable);
         return Err(RequestError::UnknownTool(Box::new(failure)));
     };
     let of_server = listed.of_servers(&app).swap_remove(tool.name());

@@ -1,0 +1,194 @@
+//! The pipeline: the stages of every call, in order.
+//!
+//! | stage | where |
+//! | --- | --- |
+//! | resolve the tool, and accept the call if it is nested | `resolve.rs` |
+//! | read the arguments, and check them against the schema | `arguments.rs` |
+//! | determine the acting identity | [`Tool::acts_as`](crate::tool::Tool::acts_as) |
+//! | approve | `approval.rs` |
+//! | enter the gate | `gate.rs` |
+//! | check rate limits and cooldowns | `rate_limit.rs` |
+//! | answer from the cache | `cache.rs` |
+//! | wait for a permit | `fair_queue.rs` |
+//! | use up the approval, and record the start | `approval.rs`, `journal.rs` |
+//! | run the tool until its deadline | `run.rs` |
+//! | limit the output, and offload a large result | `output.rs` |
+//!
+//! [`Executor::execute_resolved`] begins the call before the first stage, and records its result
+//! after the last stage (`record.rs`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::fair_queue::Need;
+use super::{
+    Account, ApprovalRequest, Approver, Executor, ReadyCall, Shared, approval, arguments, cache,
+    journal, nested, output, resolve, run,
+};
+use crate::registry::RegisteredTool;
+use crate::tool::{
+    CallContext, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall, ToolFailure,
+    ToolOutput,
+};
+
+/// A call that may run.
+pub(super) struct Ready<'a> {
+    pub(super) tool: &'a RegisteredTool,
+    pub(super) arguments: JsonObject,
+    pub(super) context: CallContext,
+    /// The approval that the call uses up, if the call needed one.
+    approval: Option<(&'a dyn Approver, &'a ApprovalRequest)>,
+    /// The maximum duration of the call; `deadline` is the time at which that duration ends.
+    pub(super) limit: Duration,
+    pub(super) deadline: Instant,
+    /// The pausable clock of a call that makes nested calls.
+    pub(super) clock: Option<Arc<PausableClock>>,
+}
+
+impl Executor {
+    /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
+    pub(super) async fn run_pipeline(
+        &self,
+        tool: Option<Arc<RegisteredTool>>,
+        call: ToolCall,
+        context: &CallContext,
+        mut entry: Option<&mut journal::Entry>,
+        tool_began: &mut bool,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Shared {
+            registry,
+            config,
+            checks,
+            limiter,
+            cache,
+            hooks,
+            ..
+        } = &*self.shared;
+        let mut context = CallContext {
+            call_id: call.id,
+            acts_as: None,
+            ..context.clone()
+        };
+
+        let tool = resolve::found(tool, &call.name)?;
+        resolve::admit(&tool, &call.name, &context)?;
+        let arguments = arguments::parse(call.arguments)?;
+        let checked = checks.check(config, &tool, arguments, &context).await?;
+        let arguments = checked.arguments;
+        let mut connection = None;
+        if let Some(acts_as) = tool.tool().acts_as(&context) {
+            let mut acts_as = acts_as.await?;
+            connection = acts_as.connection.take();
+            context.acts_as = Some(acts_as);
+        }
+        let approver = hooks.approver.as_deref();
+        let paused = context.nesting.as_deref().map(Nesting::pause);
+        let granted = approval::check(
+            &config.approvals,
+            registry,
+            approver,
+            &tool,
+            &arguments,
+            &context,
+            entry.as_deref_mut(),
+        )
+        .await?;
+        drop(paused);
+        let request = granted
+            .as_ref()
+            .and_then(|granted| granted.request.as_ref());
+        // While an approver decides, the user may remove the credential.
+        if let (Some(acts_as), None) = (&mut context.acts_as, request) {
+            acts_as.connection = connection;
+        }
+        if let Some(gate) = &hooks.gate {
+            let ready = ReadyCall {
+                tool: Arc::clone(&tool),
+                arguments: arguments.clone(),
+                context: context.clone(),
+                approval: granted.as_ref().map(|granted| granted.id.clone()),
+            };
+            if let Some(output) = gate.enter(ready).await? {
+                return output::cap(&tool, output, config.max_output_bytes);
+            }
+        }
+        limiter.admit(&tool, &Account::of(&context))?;
+        let limit = config.timeout_of(&tool);
+        let deadline = Instant::now() + limit.saturating_sub(checked.took);
+        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
+        let bound = output::Bound::of(config, &tool, &context);
+        let approval = approver.zip(request);
+        let ready = Ready {
+            tool: &tool,
+            arguments,
+            context,
+            approval,
+            limit,
+            deadline,
+            clock: None,
+        };
+        let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
+        let output = match asked {
+            Some(asked) => {
+                let output = cache.get_or_run(asked, limit, run).await?;
+                if let (false, Some((approver, request))) = (*tool_began, approval) {
+                    // A cached result uses up the approval too: the approver sees the call succeed.
+                    approver.spend(request).await?;
+                    if let Some(entry) = entry {
+                        entry.approved();
+                    }
+                }
+                output
+            }
+            None => run.await?,
+        };
+        match bound {
+            Some(bound) => {
+                bound
+                    .apply(hooks.result_store.as_deref(), &tool, output)
+                    .await
+            }
+            None => Ok(output),
+        }
+    }
+
+    /// Runs the stages that follow if no cached result answers the call.
+    async fn run_tool(
+        &self,
+        mut ready: Ready<'_>,
+        entry: Option<&mut journal::Entry>,
+        tool_began: &mut bool,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Shared { config, queue, .. } = &*self.shared;
+        let queue = self.own_queue.as_ref().unwrap_or(queue);
+        let tool = ready.tool;
+        let queue_timeout = config.queue_timeout;
+        let makes_calls = tool.tool().makes_calls();
+        // A call that waits for its nested calls must not hold a permit that they need.
+        let _place = match makes_calls {
+            true => None,
+            false => {
+                let need = Need::to_run(tool, Account::of(&ready.context));
+                Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
+            }
+        };
+        if let Some((approver, request)) = ready.approval {
+            approver.spend(request).await?;
+        }
+        if let Some(entry) = entry {
+            entry.running().await?;
+            ready.context.record = Some(entry.id());
+        }
+        if makes_calls {
+            let time = Arc::<PausableClock>::default();
+            let calls = nested::Calls::of(self, &ready.context, Arc::clone(&time));
+            ready.context.further_calls = Some(FurtherCalls::new(calls));
+            ready.clock = Some(time);
+        }
+        *tool_began = true;
+        let output = run::until(ready).await?;
+        output::cap(tool, output, config.max_output_bytes)
+    }
+}

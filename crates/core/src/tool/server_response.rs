@@ -1,0 +1,46 @@
+use serde_json::value::RawValue;
+
+use super::{ToolFailure, ToolOutput};
+
+/// The JSON-RPC response of the MCP server that ran a tool, as the server wrote it, for an interface
+/// that forwards responses unchanged. Two responses are equal if their texts are equal.
+#[derive(Debug, Clone)]
+pub enum ServerResponse {
+    /// The `result` of the response.
+    Result(Box<RawValue>),
+    /// The `error` of the response.
+    Error(Box<RawValue>),
+}
+
+impl ServerResponse {
+    /// Adds this response to the outcome that was read from it.
+    ///
+    /// # Errors
+    /// The failure of `outcome`, with this response.
+    pub fn add_to(
+        self,
+        outcome: Result<ToolOutput, ToolFailure>,
+    ) -> Result<ToolOutput, ToolFailure> {
+        match outcome {
+            Ok(output) => Ok(ToolOutput {
+                response: Some(self),
+                ..output
+            }),
+            Err(failure) => Err(ToolFailure {
+                response: Some(Box::new(self)),
+                ..failure
+            }),
+        }
+    }
+}
+
+impl PartialEq for ServerResponse {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Result(one), Self::Result(other)) | (Self::Error(one), Self::Error(other)) => {
+                one.get() == other.get()
+            }
+            (Self::Result(_), Self::Error(_)) | (Self::Error(_), Self::Result(_)) => false,
+        }
+    }
+}

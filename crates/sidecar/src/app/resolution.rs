@@ -1,0 +1,204 @@
+//! Looks up the tools that callers name: the single lookup of every API.
+
+use std::sync::Arc;
+
+use pillion_core::executor::Executor;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{CallContext, Nesting, ToolFailure};
+use pillion_wire::UnavailableServer;
+
+use super::App;
+use crate::upstream::{Absent, Blocked, Own};
+use crate::visibility::Visibility;
+
+/// The names by which a caller may call tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameScope {
+    /// The names and aliases of the registry.
+    Registered,
+    /// Also the names that MCP clients see: a server's own name for a tool, if the name is unique
+    /// and the server has no configured prefix.
+    ListedToClients,
+}
+
+/// The tools that one caller means by some names.
+#[derive(Debug)]
+pub(crate) struct Resolution {
+    /// For each name, in order, the tool or why there is none.
+    pub(crate) tools: Vec<Result<Arc<RegisteredTool>, MissingTool>>,
+    /// The tools that only this caller has; `None` if every name is the name of another tool.
+    pub(crate) own: Option<Own>,
+    /// The shared MCP servers that failed when they were asked for the names.
+    pub(crate) unavailable_servers: Vec<UnavailableServer>,
+}
+
+/// Why a caller has no tool with a name. Does not reveal a tool that the caller may not see.
+#[derive(Debug)]
+pub(crate) enum MissingTool {
+    /// The caller has no credential for the tool's server.
+    NoCredential(Box<ToolFailure>),
+    /// The tool's definition differs from its pin.
+    Blocked(Blocked),
+    /// The tool's server is unavailable.
+    Unavailable(Absent),
+    /// There is no such tool.
+    Unknown,
+}
+
+impl Resolution {
+    /// Returns the tool of a lookup of one name.
+    pub(crate) fn take_only(&mut self) -> Result<Arc<RegisteredTool>, MissingTool> {
+        self.tools.pop().unwrap_or(Err(MissingTool::Unknown))
+    }
+
+    /// Returns the executor for calls of the tools: their nested calls may use the tools that only
+    /// this caller has.
+    pub(crate) fn executor(&self, app: &App) -> Executor {
+        match &self.own {
+            Some(own) => app.executor().with_own_tools(Arc::clone(&own.tools)),
+            None => app.executor().clone(),
+        }
+    }
+}
+
+impl App {
+    /// Looks up the tools with these names for a caller. If a name, or a name that a found tool
+    /// calls, has no tool that is visible to every caller with this visibility, asks the servers
+    /// that may have it.
+    pub(crate) async fn resolve(
+        &self,
+        context: &CallContext,
+        visibility: &Visibility,
+        scope: NameScope,
+        names: &[&str],
+    ) -> Resolution {
+        let visible = |name: &&str| {
+            let tool = self.known(name, scope);
+            let tool = tool.filter(|tool| visibility.admits(tool, name));
+            tool.ok_or(MissingTool::Unknown)
+        };
+        let mut tools: Vec<_> = names.iter().map(visible).collect();
+        let mut missing = self.missing(names, &tools);
+        if missing.is_empty() {
+            return Resolution {
+                tools,
+                own: None,
+                unavailable_servers: Vec::new(),
+            };
+        }
+        let upstreams = &self.shared.upstreams;
+        let unavailable_servers = upstreams.discover_named(&missing).await;
+        tools = names.iter().map(visible).collect();
+        missing = self.missing(names, &tools);
+        let own = match missing.is_empty() {
+            true => Own::default(),
+            false => {
+                let mut own = upstreams.own_named(context, &missing).await;
+                missing.retain(|name| !names.contains(&name.as_str()));
+                own.add_absent(upstreams, &missing);
+                own
+            }
+        };
+        let tools = names.iter().zip(tools).map(|(name, tool)| {
+            let tool = tool.ok();
+            let tool = tool.or_else(|| self.own_or_not_offered(&own, visibility, scope, name));
+            tool.ok_or_else(|| self.missing_tool(visibility, &own, name, &unavailable_servers))
+        });
+        Resolution {
+            tools: tools.collect(),
+            own: Some(own),
+            unavailable_servers,
+        }
+    }
+
+    /// Returns the tool of all callers with this name, whoever may see it.
+    fn known(&self, name: &str, scope: NameScope) -> Option<Arc<RegisteredTool>> {
+        let tool = self.registry().get(name);
+        match scope {
+            NameScope::Registered => tool,
+            NameScope::ListedToClients => tool.filter(|tool| tool.is_offered()).or_else(|| {
+                let name = self.shared.upstreams.only_named(name)?;
+                self.registry().get(name.as_str())
+            }),
+        }
+    }
+
+    /// Returns the caller's own tool with this name, or else a registered tool that is not offered,
+    /// whose calls return an error that says what it needs.
+    fn own_or_not_offered(
+        &self,
+        own: &Own,
+        visibility: &Visibility,
+        scope: NameScope,
+        name: &str,
+    ) -> Option<Arc<RegisteredTool>> {
+        if self.known(name, scope).is_some() {
+            // The name belongs to a tool that the caller may not see.
+            return None;
+        }
+        let named = own.tools.get(name).cloned();
+        let listed = || match scope {
+            NameScope::Registered => None,
+            NameScope::ListedToClients => own.only_named(name),
+        };
+        let tool = named.or_else(listed);
+        let tool = tool.or_else(|| self.registry().get(name));
+        tool.filter(|tool| visibility.admits(tool, name))
+    }
+
+    /// Returns why a caller with these own tools has no tool with this name.
+    pub(crate) fn missing_tool(
+        &self,
+        visibility: &Visibility,
+        own: &Own,
+        name: &str,
+        unavailable: &[UnavailableServer],
+    ) -> MissingTool {
+        let upstreams = &self.shared.upstreams;
+        let refused = own.refusal(name);
+        let refused =
+            refused.filter(|refused| visibility.admits_named(name, name, &refused.origin));
+        if let Some(refused) = refused {
+            return MissingTool::NoCredential(Box::new(refused.failure.clone()));
+        }
+        let blocked = upstreams
+            .blocked(name)
+            .filter(|blocked| visibility.admits_named(&blocked.name(), name, &blocked.origin()));
+        if let Some(blocked) = blocked {
+            return MissingTool::Blocked(blocked);
+        }
+        let unavailable = unavailable.iter().chain(&own.unavailable);
+        let absent = upstreams.absent(name, unavailable);
+        match absent.filter(|absent| visibility.admits_named(name, name, &absent.origin)) {
+            Some(absent) => MissingTool::Unavailable(absent),
+            None => MissingTool::Unknown,
+        }
+    }
+
+    /// Returns the names without a tool, and the missing tools that the found tools call.
+    fn missing(
+        &self,
+        names: &[&str],
+        tools: &[Result<Arc<RegisteredTool>, MissingTool>],
+    ) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (name, tool) in names.iter().zip(tools) {
+            match tool {
+                Ok(tool) => self.missing_below(tool, Nesting::DEEPEST, &mut missing),
+                Err(_) => missing.push((*name).to_owned()),
+            }
+        }
+        missing
+    }
+
+    fn missing_below(&self, tool: &RegisteredTool, depth: usize, missing: &mut Vec<String>) {
+        for name in tool.tool().called_tools() {
+            match self.registry().get(name) {
+                Some(called) if depth > 0 => self.missing_below(&called, depth - 1, missing),
+                Some(_) => {}
+                None if missing.iter().any(|other| other == name) => {}
+                None => missing.push(name.to_owned()),
+            }
+        }
+    }
+}
