@@ -20,7 +20,8 @@ final class Upgrade
     private const MAX_BODY_LEN = 1_048_576;
 
     /**
-     * @param string $body JSON
+     * @param string $body    JSON
+     * @param float  $timeout how long to wait for the response, in seconds
      *
      * @return array{int, array<string, string>, string} the status, the headers by lowercase name, and the body; with
      *                                                   the status 101 the connection uses `$protocol`
@@ -28,7 +29,7 @@ final class Upgrade
      * @throws ConnectionLostException when the sidecar does not respond
      * @throws TransportException      when the response is not valid, or switches to another protocol
      */
-    public static function request(Connection $connection, string $path, string $protocol, string $body): array
+    public static function request(Connection $connection, string $path, string $protocol, string $body, float $timeout = self::RESPONSE_TIMEOUT): array
     {
         $request = implode("\r\n", [
             "POST $path HTTP/1.1",
@@ -46,7 +47,7 @@ final class Upgrade
             // A server may reject a request before it has read the complete request, so read the response
             // anyway.
         }
-        [$status, $headers] = self::readHead($connection);
+        [$status, $headers] = self::readHead($connection, $timeout);
         if ($status !== 101) {
             return [$status, $headers, self::readBody($connection, $headers)];
         }
@@ -65,9 +66,9 @@ final class Upgrade
     }
 
     /** @return array{int, array<string, string>} the status, and the headers by lowercase name */
-    private static function readHead(Connection $connection): array
+    private static function readHead(Connection $connection, float $timeout): array
     {
-        $end = Deadline::now() + self::RESPONSE_TIMEOUT;
+        $end = Deadline::now() + $timeout;
         do {
             $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - Deadline::now()), self::MAX_HEAD_LEN);
         } while ($head === null && Deadline::now() < $end);

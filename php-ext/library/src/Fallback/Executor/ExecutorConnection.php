@@ -49,8 +49,9 @@ final class ExecutorConnection
         } catch (ConnectionLostException $e) {
             throw Failure::unavailable(TransportErrors::connectFailed($socket, $e->getCode())->getMessage() . '; start it with `pillion serve`');
         }
+        $this->maxSilence = $options->maxTimeout() + self::MARGIN;
         try {
-            [$status, , $body] = Upgrade::request($connection, '/api/v1/executors', self::PROTOCOL, "{\"options\":$options->json}");
+            [$status, , $body] = Upgrade::request($connection, '/api/v1/executors', self::PROTOCOL, "{\"options\":$options->json}", $this->maxSilence);
         } catch (ConnectionLostException $e) {
             throw Failure::unavailable($e->getMessage());
         }
@@ -64,7 +65,6 @@ final class ExecutorConnection
         }
         $this->connection = $connection;
         $this->definitions = new Definitions();
-        $this->maxSilence = $options->maxTimeout() + self::MARGIN;
     }
 
     /** Returns whether the connection can be used: a child process must not use the connection of its parent. */

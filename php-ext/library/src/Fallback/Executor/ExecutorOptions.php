@@ -43,8 +43,11 @@ final class ExecutorOptions
     /** Returns the longest timeout of a call, in seconds. */
     public function maxTimeout(): float
     {
-        $timeouts = [$this->options['timeout'] ?? self::DEFAULT_TIMEOUT, ...array_values($this->options['tool_timeouts'] ?? [])];
-        return (float) max($timeouts);
+        $ofTools = $this->options['tool_timeouts'] ?? [];
+        $timeouts = [$this->options['timeout'] ?? self::DEFAULT_TIMEOUT, ...(is_array($ofTools) ? array_values($ofTools) : [])];
+        // The sidecar rejects other values.
+        $numbers = array_filter($timeouts, static fn (mixed $timeout): bool => is_int($timeout) || is_float($timeout));
+        return $numbers === [] ? self::DEFAULT_TIMEOUT : (float) max($numbers);
     }
 
     /** @param array<string, mixed> $options */
