@@ -150,7 +150,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (route::STATUS, get(status::status)),
         (route::WORKERS, post(workers::connect).get(workers::list)),
         (route::SCHEMA_CHECK, post(schema_check::check)),
-        (route::EXECUTORS, post(executors::connect)),
+        (route::EXECUTORS, post(executors::open)),
         (route::OPENAPI, get(openapi::openapi)),
     ];
     let routes = routes.into_iter();

@@ -31,7 +31,7 @@ const PROTOCOL: &str = "pillion-executor";
         (status = 503, description = "Too many clients have upgraded their connections, or the sidecar is shutting down"),
     )
 )]
-pub(super) async fn connect(
+pub(super) async fn open(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
     mut request: Request,

@@ -32,7 +32,7 @@ use crate::problem::Problem;
         tool_calls::statistics::statistics,
         tool_calls::show::show,
         schema_check::check,
-        executors::connect,
+        executors::open,
         workers::connect,
         workers::list,
         results::fetch,
