@@ -26,7 +26,7 @@ pub(crate) enum NameScope {
 pub(crate) struct Resolution {
     /// For each name, in order, the tool or why there is none.
     pub(crate) tools: Vec<Result<Arc<RegisteredTool>, MissingTool>>,
-    /// The tools that only this caller has; `None` if every name is the name of another tool.
+    /// The tools that only this caller has; `None` if every tool was found without them.
     pub(crate) own: Option<Own>,
     /// The shared MCP servers that failed when they were asked for the names.
     pub(crate) unavailable_servers: Vec<UnavailableServer>,
@@ -62,9 +62,8 @@ impl Resolution {
 }
 
 impl App {
-    /// Looks up the tools with these names for a caller. If a name, or a name that a found tool
-    /// calls, has no tool that is visible to every caller with this visibility, asks the servers
-    /// that may have it.
+    /// Looks up the tools with these names for a caller. If a tool is missing, or calls a missing
+    /// tool, first lists the tools of the MCP servers that may have the missing tool.
     pub(crate) async fn resolve(
         &self,
         context: &CallContext,
@@ -111,7 +110,7 @@ impl App {
         }
     }
 
-    /// Returns the tool of all callers with this name, whoever may see it.
+    /// Returns the shared tool with this name, without checking whether the caller may see the tool.
     fn known(&self, name: &str, scope: NameScope) -> Option<Arc<RegisteredTool>> {
         let tool = self.registry().get(name);
         match scope {
