@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::tool::{
-    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolFuture,
-    ToolParameter,
+    ErrorCode, FnTool, JsonObject, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder,
+    ToolFailure, ToolFuture, ToolOutput, ToolParameter,
 };
 
 fn define(name: &str) -> ToolDefinitionBuilder {
