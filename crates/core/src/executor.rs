@@ -307,24 +307,34 @@ impl Executor {
     /// Runs one call like [`execute_one`](Self::execute_one), without looking up its tool again.
     pub async fn execute_resolved(&self, resolved: ResolvedCall, context: &CallContext) -> Ended {
         let hooks = &self.shared.hooks;
-        let ResolvedCall { call, tool } = resolved;
-        let span = record::span(&call, tool.as_deref(), context);
+        let span = record::span(&resolved.call, resolved.tool.as_deref(), context);
         let run = async {
-            let recorder = record::Recorder::start(&call);
+            let recorder = record::Recorder::start(&resolved.call);
             let tracer = hooks.tracer.as_deref();
-            let traced = tracer.map(|tracer| start_span(tracer, tool.as_deref(), &call, context));
+            let traced = tracer.map(|tracer| {
+                start_span(tracer, resolved.tool.as_deref(), &resolved.call, context)
+            });
             let (span, traced) = traced.unzip();
             let context = traced.as_ref().unwrap_or(context);
             let observer = hooks.observer.as_deref();
-            let watch =
-                observer.map(|observer| Watch::start(observer, tool.clone(), &call, context));
+            let watch = observer.map(|observer| {
+                Watch::start(observer, resolved.tool.clone(), &resolved.call, context)
+            });
             let journal = hooks.journal.as_ref();
-            let entry = journal.map(|journal| journal.open(tool.as_deref(), &call, context));
+            let entry = journal
+                .map(|journal| journal.open(resolved.tool.as_deref(), &resolved.call, context));
             let mut open = Open::new(watch, entry);
-            let most = output::max_failure_bytes(&self.shared.config, tool.as_deref(), context);
+            let most =
+                output::max_failure_bytes(&self.shared.config, resolved.tool.as_deref(), context);
             let mut tool_began = false;
             let outcome = self
-                .run_pipeline(tool, call, context, open.entry(), &mut tool_began)
+                .run_pipeline(
+                    resolved.tool,
+                    resolved.call,
+                    context,
+                    open.entry(),
+                    &mut tool_began,
+                )
                 .await;
             let outcome = outcome.map_err(|failure| output::shortened(failure, most));
             let (mut result, response) = recorder.finish(outcome);

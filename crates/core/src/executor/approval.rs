@@ -121,6 +121,10 @@ pub(super) async fn check(
             context: context.clone(),
             call: None,
         };
+        // A stored request must not keep the connection of a user open.
+        if let Some(acts_as) = &mut request.context.acts_as {
+            acts_as.connection = None;
+        }
         if let Some(entry) = entry.as_deref_mut() {
             // A call with a prescribed record id keeps that id.
             if context.record.is_none()

@@ -77,11 +77,8 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let checked = checks.check(config, &tool, arguments, &context).await?;
         let arguments = checked.arguments;
-        let mut connection = None;
         if let Some(acts_as) = tool.tool().acts_as(&context) {
-            let mut acts_as = acts_as.await?;
-            connection = acts_as.connection.take();
-            context.acts_as = Some(acts_as);
+            context.acts_as = Some(acts_as.await?);
         }
         let approver = hooks.approver.as_deref();
         let paused = context.nesting.as_deref().map(Nesting::pause);
@@ -100,8 +97,8 @@ impl Executor {
             .as_ref()
             .and_then(|granted| granted.request.as_ref());
         // While an approver decides, the user may remove the credential.
-        if let (Some(acts_as), None) = (&mut context.acts_as, request) {
-            acts_as.connection = connection;
+        if let (Some(acts_as), Some(_)) = (&mut context.acts_as, request) {
+            acts_as.connection = None;
         }
         if let Some(gate) = &hooks.gate {
             let ready = ReadyCall {

@@ -71,13 +71,8 @@ impl App {
         scope: NameScope,
         names: &[&str],
     ) -> Resolution {
-        let visible = |name: &&str| {
-            let tool = self.known(name, scope);
-            let tool = tool.filter(|tool| visibility.admits(tool, name));
-            tool.ok_or(MissingTool::Unknown)
-        };
-        let mut tools: Vec<_> = names.iter().map(visible).collect();
-        let mut missing = self.missing(names, &tools);
+        let tools = self.visible(visibility, scope, names);
+        let missing = self.missing(names, &tools);
         if missing.is_empty() {
             return Resolution {
                 tools,
@@ -85,10 +80,24 @@ impl App {
                 unavailable_servers: Vec::new(),
             };
         }
+        // Boxed, because the future of every call would be larger otherwise.
+        Box::pin(self.resolve_missing(context, visibility, scope, names, &missing)).await
+    }
+
+    /// Lists the tools of the MCP servers that may have the `missing` tools, then looks up the
+    /// tools with these names.
+    async fn resolve_missing(
+        &self,
+        context: &CallContext,
+        visibility: &Visibility,
+        scope: NameScope,
+        names: &[&str],
+        missing: &[String],
+    ) -> Resolution {
         let upstreams = &self.shared.upstreams;
-        let unavailable_servers = upstreams.discover_named(&missing).await;
-        tools = names.iter().map(visible).collect();
-        missing = self.missing(names, &tools);
+        let unavailable_servers = upstreams.discover_named(missing).await;
+        let tools = self.visible(visibility, scope, names);
+        let mut missing = self.missing(names, &tools);
         let own = match missing.is_empty() {
             true => Own::default(),
             false => {
@@ -108,6 +117,21 @@ impl App {
             own: Some(own),
             unavailable_servers,
         }
+    }
+
+    /// Returns the shared tool of each name, if the caller may see the tool.
+    fn visible(
+        &self,
+        visibility: &Visibility,
+        scope: NameScope,
+        names: &[&str],
+    ) -> Vec<Result<Arc<RegisteredTool>, MissingTool>> {
+        let tools = names.iter().map(|name| {
+            let tool = self.known(name, scope);
+            let tool = tool.filter(|tool| visibility.admits(tool, name));
+            tool.ok_or(MissingTool::Unknown)
+        });
+        tools.collect()
     }
 
     /// Returns the shared tool with this name, without checking whether the caller may see the tool.

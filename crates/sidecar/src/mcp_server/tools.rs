@@ -174,14 +174,19 @@ pub(super) async fn call(
         ..caller.context.clone()
     };
     let id = uuid::Uuid::now_v7().to_string();
-    let resolved = ResolvedCall {
-        call: ToolCall::new(id, tool.name().as_str(), arguments),
-        tool: Some(Arc::clone(&tool)),
-    };
     let executor = resolution.executor(app);
+    drop(resolution);
     let Ended {
         result, response, ..
-    } = executor.execute_resolved(resolved, &context).await;
+    } = executor
+        .execute_resolved(
+            ResolvedCall {
+                call: ToolCall::new(id, tool.name().as_str(), arguments),
+                tool: Some(Arc::clone(&tool)),
+            },
+            &context,
+        )
+        .await;
     let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
     if let Some(spilled) = metadata.get("spilled") {
         let mut beginning = translated(&result, is_mcp);
