@@ -126,7 +126,8 @@ impl Executor {
             deadline,
             clock: None,
         };
-        let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
+        // On the heap, because two branches hold the future.
+        let run = Box::pin(self.run_tool(ready, entry.as_deref_mut(), tool_began));
         let output = match asked {
             Some(asked) => {
                 let output = cache.get_or_run(asked, limit, run).await?;
