@@ -69,7 +69,7 @@ fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> 
 }
 
 /// The context key with the ID of the approval that the call needs.
-const APPROVAL: &str = "approval_id";
+const APPROVAL_KEY: &str = "approval_id";
 
 /// Returns the context for PHP code, with the ID of the approval that the call needs instead of the
 /// approval IDs in the context.
@@ -77,12 +77,16 @@ pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
     let mut visible = JsonObject::new();
     let user = context.user.as_deref();
     let channel = context.channel.as_deref();
-    for (key, text) in [("user", user), ("channel", channel), (APPROVAL, approval)] {
+    for (key, text) in [
+        ("user", user),
+        ("channel", channel),
+        (APPROVAL_KEY, approval),
+    ] {
         if let Some(text) = text {
             visible.insert(key.to_owned(), Value::from(text));
         }
     }
-    let is_internal = |key: &str| key == APPROVAL || execution_registry::KEYS.contains(&key);
+    let is_internal = |key: &str| key == APPROVAL_KEY || execution_registry::KEYS.contains(&key);
     let extra = context.extra.iter();
     let extra = extra.filter(|(key, _)| !is_internal(key));
     visible.extend(extra.map(|(key, value)| (key.clone(), value.clone())));

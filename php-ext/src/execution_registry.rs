@@ -13,12 +13,12 @@ use crate::mcp::ServerJob;
 use crate::wait::{Job, JobSender};
 
 /// The key of the call context that holds the number of an execution.
-const EXECUTION: &str = "php_execution";
+const EXECUTION_KEY: &str = "php_execution";
 /// The key of the call context that marks that the call holds the turn of its execution.
-const HOLDS_TURN: &str = "php_turn";
+const HOLDS_TURN_KEY: &str = "php_turn";
 
 /// The keys that an execution adds to the context of its calls. They are internal.
-pub const KEYS: [&str; 2] = [EXECUTION, HOLDS_TURN];
+pub const KEYS: [&str; 2] = [EXECUTION_KEY, HOLDS_TURN_KEY];
 
 /// A job that the engine passes to the PHP thread.
 pub enum ExecutionJob {
@@ -29,7 +29,7 @@ pub enum ExecutionJob {
     /// Ask the application before a call runs.
     Enter(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
     /// Notify the application about a call.
-    Notice(CallNotice),
+    Notice(CallNotification),
     /// Handle a job of an MCP client's server. The number is the index of the client among the
     /// participants.
     Mcp(usize, ServerJob),
@@ -37,7 +37,7 @@ pub enum ExecutionJob {
 
 /// The start or the end of a call. It contains no arguments and no result.
 #[derive(Clone)]
-pub struct CallNotice {
+pub struct CallNotification {
     /// The name that was called.
     pub tool: String,
     /// The id of the call.
@@ -109,8 +109,10 @@ impl ExecutionRegistry {
             turn: Arc::default(),
         };
         self.lock().insert(number, handle.clone());
-        context.extra.insert(EXECUTION.to_owned(), number.into());
-        context.extra.shift_remove(HOLDS_TURN);
+        context
+            .extra
+            .insert(EXECUTION_KEY.to_owned(), number.into());
+        context.extra.shift_remove(HOLDS_TURN_KEY);
         ExecutionGuard {
             registry: Arc::clone(self),
             number,
@@ -120,7 +122,7 @@ impl ExecutionRegistry {
 
     /// Returns the execution of this context.
     pub fn find(&self, context: &CallContext) -> Option<ExecutionHandle> {
-        let number = context.extra.get(EXECUTION)?.as_u64()?;
+        let number = context.extra.get(EXECUTION_KEY)?.as_u64()?;
         self.lock().get(&number).cloned()
     }
 
@@ -166,7 +168,7 @@ impl ExecutionHandle {
 
     /// Waits for the turn of calls whose tools are PHP code.
     pub async fn acquire_turn(&self, context: &mut CallContext) -> OwnedMutexGuard<()> {
-        context.extra.insert(HOLDS_TURN.to_owned(), true.into());
+        context.extra.insert(HOLDS_TURN_KEY.to_owned(), true.into());
         Arc::clone(&self.turn).lock_owned().await
     }
 
@@ -175,7 +177,7 @@ impl ExecutionHandle {
         &self,
         context: &CallContext,
     ) -> Option<OwnedMutexGuard<()>> {
-        if context.extra.contains_key(HOLDS_TURN) {
+        if context.extra.contains_key(HOLDS_TURN_KEY) {
             return None;
         }
         Some(Arc::clone(&self.turn).lock_owned().await)

@@ -27,13 +27,13 @@ impl PhpTool {
         origin: ToolOrigin,
         executions: Arc<ExecutionRegistry>,
     ) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Self {
             definition,
             origin,
             approval_policy: None,
             executions,
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         }
     }
 

@@ -35,7 +35,7 @@ use pillion_chat::HttpModel;
 use pillion_client::Client;
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::McpClient;
-use recent::Recent;
+use recent::LruCache;
 use sessions::Sessions;
 
 use crate::mcp::{ClientCapabilities, Connection, Server};
@@ -52,7 +52,7 @@ const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
 struct Process {
     engine: Arc<Engine>,
     sessions: Sessions,
-    models: Recent<String, HttpModel>,
+    models: LruCache<String, HttpModel>,
 }
 
 static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
@@ -67,7 +67,7 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
         *slot = Some(Bound::new(Process {
             engine,
             sessions,
-            models: Recent::new(16),
+            models: LruCache::new(16),
         }));
     }
     let process = slot.as_mut().and_then(Bound::get_mut);
@@ -99,7 +99,7 @@ pub fn mcp_server(
     configuration: String,
     read: impl FnOnce(&str) -> Result<Server, Failure>,
 ) -> Result<Arc<Server>, Failure> {
-    static SERVERS: Mutex<Recent<String, Arc<Server>>> = Mutex::new(Recent::new(32));
+    static SERVERS: Mutex<LruCache<String, Arc<Server>>> = Mutex::new(LruCache::new(32));
     let servers = || SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(server) = servers().get(&configuration) {
         return Ok(Arc::clone(server));
@@ -204,9 +204,10 @@ pub fn status() -> Option<Status> {
 
 /// Ends the runtime at module shutdown, without waiting for running work. The MCP sessions are
 /// closed in parallel, within [`CLOSE_SESSIONS_TIMEOUT`]; otherwise each command-line script would
-/// leave a session on its servers. MCP servers that run as child processes need no notification: a helper process
-/// ends them as soon as this process has ended. A forked child closes no sessions, because they
-/// belong to its parent. Neither does a process that a signal handler ends while work is running.
+/// leave a session on its servers. MCP servers that run as child processes need no notification: a
+/// helper process ends them as soon as this process has ended. A forked child closes no sessions,
+/// because they belong to its parent. Neither does a process that a signal handler ends while work
+/// is running.
 pub fn shut_down() {
     if Engine::is_driven_here() {
         return;
@@ -257,7 +258,7 @@ fn close_sessions(engine: &Arc<Engine>, sessions: &Sessions) {
 /// special handling, because the client detects it.
 pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
     type Key = (PathBuf, Duration, Option<u64>);
-    static CLIENTS: Mutex<Recent<Key, Arc<Client>>> = Mutex::new(Recent::new(8));
+    static CLIENTS: Mutex<LruCache<Key, Arc<Client>>> = Mutex::new(LruCache::new(8));
     let limit = settings::max_response_bytes();
     let key = (path.to_owned(), timeout, limit);
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);

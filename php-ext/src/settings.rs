@@ -18,19 +18,39 @@ use crate::zend::{setting, with_setting};
 
 // `log_level` is the first entry, because the rejection of any other entry reads it.
 static SETTINGS: IniEntryDefs<7> = IniEntryDefs::new([
-    setting(c"pillion.log_level", c"warning", ANYWHERE, check_level),
-    setting(c"pillion.max_response_bytes", c"0", ANYWHERE, check_bytes),
-    setting(c"pillion.max_sessions", c"64", SYSTEM, check_sessions),
-    setting(c"pillion.session_idle_ms", c"300000", SYSTEM, check_time),
-    setting(c"pillion.socket", c"", ANYWHERE, check_path),
-    setting(c"pillion.timeout_ms", c"0", ANYWHERE, check_time),
+    setting(
+        c"pillion.log_level",
+        c"warning",
+        PERMISSION_ALL,
+        check_level,
+    ),
+    setting(
+        c"pillion.max_response_bytes",
+        c"0",
+        PERMISSION_ALL,
+        check_bytes,
+    ),
+    setting(
+        c"pillion.max_sessions",
+        c"64",
+        PERMISSION_SYSTEM,
+        check_sessions,
+    ),
+    setting(
+        c"pillion.session_idle_ms",
+        c"300000",
+        PERMISSION_SYSTEM,
+        check_time,
+    ),
+    setting(c"pillion.socket", c"", PERMISSION_ALL, check_path),
+    setting(c"pillion.timeout_ms", c"0", PERMISSION_ALL, check_time),
     IniEntryDef::end(),
 ]);
 
 /// `ini_set`, `.user.ini`, `php_value` and above.
-const ANYWHERE: IniEntryPermission = IniEntryPermission::All;
+const PERMISSION_ALL: IniEntryPermission = IniEntryPermission::All;
 /// `php.ini` and `php_admin_value`, for settings of the process rather than of one request.
-const SYSTEM: IniEntryPermission = IniEntryPermission::System;
+const PERMISSION_SYSTEM: IniEntryPermission = IniEntryPermission::System;
 
 /// Maximum duration of a setting: 24 days.
 const MAX_MS: u64 = i32::MAX as u64;

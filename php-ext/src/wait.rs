@@ -22,7 +22,7 @@ use crate::runtime::{self, Bound, Engine, UnattendedGuard};
 use crate::zend::{Failure, check_interrupt};
 
 /// Maximum delay of a signal: the duration of a slice.
-const MAX_SIGNAL_DELAY: Duration = Duration::from_millis(20);
+const SLICE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum time that stopped work has to end. It ends at its next await point.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -127,10 +127,10 @@ where
 pub struct WorkHandle<T, J> {
     /// Bound to the process, because an operation of another thread stays half done in a forked
     /// child.
-    inner: Bound<Inner<T, J>>,
+    inner: Bound<WorkState<T, J>>,
 }
 
-struct Inner<T, J> {
+struct WorkState<T, J> {
     inbox: RefCell<UnboundedReceiver<Event<Result<T, String>, J>>>,
     unattended: RefCell<Option<UnattendedGuard>>,
     task: RefCell<JoinHandle<()>>,
@@ -171,7 +171,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
             let _ = events.send(Event::Done(done.map_err(|panic| message_of(&*panic))));
         });
         Ok(Self {
-            inner: Bound::new(Inner {
+            inner: Bound::new(WorkState {
                 inbox: RefCell::new(inbox),
                 unattended: RefCell::default(),
                 task: RefCell::new(task),
@@ -233,11 +233,11 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     }
 }
 
-impl<T, J> Inner<T, J> {
+impl<T, J> WorkState<T, J> {
     /// Drives the runtime until there is an event, at most for one slice.
     fn drive_once(&self) -> Option<Event<Result<T, String>, J>> {
         let mut inbox = self.inbox.borrow_mut();
-        let received = self.engine.drive(MAX_SIGNAL_DELAY, inbox.recv())?;
+        let received = self.engine.drive(SLICE_INTERVAL, inbox.recv())?;
         Some(received.unwrap_or_else(|| Event::Done(Err("the work ended".to_owned()))))
     }
 
@@ -249,12 +249,12 @@ impl<T, J> Inner<T, J> {
         let end = Instant::now() + STOP_TIMEOUT;
         while !task.is_finished() && Instant::now() < end {
             // The outcome does not matter.
-            let _ = self.engine.drive(MAX_SIGNAL_DELAY, &mut *task);
+            let _ = self.engine.drive(SLICE_INTERVAL, &mut *task);
         }
     }
 }
 
-impl<T, J> Drop for Inner<T, J> {
+impl<T, J> Drop for WorkState<T, J> {
     fn drop(&mut self) {
         let task = self.task.get_mut();
         if !task.is_finished() {

@@ -34,7 +34,7 @@ pub use nesting::{is_nested, is_too_deep, too_deep};
 pub use object::{Object, create};
 pub use properties::Properties;
 pub use setting::{setting, show_settings, with_setting};
-pub use state::{Hidden, State, StateClass, construct, new_with_state, state_of};
+pub use state::{HiddenValue, State, StateClass, construct, new_with_state, state_of};
 pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{

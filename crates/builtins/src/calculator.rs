@@ -37,7 +37,7 @@ pub const MAX_EXPRESSION_BYTES: usize = 8_192;
 pub const MAX_DEPTH: usize = 64;
 
 /// Timeout of an evaluation, unless the executor sets another.
-pub const TIME_LIMIT: Duration = Duration::from_secs(5);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const DESCRIPTION: &str = "Perform mathematical calculations: + - * /, // (division rounded down), \
     % (remainder), ** (power, not ^) and parentheses, lists such as [1, 2], the functions abs, \
@@ -70,7 +70,7 @@ impl Tool for Calculator {
     }
 
     fn time_limit(&self) -> Option<Duration> {
-        Some(TIME_LIMIT)
+        Some(DEFAULT_TIMEOUT)
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {

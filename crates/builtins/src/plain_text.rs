@@ -14,7 +14,7 @@ const ELEMENTS: [&str; 62] = [
 ];
 
 /// Elements whose content is invisible.
-const UNSEEN: [&str; 2] = ["script", "style"];
+const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
 
 /// Returns the text without markup, entities and invisible characters, with single spaces; at most
 /// `most_chars` characters, with `…` at the end if it was cut.
@@ -90,7 +90,7 @@ fn markup_at(text: &str) -> Option<usize> {
     }
     // Markup without an end was cut off, and none of it is text.
     let end = text.find('>').map_or(text.len(), |end| end + 1);
-    if closes || !UNSEEN.contains(&name.as_str()) {
+    if closes || !HIDDEN_ELEMENTS.contains(&name.as_str()) {
         return Some(end);
     }
     Some(closing_at(text, end, &name).unwrap_or(text.len()))

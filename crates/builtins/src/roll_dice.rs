@@ -14,7 +14,7 @@ use pillion_core::tool::{
 use serde_json::json;
 
 use arguments::RollRequest;
-pub use notation::{Advantage, Keep, Notation, NotationError};
+pub use notation::{Advantage, KeepRule, Notation, NotationError};
 pub use random::Dice;
 pub use roll::{Crit, Roll};
 

@@ -26,7 +26,7 @@ pub(crate) const MAX_ANSWER_LEN: usize = 1024 * 1024;
 const MAX_MESSAGE_LEN: usize = 200;
 
 /// The characters that stay unencoded in a query.
-const PLAIN: AsciiSet = NON_ALPHANUMERIC
+const QUERY_ESCAPES: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
@@ -202,7 +202,8 @@ fn below(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
     let above = base.path().trim_end_matches('/');
     url.set_path(&format!("{above}{path}"));
     let pairs = query.iter();
-    let pairs = pairs.map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, &PLAIN)));
+    let pairs =
+        pairs.map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, &QUERY_ESCAPES)));
     url.set_query(Some(&pairs.collect::<Vec<_>>().join("&")));
     url.set_fragment(None);
     url

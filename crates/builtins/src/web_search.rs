@@ -28,7 +28,7 @@ pub use settings::{SearchProvider, SearchSettings};
 const MAX_QUERY_LEN: usize = 1000;
 
 /// The default and the maximum number of results.
-const USUAL_RESULTS: u8 = 5;
+const DEFAULT_RESULTS: u8 = 5;
 const MAX_RESULTS: u8 = 10;
 
 /// The tool `web_search`. Arguments: `{query, num_results = 5}`. Result: text for the model, `data
@@ -117,7 +117,7 @@ fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
     let query = ToolParameter::new("query", ParameterType::String).describe("What to search for");
     let num_results = ToolParameter::new("num_results", ParameterType::Integer)
         .describe("Number of results, 1 to 10")
-        .default_value(json!(USUAL_RESULTS));
+        .default_value(json!(DEFAULT_RESULTS));
     let source = match provider {
         Some(SearchProvider::Google { .. }) => ", with Google Custom Search",
         Some(SearchProvider::Brave { .. }) => ", with Brave Search",
@@ -136,7 +136,7 @@ fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
 /// Returns the requested number of results, clamped to 1 to 10.
 fn result_count(wanted: Option<&Value>) -> u8 {
     let Some(wanted) = wanted.and_then(Value::as_f64) else {
-        return USUAL_RESULTS;
+        return DEFAULT_RESULTS;
     };
     #[expect(
         clippy::cast_possible_truncation,

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use pillion_builtins::RollDice;
-use pillion_builtins::roll_dice::{Advantage, Crit, Dice, Keep, Notation, Roll};
+use pillion_builtins::roll_dice::{Advantage, Crit, Dice, KeepRule, Notation, Roll};
 use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn d3_notation() {
     assert_eq!(
         notation("4D6KH3 - 2"),
         Notation {
-            keep: Some(Keep::Highest(3)),
+            keep: Some(KeepRule::Highest(3)),
             modifier: -2,
             ..plain
         }
@@ -77,7 +77,7 @@ fn d3_notation() {
     assert_eq!(
         notation(" 4 d 6 k l 1 "),
         Notation {
-            keep: Some(Keep::Lowest(1)),
+            keep: Some(KeepRule::Lowest(1)),
             ..plain
         }
     );

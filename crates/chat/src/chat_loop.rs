@@ -68,13 +68,13 @@ pub struct ChatAnswer {
     pub limit_reached: Option<LimitReached>,
     /// Details about the end of the answer.
     #[serde(default, flatten)]
-    pub ending: Ending,
+    pub ending: AnswerEnd,
 }
 
 /// Details of a provider about the end of an answer, in addition to [`Finish`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Ending {
+pub struct AnswerEnd {
     /// Whether the text is a refusal that the provider marks as such (OpenAI's `refusal`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_refusal: bool,
@@ -84,7 +84,7 @@ pub struct Ending {
     pub stop_sequence: Option<String>,
 }
 
-impl Ending {
+impl AnswerEnd {
     fn of(provider: Provider, response: &Value) -> Self {
         let stop_sequence = match provider {
             Provider::Anthropic => response["stop_sequence"].as_str().map(str::to_owned),
@@ -330,7 +330,7 @@ impl ChatLoop {
             text,
             finish: answer.finish,
             limit_reached,
-            ending: Ending::of(provider, &answer.body),
+            ending: AnswerEnd::of(provider, &answer.body),
         };
         state.answer = Some(answer.clone());
         listener

@@ -21,7 +21,7 @@ mod state;
 
 pub use backlog::Backlog;
 pub use chat_loop::{
-    ChatAnswer, ChatEnd, ChatLoop, Ending, NativeServer, ProviderMembers, SingleTurn,
+    AnswerEnd, ChatAnswer, ChatEnd, ChatLoop, NativeServer, ProviderMembers, SingleTurn,
 };
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};

@@ -6,7 +6,7 @@ use pillion_core::tool::{ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::chat_loop::size::Measured;
+use crate::chat_loop::size::MeasuredRequest;
 use crate::chat_loop::trim;
 use crate::{ChatAnswer, Conversation, Usage};
 use format::Format;
@@ -46,7 +46,7 @@ pub struct ChatState {
     pub(crate) refused_tokens: Option<u64>,
     /// The provider's token count of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) measured: Option<Measured>,
+    pub(crate) measured: Option<MeasuredRequest>,
     pub(crate) answer: Option<ChatAnswer>,
 }
 

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nix::sys::stat::{Mode, umask};
-use pillion_core::tool::{ApprovalWish, CallContext};
+use pillion_core::tool::{ApprovalRequestOptions, CallContext};
 use tokio::io::BufReader;
 
 use super::{CliError, SocketOption};
@@ -13,7 +13,7 @@ use pillion_sidecar::access::Access;
 use pillion_sidecar::bridge::{self, Target};
 use pillion_sidecar::daemon::{Assembly, DaemonError, StopSignals};
 use pillion_sidecar::logging;
-use pillion_sidecar::mcp_server::stdio::{Client, Endings};
+use pillion_sidecar::mcp_server::stdio::{Client, StdioShutdown};
 use pillion_sidecar::reload::Source;
 use pillion_sidecar::state::State;
 use pillion_sidecar::visibility::Visibility;
@@ -100,9 +100,9 @@ impl McpStdio {
             user: self.user,
             is_user_verified: true,
             channel: self.channel,
-            approval: ApprovalWish {
+            approval: ApprovalRequestOptions {
                 decider,
-                ..ApprovalWish::default()
+                ..ApprovalRequestOptions::default()
             },
             ..CallContext::default()
         };
@@ -115,7 +115,7 @@ impl McpStdio {
         .map_err(|error| CliError::Model(error.message))?;
         let input = BufReader::new(tokio::io::stdin());
         let output = tokio::io::stdout();
-        let endings = Endings {
+        let endings = StdioShutdown {
             grace: config.shutdown.grace,
             announcement: std::future::pending(),
             unwelcome: std::future::pending(),

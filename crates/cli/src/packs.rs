@@ -39,7 +39,7 @@ struct List {
 
 /// The pack and the kind of entries.
 #[derive(Debug, Args)]
-struct OfKind {
+struct PackKindArgs {
     /// The pack's name
     pack: String,
     /// The kind of entries, as `pillion packs list` names it
@@ -50,7 +50,7 @@ struct OfKind {
 #[derive(Debug, Args)]
 struct Show {
     #[command(flatten)]
-    of: OfKind,
+    of: PackKindArgs,
     /// Maximum number of entries
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -66,7 +66,7 @@ struct Show {
 #[derive(Debug, Args)]
 struct Remove {
     #[command(flatten)]
-    of: OfKind,
+    of: PackKindArgs,
     /// The entry's name
     name: String,
     /// Prints the sidecar's response as JSON
@@ -104,7 +104,7 @@ impl Show {
     fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let mut query = vec![("limit", self.limit.to_string())];
         query.extend(self.after.map(|after| ("after", after)));
-        let OfKind { pack, kind } = self.of;
+        let PackKindArgs { pack, kind } = self.of;
         let body = client.raw().list_pack_items(&pack, &kind, &query)?;
         if self.json {
             print_json(&String::from_utf8_lossy(&body))?;
@@ -125,7 +125,7 @@ impl Show {
 
 impl Remove {
     fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let OfKind { pack, kind } = self.of;
+        let PackKindArgs { pack, kind } = self.of;
         let body = client.raw().remove_pack_item(&pack, &kind, &self.name)?;
         if self.json {
             print_json(&String::from_utf8_lossy(&body))?;

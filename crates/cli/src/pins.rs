@@ -25,7 +25,7 @@ enum Command {
     /// Lists the accepted tool definitions of MCP servers
     List(List),
     /// Shows how a tool's definition has changed since it was accepted
-    Diff(OfTool),
+    Diff(PinnedToolArgs),
     /// Accepts a tool's current definition
     Accept(Accept),
 }
@@ -49,7 +49,7 @@ struct List {
 
 /// The tool.
 #[derive(Debug, Args)]
-struct OfTool {
+struct PinnedToolArgs {
     /// The server's label
     server: String,
     /// The tool's name on the server, without a prefix
@@ -63,7 +63,7 @@ struct OfTool {
 #[derive(Debug, Args)]
 struct Accept {
     #[command(flatten)]
-    tool: OfTool,
+    tool: PinnedToolArgs,
     /// Accepts only the definition with this hash, as shown by `diff`
     #[arg(long, value_name = "SHA256")]
     hash: Option<String>,
@@ -74,7 +74,7 @@ impl Pins {
         let client = self.socket.client(Duration::from_secs(30));
         match self.command {
             Command::List(list) => list.apply(&client),
-            Command::Diff(OfTool { server, tool, user }) => {
+            Command::Diff(PinnedToolArgs { server, tool, user }) => {
                 let body = client.raw().pin(&server, &tool, user.as_deref())?;
                 let answer: PinAnswer = decode(&body)?;
                 print(difference(&answer).trim_end())?;
@@ -82,7 +82,7 @@ impl Pins {
             }
             Command::Accept(Accept { tool, hash }) => {
                 let request = serde_json::to_vec(&AcceptPin { hash }).map_err(CliError::Answer)?;
-                let OfTool { server, tool, user } = tool;
+                let PinnedToolArgs { server, tool, user } = tool;
                 let user = user.as_deref();
                 let body = client.raw().accept_pin(&server, &tool, user, &request)?;
                 let answer: PinAnswer = decode(&body)?;

@@ -32,14 +32,14 @@ To add, change or enable a stdio server, `pillion servers` writes to the store d
 the sidecar's user, with the sidecar's configuration.")]
 pub(super) struct Servers {
     #[command(flatten)]
-    common: Common,
+    common: ServersOptions,
     #[command(subcommand)]
     command: Command,
 }
 
 /// The options of every command.
 #[derive(Debug, Args)]
-struct Common {
+struct ServersOptions {
     #[command(flatten)]
     socket: SocketOption,
     /// The sidecar's configuration file; needed to change servers that are programs, which changes

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{CliError, SocketOption, print, print_json, report};
 
 /// Clears the terminal and moves the cursor to the first line.
-const CLEAR: &str = "\x1b[2J\x1b[H";
+const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 
 /// `pillion top`
 #[derive(Debug, Args)]
@@ -38,15 +38,15 @@ impl Top {
         let client = Client::new(self.socket.path());
         let interval = Duration::from_millis(self.interval_ms);
         let clear = if std::io::stdout().is_terminal() {
-            CLEAR
+            CLEAR_SCREEN
         } else {
             ""
         };
-        let mut before = Look::now(&client)?;
+        let mut before = StatusSample::now(&client)?;
         let mut looks = 0;
         while self.count.is_none_or(|count| looks < count) {
             std::thread::sleep(interval);
-            let look = Look::now(&client)?;
+            let look = StatusSample::now(&client)?;
             let rates = look.calls_per_second_since(&before);
             if self.json {
                 print_json(&look.to_json(&rates))?;
@@ -65,12 +65,12 @@ impl Top {
 }
 
 /// The sidecar's status at one point in time.
-struct Look {
+struct StatusSample {
     at: Instant,
     status: Status,
 }
 
-impl Look {
+impl StatusSample {
     fn now(client: &Client) -> Result<Self, CliError> {
         let status = client.status()?;
         let at = Instant::now();

@@ -19,7 +19,7 @@ use super::servers::{self, Fault, Variables};
 use super::{KeyPath, ToolSection};
 
 /// Default timeout of the tools in [`NAMES`].
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Default cache TTL of the tools in [`NAMES`]; their cached results are public.
 pub(super) const CACHE_TTL: Duration = Duration::from_secs(300);
@@ -227,8 +227,8 @@ impl BuiltinKeys {
         };
         let timeout = |name: &str| tools.get(name).and_then(|tool| tool.timeout);
         let [weather, search] = NAMES;
-        let weather_timeout = timeout(weather).unwrap_or(TIMEOUT);
-        let search_timeout = timeout(search).unwrap_or(TIMEOUT);
+        let weather_timeout = timeout(weather).unwrap_or(DEFAULT_TIMEOUT);
+        let search_timeout = timeout(search).unwrap_or(DEFAULT_TIMEOUT);
         Ok(BuiltinTools {
             get_weather: self.weather.resolve(weather_timeout, &sources)?,
             web_search: self.search.resolve(search_timeout, &sources)?,

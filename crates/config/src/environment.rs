@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use super::{ConfigError, KeyPath};
 
 /// Prefix of the variables that set a configuration key.
-const PREFIX: &str = "PILLION__";
+const VARIABLE_PREFIX: &str = "PILLION__";
 
 /// The variable that set each key.
 pub(super) type Origins = BTreeMap<KeyPath, String>;
@@ -78,7 +78,7 @@ impl Setting {
             }
             "LOG_LEVEL" => vec![Self::alias(&["log", "filter"], text)],
             _ => {
-                let key = variable.strip_prefix(PREFIX);
+                let key = variable.strip_prefix(VARIABLE_PREFIX);
                 let names = key.map(|key| key.split("__").map(str::to_ascii_lowercase).collect());
                 names
                     .map(|names| Self::new(1, names, toml_or_text))

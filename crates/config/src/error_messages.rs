@@ -1,12 +1,12 @@
 //! Translates error messages of deserializers into the terms of a configuration file.
 
-use super::{DeclaredTools, Key, KeyPath, OwnKeys, builtins};
+use super::{DeclaredTools, Key, KeyPath, SidecarKeys, builtins};
 
 /// Minimum similarity, from 0 to 1, at which a known name is suggested for an unknown one.
 const MIN_SIMILARITY: f64 = 0.85;
 
 /// The names of types in error messages, and the names that replace them.
-const TYPES: [(&str, &str); 12] = [
+const TYPE_NAMES: [(&str, &str); 12] = [
     ("a nonzero usize", "a whole number from 1"),
     ("a nonzero u64", "a whole number from 1"),
     ("a nonzero u32", "a whole number from 1 to 4294967295"),
@@ -76,7 +76,7 @@ fn toml_type_name(expected: &str) -> &str {
     if expected.starts_with("struct ") || expected.starts_with("internally tagged enum ") {
         return "a table";
     }
-    let known = TYPES.iter().find(|(name, _)| *name == expected);
+    let known = TYPE_NAMES.iter().find(|(name, _)| *name == expected);
     known.map_or(expected, |(_, name)| name)
 }
 
@@ -88,7 +88,7 @@ fn separately_read_names(key: &KeyPath) -> Vec<&'static str> {
             builtins::own_keys(tool).to_vec()
         }
         [Key::Name(servers), Key::Index(_), _] if servers == "mcp_servers" => {
-            [&OwnKeys::NAMES[..], &["headers_env", "env_from"]].concat()
+            [&SidecarKeys::NAMES[..], &["headers_env", "env_from"]].concat()
         }
         [Key::Name(list), Key::Index(_), _]
             if ["http_tools", "openapi"].contains(&list.as_str()) =>

@@ -133,13 +133,13 @@ impl ExecutorSection {
         .with_concurrency(self.max_concurrent, self.max_concurrent_total);
         config.rate_limits.every_tool = self.rate_limit.into();
         let timeouts = &mut config.tool_timeouts;
-        timeouts.insert("calculator".to_owned(), calculator::TIME_LIMIT);
+        timeouts.insert("calculator".to_owned(), calculator::DEFAULT_TIMEOUT);
         for name in builtins::NAMES {
             let (ttl, scope) = (builtins::CACHE_TTL, CacheScope::Public);
             let tools = &mut config.cache.tools;
             tools.insert(name.to_owned(), CacheRule { ttl, scope });
             let timeouts = &mut config.tool_timeouts;
-            timeouts.insert(name.to_owned(), builtins::TIMEOUT);
+            timeouts.insert(name.to_owned(), builtins::DEFAULT_TIMEOUT);
         }
         for (name, tool) in tools {
             if let Some(timeout) = tool.timeout {

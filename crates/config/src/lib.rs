@@ -89,7 +89,7 @@ pub use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
-use mcp_server::OwnKeys;
+use mcp_server::SidecarKeys;
 pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use native::NativeSection;

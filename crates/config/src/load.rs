@@ -6,7 +6,7 @@ use toml::Table;
 use super::builtins;
 use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
-use super::servers::{self, EntryFilter, Fault, Taken};
+use super::servers::{self, EntryFilter, Fault, ServerEntries};
 use super::{
     Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, error_messages, locate,
     read_text,
@@ -89,7 +89,7 @@ fn read_file(
     file: Option<&Path>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     filter: EntryFilter<'_>,
-) -> Result<(Config, Taken), ConfigError> {
+) -> Result<(Config, ServerEntries), ConfigError> {
     let Some(path) = file else {
         return read(&Source { name: "", text: "" }, variables, filter);
     };
@@ -110,11 +110,11 @@ fn read(
     source: &Source<'_>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     filter: EntryFilter<'_>,
-) -> Result<(Config, Taken), ConfigError> {
+) -> Result<(Config, ServerEntries), ConfigError> {
     let mut table = parse(source)?;
     let variables: Vec<_> = variables.into_iter().collect();
     let origins = environment::overlay(&mut table, variables.iter().cloned())?;
-    let mut blame = Blame {
+    let mut blame = ErrorLocator {
         source,
         origins,
         models: None,
@@ -177,13 +177,13 @@ pub(super) fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
 }
 
 /// Finds the source of an invalid value.
-pub(super) struct Blame<'a> {
+pub(super) struct ErrorLocator<'a> {
     pub(super) source: &'a Source<'a>,
     origins: Origins,
     models: Option<ModelsFile>,
 }
 
-impl Blame<'_> {
+impl ErrorLocator<'_> {
     /// Returns the error for an invalid value, with its source: the models file, the variable that
     /// set the key or a parent of it, or else the configuration file.
     pub(super) fn on(&self, key: KeyPath, message: &str) -> ConfigError {

@@ -71,7 +71,7 @@ impl fmt::Debug for EntryDigest {
 /// The keys of an entry that belong to the sidecar and not to [`ServerConfig`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct OwnKeys {
+pub(super) struct SidecarKeys {
     enabled: Option<bool>,
     tool_prefix: Option<String>,
     rate_limit: Option<RateLimitSection>,
@@ -82,7 +82,7 @@ pub(super) struct OwnKeys {
     pub(super) native: Option<NativeKeys>,
 }
 
-impl OwnKeys {
+impl SidecarKeys {
     pub(super) const NAMES: [&'static str; 8] = [
         "enabled",
         "tool_prefix",

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::load::{Blame, Source, parse};
+use super::load::{ErrorLocator, Source, parse};
 use super::{ConfigError, Key, KeyPath, locate, read_text};
 
 /// The configuration key that names the file.
@@ -35,7 +35,10 @@ impl ModelsFile {
     }
 
     /// Removes the key from the configuration and adds the entries of the file.
-    pub(super) fn take(config: &mut Table, blame: &Blame<'_>) -> Result<Option<Self>, ConfigError> {
+    pub(super) fn take(
+        config: &mut Table,
+        blame: &ErrorLocator<'_>,
+    ) -> Result<Option<Self>, ConfigError> {
         let key_error = |key: &str, message: &str| blame.on(KeyPath::from_names([key]), message);
         let path = match config.remove(KEY) {
             None => return Ok(None),

@@ -5,7 +5,7 @@ use pillion_mcp_client::ServerConfig;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::mcp_server::{EntryDigest, OwnKeys};
+use super::mcp_server::{EntryDigest, SidecarKeys};
 use super::server_name::server_name_error;
 use super::{Key, KeyPath, McpServerSection};
 
@@ -30,7 +30,7 @@ pub(super) enum EntryFilter<'a> {
 
 /// The servers read from `mcp_servers`.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct ServerEntries {
     pub(super) servers: Vec<McpServerSection>,
     /// The labels of the entries that were skipped.
     pub(super) others: Vec<String>,
@@ -41,15 +41,15 @@ pub(super) fn take(
     config: &mut Table,
     variables: &Variables,
     filter: EntryFilter<'_>,
-) -> Result<Taken, Fault> {
+) -> Result<ServerEntries, Fault> {
     let path = KeyPath::from_names(["mcp_servers"]);
     let entries = match config.remove("mcp_servers") {
-        None => return Ok(Taken::default()),
+        None => return Ok(ServerEntries::default()),
         Some(Value::Array(entries)) => entries,
         Some(_) => return Err(fault(path, "expected an array of tables: [[mcp_servers]]")),
     };
     let mut labels = BTreeSet::new();
-    let mut taken = Taken::default();
+    let mut taken = ServerEntries::default();
     for (index, entry) in entries.into_iter().enumerate() {
         let path = path.join(Key::Index(index));
         let Value::Table(entry) = entry else {
@@ -78,12 +78,12 @@ fn read_server(
 ) -> Result<McpServerSection, Fault> {
     let mut source = entry.clone();
     let mut own = Table::new();
-    for name in OwnKeys::NAMES {
+    for name in SidecarKeys::NAMES {
         if let Some(value) = entry.remove(name) {
             own.insert(name.to_owned(), value);
         }
     }
-    let mut own: OwnKeys = read(own, path)?;
+    let mut own: SidecarKeys = read(own, path)?;
     let native = own.native.take();
     let native = native.map(|native| native.resolve(path, variables));
     let native = native.transpose()?;

@@ -42,23 +42,23 @@ use crate::tool::{ToolDefinition, ToolOrigin};
 
 /// The decision of [`offer`]; each list is in the order of the given tools.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offer<'a> {
+pub struct ToolSelection<'a> {
     /// The tools that the model gets.
     pub offered: Vec<&'a ToolDefinition>,
     /// The tools that the model does not get.
-    pub dropped: Vec<Dropped<'a>>,
+    pub dropped: Vec<DroppedTool<'a>>,
 }
 
 /// A tool that a model does not get. `Display` prints `name: reason`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dropped<'a> {
+pub struct DroppedTool<'a> {
     /// The tool.
     pub tool: &'a ToolDefinition,
     /// The first rule that the tool violates.
     pub reason: DropReason,
 }
 
-impl fmt::Display for Dropped<'_> {
+impl fmt::Display for DroppedTool<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.tool.name(), self.reason)
     }
@@ -90,15 +90,15 @@ pub enum DropReason {
 pub fn offer<'a>(
     tools: impl IntoIterator<Item = (&'a ToolDefinition, &'a ToolOrigin)>,
     model: &ModelConfig,
-) -> Offer<'a> {
-    let mut offer = Offer {
+) -> ToolSelection<'a> {
+    let mut offer = ToolSelection {
         offered: Vec::new(),
         dropped: Vec::new(),
     };
     for (tool, origin) in tools {
         match model.tools.admit(tool.name().as_str(), origin) {
             Ok(()) => offer.offered.push(tool),
-            Err(reason) => offer.dropped.push(Dropped { tool, reason }),
+            Err(reason) => offer.dropped.push(DroppedTool { tool, reason }),
         }
     }
     offer

@@ -10,11 +10,10 @@
 //!     "description": "The weather at an address",
 //!     "input_schema": {"properties": {"address": {"type": "string"}}, "required": ["address"]},
 //!     "steps": [
-//!         {"name": "place", "tool": "geocode", "arguments": {"text": {"$from": "/input/address"}}},
-//!         {"name": "sky", "tool": "get_weather", "arguments": {"location": {"$from": "/steps/place/data/city"}}},
-//!     ],
-//! }))?;
-//! assert_eq!(composition.called_tools(), ["geocode", "get_weather"]);
+//!         {"name": "place", "tool": "geocode", "arguments": {"text": {"$from":
+//! "/input/address"}}},         {"name": "sky", "tool": "get_weather", "arguments": {"location":
+//! {"$from": "/steps/place/data/city"}}},     ], }))?; assert_eq!(composition.called_tools(),
+//! ["geocode", "get_weather"]);
 //! # Ok::<(), pillion_core::compose::ComposeError>(())
 //! ```
 //!
@@ -42,7 +41,9 @@ use serde_json::Value;
 
 use crate::digest::sha256_hex;
 use crate::tool::{CallContext, JsonObject, Tool, ToolDefinition, ToolFuture};
-pub use checkpoint::{CheckpointStore, MemoryCheckpoints, SaveFuture, StepCheckpoint, TakeFuture};
+pub use checkpoint::{
+    CheckpointSaveFuture, CheckpointStore, CheckpointTakeFuture, MemoryCheckpoints, StepCheckpoint,
+};
 pub use cycles::check_cycles;
 pub use error::ComposeError;
 pub use input::InputTemplate;

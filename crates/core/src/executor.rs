@@ -35,13 +35,13 @@ use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
 pub use account::Account;
 pub use approval::{
-    ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
-    SpendFuture, WaitingCallFuture,
+    ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, ConsumeFuture,
+    Decision, WaitingCallFuture,
 };
 use cache::ResultCache;
 pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
-pub use fair_queue::Load;
+pub use fair_queue::QueueLoad;
 use fair_queue::{FairQueue, ToolSource};
 pub use gate::{Gate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
@@ -61,19 +61,19 @@ pub use tracer::{CallSpan, Tracer};
 /// The [crate root](crate) has an example.
 #[derive(Clone)]
 pub struct Executor {
-    shared: Arc<Shared>,
+    shared: Arc<SharedExecutor>,
     /// Tools that exist for one caller only.
-    own_tools: Option<Arc<OwnTools>>,
+    own_tools: Option<Arc<CallerOnlyTools>>,
     /// Tools that run in place of the registered tools with the same names.
-    stand_ins: Option<Arc<OwnTools>>,
+    stand_ins: Option<Arc<CallerOnlyTools>>,
     /// The queue of this clone, used instead of the queue that all clones share.
     own_queue: Option<Arc<FairQueue>>,
 }
 
 /// Tools of one caller by name; they are in no registry.
-pub type OwnTools = IndexMap<ToolName, Arc<RegisteredTool>>;
+pub type CallerOnlyTools = IndexMap<ToolName, Arc<RegisteredTool>>;
 
-struct Shared {
+struct SharedExecutor {
     registry: Arc<ToolRegistry>,
     config: ExecutorConfig,
     queue: Arc<FairQueue>,
@@ -112,18 +112,19 @@ pub struct ResolvedCall {
 
 /// A finished call.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct CompletedCall {
     /// The result of the call.
     pub result: ToolResult,
     /// Whether the tool started. `false` for a call that failed before its tool ran, or that was
     /// answered from the cache or by the gate: such a call has changed nothing.
     pub tool_began: bool,
     /// The MCP server's response from which the result was read, if the tool returned one
-    /// ([`ToolOutput::response`](crate::tool::ToolOutput::response)) and the executor has changed nothing.
+    /// ([`ToolOutput::response`](crate::tool::ToolOutput::response)) and the executor has changed
+    /// nothing.
     pub response: Option<ServerResponse>,
 }
 
-impl Ended {
+impl CompletedCall {
     /// Returns whether the result is final. A result is not final if the call has changed nothing
     /// yet, or if the call or a nested call waits for an approval: repeating the call then
     /// continues it.
@@ -151,7 +152,7 @@ impl Executor {
         let queue = FairQueue::new(config.bounds());
         let checks = arguments::Checks::new(&config);
         let limiter = RateLimiter::new(config.rate_limits.clone());
-        Self::of(Shared {
+        Self::of(SharedExecutor {
             registry,
             config,
             queue,
@@ -162,7 +163,7 @@ impl Executor {
         })
     }
 
-    fn of(shared: Shared) -> Self {
+    fn of(shared: SharedExecutor) -> Self {
         Self {
             shared: Arc::new(shared),
             own_tools: None,
@@ -174,7 +175,7 @@ impl Executor {
     /// Returns this executor with additional tools for one caller. A registered tool takes
     /// precedence over a caller's tool of the same name.
     #[must_use]
-    pub fn with_own_tools(&self, tools: Arc<OwnTools>) -> Self {
+    pub fn with_own_tools(&self, tools: Arc<CallerOnlyTools>) -> Self {
         Self {
             own_tools: Some(tools),
             ..self.clone()
@@ -186,7 +187,7 @@ impl Executor {
     /// same name. An override needs its own [acting identity](crate::tool::Tool::acts_as), so that
     /// it shares neither approvals nor cached results with the tool that it overrides.
     #[must_use]
-    pub fn with_overrides(&self, tools: Arc<OwnTools>) -> Self {
+    pub fn with_overrides(&self, tools: Arc<CallerOnlyTools>) -> Self {
         Self {
             stand_ins: Some(tools),
             ..self.clone()
@@ -208,7 +209,7 @@ impl Executor {
     /// Returns whether calls of this tool need approval.
     #[must_use]
     pub fn asks(&self, tool: &RegisteredTool) -> bool {
-        let Shared {
+        let SharedExecutor {
             registry, config, ..
         } = &*self.shared;
         config.approvals.asks(tool, registry)
@@ -230,7 +231,7 @@ impl Executor {
     /// gone.
     #[must_use]
     pub fn reconfigured(&self, config: ExecutorConfig, hooks: ExecutorHooks) -> Self {
-        let Shared {
+        let SharedExecutor {
             registry,
             queue,
             checks,
@@ -240,7 +241,7 @@ impl Executor {
         queue.set_bounds(config.bounds());
         let checks = checks.reconfigured(&config);
         let limiter = limiter.with_limits(config.rate_limits.clone());
-        Self::of(Shared {
+        Self::of(SharedExecutor {
             registry: Arc::clone(registry),
             config,
             queue: Arc::clone(queue),
@@ -274,7 +275,7 @@ impl Executor {
 
     /// Returns the number of running and queued calls.
     #[must_use]
-    pub fn load(&self) -> Load {
+    pub fn load(&self) -> QueueLoad {
         self.shared.queue.load()
     }
 
@@ -305,7 +306,11 @@ impl Executor {
     }
 
     /// Runs one call like [`execute_one`](Self::execute_one), without looking up its tool again.
-    pub async fn execute_resolved(&self, resolved: ResolvedCall, context: &CallContext) -> Ended {
+    pub async fn execute_resolved(
+        &self,
+        resolved: ResolvedCall,
+        context: &CallContext,
+    ) -> CompletedCall {
         let hooks = &self.shared.hooks;
         let span = record::span(&resolved.call, resolved.tool.as_deref(), context);
         let run = async {
@@ -342,7 +347,7 @@ impl Executor {
             if let Some(span) = span {
                 span.end(&result);
             }
-            Ended {
+            CompletedCall {
                 result,
                 tool_began,
                 response,
@@ -378,7 +383,7 @@ impl Executor {
     pub async fn execute_parallel_resolved(
         &self,
         calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
-    ) -> Vec<Ended> {
+    ) -> Vec<CompletedCall> {
         let calls = calls.into_iter().enumerate();
         let mut by_source = IndexMap::<_, Vec<_>>::new();
         for (place, (call, context)) in calls {

@@ -1,5 +1,5 @@
 /// The messages of serde_json for half a surrogate pair.
-const HALF_A_PAIR: [&str; 2] = [
+const LONE_SURROGATE_MESSAGES: [&str; 2] = [
     "lone leading surrogate in hex escape",
     "unexpected end of hex escape",
 ];
@@ -9,7 +9,9 @@ const HALF_A_PAIR: [&str; 2] = [
 #[must_use]
 pub fn is_lone_surrogate(error: &serde_json::Error) -> bool {
     let text = error.to_string();
-    HALF_A_PAIR.iter().any(|known| text.contains(known))
+    LONE_SURROGATE_MESSAGES
+        .iter()
+        .any(|known| text.contains(known))
 }
 
 /// Returns why text is invalid JSON, with the position. The message names a lone surrogate as such.
@@ -23,7 +25,7 @@ pub fn is_lone_surrogate(error: &serde_json::Error) -> bool {
 #[must_use]
 pub fn json_error_text(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
-    for known in HALF_A_PAIR {
+    for known in LONE_SURROGATE_MESSAGES {
         text = text.replace(known, r"lone surrogate in a \u escape");
     }
     text

@@ -28,8 +28,8 @@
 //!             rings.emit("ring", None, &json!({"type": "ring"}));
 //!             async { Ok(ToolOutput::text("Dong")) }
 //!         };
-//!         definition.map(|definition| Arc::new(FnTool::new(definition, ring)) as _).into_iter().collect()
-//!     }
+//!         definition.map(|definition| Arc::new(FnTool::new(definition, ring)) as
+//! _).into_iter().collect()     }
 //!
 //!     fn streams(&self) -> Vec<Arc<EventStream>> {
 //!         vec![Arc::clone(&self.rings)]
@@ -62,7 +62,7 @@ pub use resource::{
     ResourceTemplate, without_query,
 };
 pub use stored_items::{StoredItem, StoredItems};
-pub use stream::{EventStream, Heard, StreamEvent, StreamListener};
+pub use stream::{EventStream, StreamEvent, StreamListener, StreamMessage};
 
 use crate::tool::Tool;
 

@@ -34,11 +34,11 @@ use pillion_schema::SchemaError;
 /// ```
 #[derive(Debug, Default)]
 pub struct ToolRegistry {
-    inner: RwLock<Inner>,
+    inner: RwLock<RegistryState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RegistryState {
     tools: IndexMap<ToolName, Arc<RegisteredTool>>,
     /// Tools that are registered when their name becomes free.
     standing_by: HashMap<ToolName, Arc<RegisteredTool>>,
@@ -71,11 +71,11 @@ pub enum RegistryError {
 
 /// The result of [`ToolRegistry::put`].
 #[derive(Debug, Clone)]
-pub struct Put {
+pub struct PutResult {
     /// The new tool.
     pub entry: Arc<RegisteredTool>,
     /// Whether the new tool is registered or on standby.
-    pub outcome: Placed,
+    pub outcome: RegistrationState,
     /// The tool that the new tool replaced: the registered tool, or the standby tool if the new
     /// tool is on standby.
     pub before: Option<Arc<RegisteredTool>>,
@@ -83,7 +83,7 @@ pub struct Put {
 
 /// The state of a tool after [`ToolRegistry::put`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placed {
+pub enum RegistrationState {
     /// The tool is registered; the name was free.
     Added,
     /// The tool is registered and replaced another tool.
@@ -92,7 +92,7 @@ pub enum Placed {
     StandsBy,
 }
 
-impl Inner {
+impl RegistryState {
     /// Registers a tool, and returns the tool that it replaces. An offered tool puts a replaced
     /// tool that is not offered on standby.
     fn insert(&mut self, entry: Arc<RegisteredTool>) -> Option<Arc<RegisteredTool>> {
@@ -191,21 +191,23 @@ impl ToolRegistry {
         &self,
         tool: Arc<dyn Tool>,
         may_replace: impl FnOnce(&Arc<RegisteredTool>) -> bool,
-    ) -> Result<Put, RegistryError> {
+    ) -> Result<PutResult, RegistryError> {
         let entry = Arc::new(RegisteredTool::new(tool)?);
         let mut inner = self.inner.write();
         let holder = inner.tools.get(entry.name());
         let outcome = match holder.map(may_replace) {
-            None => Placed::Added,
-            Some(true) => Placed::Replaced,
-            Some(false) => Placed::StandsBy,
+            None => RegistrationState::Added,
+            Some(true) => RegistrationState::Replaced,
+            Some(false) => RegistrationState::StandsBy,
         };
         let (name, tool) = (entry.name().clone(), Arc::clone(&entry));
         let before = match outcome {
-            Placed::StandsBy => inner.standing_by.insert(name, tool),
-            Placed::Added | Placed::Replaced => inner.tools.insert(name, tool),
+            RegistrationState::StandsBy => inner.standing_by.insert(name, tool),
+            RegistrationState::Added | RegistrationState::Replaced => {
+                inner.tools.insert(name, tool)
+            }
         };
-        Ok(Put {
+        Ok(PutResult {
             entry,
             outcome,
             before,

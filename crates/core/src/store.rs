@@ -41,19 +41,19 @@ pub use access_token::{AccessToken, AccessTokenStore};
 pub use approval::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, OpenApprovals, Verdict,
 };
-pub use call::{CallStatus, CallThatRan, ProcessLife, ToolCallRecord};
+pub use call::{CallStatus, ProcessLife, RateLimitRecord, ToolCallRecord};
 pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use chat::{ChatClaim, ChatRecord, ChatStore, ChatSummary};
 pub use error::{StoreError, StoreErrorKind};
-pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
+pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEY_TTL};
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use pack::{LogBounds, LogEntry, LogSummary, PackStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
-pub use server::{NamedRecords, ServerRecord, ServerStore};
+pub use server::{RecordOwner, ServerRecord, ServerStore};
 pub use settings::SettingsStore;
 pub use step_checkpoints::StepCheckpointStore;
 pub use timestamp::Timestamp;

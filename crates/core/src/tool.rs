@@ -22,10 +22,10 @@ mod trace;
 pub use approval_policy::ApprovalPolicy;
 pub use call::ToolCall;
 pub(crate) use call::{arguments_object, arguments_text};
-pub use context::{ApprovalWish, CallContext};
+pub use context::{ApprovalRequestOptions, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
-pub use further_calls::{FurtherCallFuture, FurtherCalls, MakesCalls, Nesting, ToolFilter};
+pub use further_calls::{FurtherCalls, NestedCallFuture, NestedCallRunner, Nesting, ToolFilter};
 pub use handler::{
     ActsAs, ActsAsFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds,
 };

@@ -58,10 +58,10 @@ impl Purpose {
 /// runtime therefore has separate connections, so that none waits for another's thread.
 #[derive(Clone)]
 pub struct EgressClient {
-    shared: Arc<Shared>,
+    shared: Arc<SharedEgressClients>,
 }
 
-struct Shared {
+struct SharedEgressClients {
     policy: Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: Lookup,
@@ -105,7 +105,7 @@ impl EgressClient {
         let clients = first(Route::Environment)?;
         let has_proxy = !proxy::hosts().is_empty();
         let direct = has_proxy.then(|| first(Route::Direct)).transpose()?;
-        let shared = Shared {
+        let shared = SharedEgressClients {
             clients,
             direct,
             policy,

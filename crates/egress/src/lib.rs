@@ -43,7 +43,7 @@ pub use error::root_cause;
 pub use host_name::{HostName, InvalidHostName};
 pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
 pub use network::{InvalidNetwork, Network};
-pub use shortcut::{Sent, Shortcut};
+pub use shortcut::{DirectClient, SendOutcome};
 
 /// Request headers, in lower case, that the connection sets: operators, tools and components cannot
 /// set them.

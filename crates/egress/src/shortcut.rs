@@ -39,10 +39,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum idle time of a connection, which may be exceeded by up to the same time. Servers close
 /// idle connections, too.
-const MAX_IDLE_TIME: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The outcome of a request.
-pub enum Sent {
+pub enum SendOutcome {
     /// A response; its body has not been read yet.
     Answered(reqwest::Response),
     /// The connection broke after the server received, or may have received, the request.
@@ -56,7 +56,7 @@ pub enum Sent {
 }
 
 /// Connections to one URL. Each belongs to the runtime that opened it.
-pub struct Shortcut {
+pub struct DirectClient {
     policy: EgressPolicy,
     lookup: Lookup,
     url: Url,
@@ -76,11 +76,11 @@ struct IdleConnections {
 }
 
 struct Idle {
-    wire: Wire,
+    wire: DrivenConnection,
     since: Instant,
 }
 
-impl Shortcut {
+impl DirectClient {
     /// Returns the direct connection to `url`, or `None` unless `url` is plain http to this machine
     /// and contains no credentials. Requests to this machine use no proxy.
     pub fn to(url: &Url, policy: &EgressPolicy) -> Option<Arc<Self>> {
@@ -107,21 +107,21 @@ impl Shortcut {
     }
 
     /// Sends a POST request.
-    pub async fn post(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Sent {
+    pub async fn post(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> SendOutcome {
         if self.redirects.load(Ordering::Relaxed) {
-            return Sent::NotTaken;
+            return SendOutcome::NotTaken;
         }
         let mut request = self.request(headers, body);
         loop {
             let Some(mut wire) = self.wire().await else {
-                return Sent::NotTaken;
+                return SendOutcome::NotTaken;
             };
             match wire.send(request).await {
                 Ok(response) => return self.answered(response, wire).await,
                 // The connection had been closed while it was idle.
                 Err((_, Some(unsent))) if wire.was_used => request = unsent,
-                Err((_, Some(_))) => return Sent::NotTaken,
-                Err((error, None)) => return Sent::Broken(error),
+                Err((_, Some(_))) => return SendOutcome::NotTaken,
+                Err((error, None)) => return SendOutcome::Broken(error),
             }
         }
     }
@@ -137,14 +137,18 @@ impl Shortcut {
         request
     }
 
-    async fn answered(self: &Arc<Self>, response: Response<Incoming>, mut wire: Wire) -> Sent {
+    async fn answered(
+        self: &Arc<Self>,
+        response: Response<Incoming>,
+        mut wire: DrivenConnection,
+    ) -> SendOutcome {
         let (head, incoming) = response.into_parts();
         match Redirect::of(&self.url, head.status, &head.headers) {
             Redirect::None => {}
-            Redirect::Refused => return Sent::RedirectRefused,
+            Redirect::Refused => return SendOutcome::RedirectRefused,
             Redirect::Within(url) => {
                 self.redirects.store(true, Ordering::Relaxed);
-                return Sent::Redirected(url);
+                return SendOutcome::Redirected(url);
             }
         }
         // Without a body, nothing would return the connection.
@@ -152,7 +156,7 @@ impl Shortcut {
             true => self.put_back(wire),
             false => Some(wire),
         };
-        let body = reqwest::Body::wrap(WireBody {
+        let body = reqwest::Body::wrap(DrivenBody {
             incoming,
             wire: Mutex::new(wire),
             home: Arc::clone(self),
@@ -162,11 +166,11 @@ impl Shortcut {
         let mut response = named.unwrap_or_default().map(|()| body);
         *response.status_mut() = head.status;
         *response.headers_mut() = head.headers;
-        Sent::Answered(response.into())
+        SendOutcome::Answered(response.into())
     }
 
     /// Returns an idle or a new connection; `None` if connecting fails.
-    async fn wire(&self) -> Option<Wire> {
+    async fn wire(&self) -> Option<DrivenConnection> {
         let here = Handle::current().id();
         while let Some(mut wire) = self.take(here) {
             if wire.turns_out_free().await {
@@ -176,20 +180,20 @@ impl Shortcut {
         for address in self.addresses().await {
             let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
             if let Ok(Ok(stream)) = connected {
-                return Wire::new(stream, here).await;
+                return DrivenConnection::new(stream, here).await;
             }
         }
         None
     }
 
-    fn take(&self, runtime: runtime::Id) -> Option<Wire> {
+    fn take(&self, runtime: runtime::Id) -> Option<DrivenConnection> {
         let idle = &mut self.waiting.lock().idle;
         let at = idle.iter().rposition(|idle| idle.wire.runtime == runtime)?;
         Some(idle.remove(at).wire)
     }
 
     /// Makes a connection idle for the next request. Always returns `None`.
-    fn put_back(self: &Arc<Self>, mut wire: Wire) -> Option<Wire> {
+    fn put_back(self: &Arc<Self>, mut wire: DrivenConnection) -> Option<DrivenConnection> {
         wire.was_used = true;
         let since = Instant::now();
         let mut waiting = self.waiting.lock();
@@ -207,12 +211,12 @@ impl Shortcut {
     /// Closes expired connections until none are left.
     async fn close_idle(shortcut: Weak<Self>) {
         loop {
-            sleep(MAX_IDLE_TIME).await;
+            sleep(IDLE_TIMEOUT).await;
             let Some(shortcut) = shortcut.upgrade() else {
                 return;
             };
             let idle = &mut shortcut.waiting.lock().idle;
-            idle.retain(|idle| idle.since.elapsed() < MAX_IDLE_TIME);
+            idle.retain(|idle| idle.since.elapsed() < IDLE_TIMEOUT);
             if idle.is_empty() {
                 return;
             }
@@ -242,10 +246,10 @@ impl Shortcut {
     }
 }
 
-type Unsent = Option<Request<Full<Bytes>>>;
+type UnsentRequest = Option<Request<Full<Bytes>>>;
 
 /// A connection, which makes progress only while it is polled.
-struct Wire {
+struct DrivenConnection {
     /// The runtime that opened the connection.
     runtime: runtime::Id,
     sender: SendRequest<Full<Bytes>>,
@@ -254,7 +258,7 @@ struct Wire {
     was_used: bool,
 }
 
-impl Wire {
+impl DrivenConnection {
     async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
         let _ = stream.set_nodelay(true); // An error only makes the connection slower.
         let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
@@ -289,7 +293,7 @@ impl Wire {
     async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, (hyper::Error, Unsent)> {
+    ) -> Result<Response<Incoming>, (hyper::Error, UnsentRequest)> {
         let mut answer = pin!(self.sender.try_send_request(request));
         poll_fn(|context| {
             self.advance(context);
@@ -305,14 +309,14 @@ impl Wire {
 
 /// The body of a response. Reading it drives the connection; after its end, the connection becomes
 /// idle.
-struct WireBody {
+struct DrivenBody {
     incoming: Incoming,
     /// Only needed for `Sync`.
-    wire: Mutex<Option<Wire>>,
-    home: Arc<Shortcut>,
+    wire: Mutex<Option<DrivenConnection>>,
+    home: Arc<DirectClient>,
 }
 
-impl Body for WireBody {
+impl Body for DrivenBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

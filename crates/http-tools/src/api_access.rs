@@ -44,7 +44,7 @@ pub(crate) struct Limits {
 }
 
 /// The settings of a declaration from which a [`ApiAccess`] is created.
-pub(crate) struct DoorKeys {
+pub(crate) struct ApiAccessSettings {
     /// Secret headers and their values.
     pub(crate) secrets: Vec<(HeaderName, SecretString)>,
     pub(crate) authentication: Authentication,
@@ -55,7 +55,7 @@ pub(crate) struct DoorKeys {
 }
 
 impl ApiAccess {
-    pub(crate) fn new(keys: DoorKeys) -> Result<Arc<Self>, HttpToolError> {
+    pub(crate) fn new(keys: ApiAccessSettings) -> Result<Arc<Self>, HttpToolError> {
         let key = "authentication";
         if matches!(keys.authentication, Authentication::OAuth(_)) {
             let what = "HTTP tools support only bearer, api-key and basic";

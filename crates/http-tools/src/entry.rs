@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api_access::{ApiAccess, DoorKeys};
+use crate::api_access::{ApiAccess, ApiAccessSettings};
 use crate::request::{QueryPart, RequestPlan, Style};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, StatusRange, digest};
@@ -106,7 +106,7 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
     let definition = definition
         .build()
         .map_err(|error| HttpToolError::new("", error.to_string()))?;
-    let door = ApiAccess::new(DoorKeys {
+    let door = ApiAccess::new(ApiAccessSettings {
         secrets: values_of(&plan.headers, &entry.secret_headers)?,
         authentication: entry.authentication,
         egress: entry.egress,

@@ -13,7 +13,7 @@ use pillion_mcp_client::Authentication;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api_access::{ApiAccess, DoorKeys};
+use crate::api_access::{ApiAccess, ApiAccessSettings};
 use crate::{HttpTool, HttpToolError, StatusRange, entry};
 use document::Document;
 
@@ -76,7 +76,7 @@ impl OpenApiEntry {
                 "headers of an OpenAPI document apply to all requests and must not use arguments";
             return Err(HttpToolError::new("headers", what));
         }
-        let door = ApiAccess::new(DoorKeys {
+        let door = ApiAccess::new(ApiAccessSettings {
             secrets: entry::values_of(&headers, &self.secret_headers)?,
             authentication: self.authentication,
             egress: self.egress,

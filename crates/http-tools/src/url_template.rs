@@ -25,14 +25,14 @@ pub(crate) fn encoded(text: &str) -> String {
 /// and a URL whose path a parser would normalize (`..`) is rejected.
 #[derive(Debug, Clone)]
 pub(crate) struct UrlTemplate {
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePart>,
     origin: Origin,
     /// The URL with `x` for each placeholder.
     sample: Url,
 }
 
 #[derive(Debug, Clone)]
-enum Piece {
+enum TemplatePart {
     Text(String),
     Argument(String),
 }
@@ -86,8 +86,8 @@ impl UrlTemplate {
     /// Returns the names of the placeholders.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Argument(name) => Some(name.as_str()),
-            Piece::Text(_) => None,
+            TemplatePart::Argument(name) => Some(name.as_str()),
+            TemplatePart::Text(_) => None,
         })
     }
 
@@ -126,8 +126,8 @@ impl UrlTemplate {
 impl fmt::Display for UrlTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {
-            Piece::Text(text) => write!(f, "{text}"),
-            Piece::Argument(name) => write!(f, "{{{name}}}"),
+            TemplatePart::Text(text) => write!(f, "{text}"),
+            TemplatePart::Argument(name) => write!(f, "{{{name}}}"),
         })
     }
 }
@@ -135,14 +135,14 @@ impl fmt::Display for UrlTemplate {
 impl UrlTemplate {
     /// Returns whether the argument occurs before the query.
     fn has_in_path(&self, name: &str) -> bool {
-        let is_path = |piece: &&Piece| !matches!(piece, Piece::Text(text) if text.contains('?'));
+        let is_path = |piece: &&TemplatePart| !matches!(piece, TemplatePart::Text(text) if text.contains('?'));
         let path = self.pieces.iter().take_while(is_path);
         path.into_iter()
-            .any(|piece| matches!(piece, Piece::Argument(argument) if argument == name))
+            .any(|piece| matches!(piece, TemplatePart::Argument(argument) if argument == name))
     }
 }
 
-fn pieces(text: &str) -> Option<Vec<Piece>> {
+fn pieces(text: &str) -> Option<Vec<TemplatePart>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(open) = rest.find('{') {
@@ -152,20 +152,20 @@ fn pieces(text: &str) -> Option<Vec<Piece>> {
         if name.is_empty() || name.contains('{') || before.contains('}') {
             return None;
         }
-        pieces.push(Piece::Text(before.to_owned()));
-        pieces.push(Piece::Argument(name.to_owned()));
+        pieces.push(TemplatePart::Text(before.to_owned()));
+        pieces.push(TemplatePart::Argument(name.to_owned()));
         rest = &rest[close + 1..];
     }
-    pieces.push(Piece::Text(rest.to_owned()));
+    pieces.push(TemplatePart::Text(rest.to_owned()));
     (!rest.contains('}')).then_some(pieces)
 }
 
-fn join<E>(pieces: &[Piece], fill: impl Fn(&str) -> Result<String, E>) -> Result<String, E> {
+fn join<E>(pieces: &[TemplatePart], fill: impl Fn(&str) -> Result<String, E>) -> Result<String, E> {
     let mut text = String::new();
     for piece in pieces {
         match piece {
-            Piece::Text(piece) => text += piece,
-            Piece::Argument(name) => text += &fill(name)?,
+            TemplatePart::Text(piece) => text += piece,
+            TemplatePart::Argument(name) => text += &fill(name)?,
         }
     }
     Ok(text)

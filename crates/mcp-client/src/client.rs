@@ -22,8 +22,8 @@ use super::callbacks::Callbacks;
 use super::peer::Peer;
 use super::result_cache::ResultCache;
 use super::{
-    AuthorizationResponse, McpError, McpErrorKind, PendingAuthorization, ProbeStep, ServerConfig,
-    TransportKind, Wording,
+    AuthorizationResponse, McpError, McpErrorKind, MessageStyle, PendingAuthorization, ProbeStep,
+    ServerConfig, TransportKind,
 };
 use connection::Connections;
 use known_tools::KnownTools;
@@ -255,13 +255,13 @@ impl McpClient {
         let config = &self.shared.config;
         let by_transport = match config.transport {
             TransportKind::LegacySse | TransportKind::PostSse | TransportKind::GetSse => {
-                Wording::Sse
+                MessageStyle::Sse
             }
             TransportKind::Auto
             | TransportKind::StreamableHttp
             | TransportKind::Http
             | TransportKind::WebSocket
-            | TransportKind::Stdio => Wording::Http,
+            | TransportKind::Stdio => MessageStyle::Http,
         };
         let wording = config.wording.unwrap_or(by_transport);
         McpError::new(kind, wording, self.transport())

@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{ProtocolVersion, Wording};
+use super::{MessageStyle, ProtocolVersion};
 pub use authentication::{Authentication, AuthorizationServices};
 pub use endpoint::{Endpoint, StdioCommand};
 pub use error::ServerConfigError;
@@ -70,7 +70,7 @@ pub struct ServerConfig {
     /// `http` to other machines.
     pub egress: EgressPolicy,
     /// The style of error messages. Default: depends on the transport. Not configurable in JSON.
-    pub wording: Option<Wording>,
+    pub wording: Option<MessageStyle>,
 }
 
 /// The transports of MCP.

@@ -29,15 +29,15 @@ pub(super) struct Connector {
 }
 
 /// A new session, its transport and revision, and the steps of opening it.
-pub(super) struct Opened {
+pub(super) struct OpenedSession {
     pub(super) session: Session,
     pub(super) dialect: Dialect,
     pub(super) steps: Vec<ProbeStep>,
 }
 
 impl Steps {
-    fn opened(self, session: Session, dialect: Dialect) -> Opened {
-        Opened {
+    fn opened(self, session: Session, dialect: Dialect) -> OpenedSession {
+        OpenedSession {
             session,
             dialect,
             steps: self.snapshot(),
@@ -56,7 +56,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 impl Connector {
     /// Opens a session with the configured or cached transport and revision, or else detects them.
-    pub(super) async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
+    pub(super) async fn open(&self, mut steps: Steps) -> Result<OpenedSession, McpErrorKind> {
         if let Some(dialect) = self.pinned() {
             let session = self.open_pinned(dialect, &mut steps).await?;
             return Ok(steps.opened(session, dialect));
@@ -151,7 +151,7 @@ impl Connector {
     ///    event, or after an empty response without.
     ///
     /// The returned flag is `false` if the outcome is a guess that must not be cached.
-    async fn detect(&self, mut steps: Steps) -> Result<(Opened, bool), McpErrorKind> {
+    async fn detect(&self, mut steps: Steps) -> Result<(OpenedSession, bool), McpErrorKind> {
         let mut offered = self.offered();
         let mut was_silent = false;
         if self.config.protocol_version.is_none() {
@@ -232,10 +232,10 @@ impl Connector {
         version: ProtocolVersion,
         steps: &mut Steps,
     ) -> Result<(Discovered, Session), McpErrorKind> {
-        const MAX_WAIT: Duration = Duration::from_secs(5);
+        const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
         let mut session = self.post_session(IdStyle::Number);
         session.set_version(version);
-        let patience = MAX_WAIT.min(self.config.timeout / 4);
+        let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = session.ask("server/discover", &params);
         let outcome = self.link.in_time(patience, asked).await;

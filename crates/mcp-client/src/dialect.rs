@@ -29,10 +29,10 @@ pub(super) enum Opening {
 ///
 /// Only locked with `try_lock`: if a process forks while another thread holds the lock, it stays
 /// locked in the child forever. The child then caches nothing.
-static KNOWN: LazyLock<Mutex<HashMap<Key, Dialect>>> = LazyLock::new(Mutex::default);
+static DIALECT_CACHE: LazyLock<Mutex<HashMap<Key, Dialect>>> = LazyLock::new(Mutex::default);
 
 /// Maximum number of cached servers; when exceeded, the cache is cleared.
-const MAX_KNOWN: usize = 4096;
+const MAX_CACHED_DIALECTS: usize = 4096;
 
 /// A server and the caller's identity: transport and revision may depend on the credential and on
 /// the URL's query. Both are secret, so the key contains only a hash of them.
@@ -44,7 +44,7 @@ struct Key {
 
 impl Key {
     fn of(config: &ServerConfig) -> Self {
-        static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        static HASH_STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         let headers = config.header_map().unwrap_or_default();
         let headers: Vec<(&str, &[u8])> = headers
             .iter()
@@ -58,7 +58,7 @@ impl Key {
         let query = url.as_ref().and_then(|url| url.query());
         Self {
             display_url: config.display_url(),
-            identity: STATE.hash_one((headers, credential, store, query)),
+            identity: HASH_STATE.hash_one((headers, credential, store, query)),
         }
     }
 }
@@ -66,21 +66,21 @@ impl Key {
 impl Dialect {
     /// Returns the cached transport and revision of the server.
     pub(super) fn known(config: &ServerConfig) -> Option<Self> {
-        KNOWN.try_lock()?.get(&Key::of(config)).copied()
+        DIALECT_CACHE.try_lock()?.get(&Key::of(config)).copied()
     }
 
     pub(super) fn remember(self, config: &ServerConfig) {
-        let Some(mut known) = KNOWN.try_lock() else {
+        let Some(mut known) = DIALECT_CACHE.try_lock() else {
             return;
         };
-        if known.len() >= MAX_KNOWN {
+        if known.len() >= MAX_CACHED_DIALECTS {
             known.clear();
         }
         known.insert(Key::of(config), self);
     }
 
     pub(super) fn forget(config: &ServerConfig) {
-        if let Some(mut known) = KNOWN.try_lock() {
+        if let Some(mut known) = DIALECT_CACHE.try_lock() {
             known.remove(&Key::of(config));
         }
     }

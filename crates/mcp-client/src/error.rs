@@ -11,12 +11,12 @@ pub use kind::McpErrorKind;
 
 /// Why an MCP operation failed.
 ///
-/// `Display` returns the message in the style of [`Wording`], and [`kind`](Self::kind) the details.
-/// Messages contain no credentials and no URL queries.
+/// `Display` returns the message in the style of [`MessageStyle`], and [`kind`](Self::kind) the
+/// details. Messages contain no credentials and no URL queries.
 #[derive(Debug)]
 pub struct McpError {
     kind: McpErrorKind,
-    wording: Wording,
+    wording: MessageStyle,
     /// The server's transport, as configured or detected; `None` while the transport is unknown.
     transport: Option<TransportKind>,
 }
@@ -24,7 +24,7 @@ pub struct McpError {
 /// The two styles of error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Wording {
+pub enum MessageStyle {
     /// Messages such as `MCP Error -32600: Invalid Request`, `HTTP 500: Internal Server Error`.
     #[default]
     Http,
@@ -37,7 +37,7 @@ pub enum Wording {
 impl McpError {
     pub(crate) fn new(
         kind: McpErrorKind,
-        wording: Wording,
+        wording: MessageStyle,
         transport: Option<TransportKind>,
     ) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl McpError {
         }
     }
 
-    /// Returns the transport's name in messages of [`Wording::Sse`].
+    /// Returns the transport's name in messages of [`MessageStyle::Sse`].
     fn transport_name(&self) -> &'static str {
         match self.transport.unwrap_or_default() {
             TransportKind::Auto
@@ -177,27 +177,27 @@ fn names_no_tool(message: &str) -> bool {
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kind, self.wording) {
-            (McpErrorKind::Rpc(error), Wording::Sse) => {
+            (McpErrorKind::Rpc(error), MessageStyle::Sse) => {
                 write!(f, "MCP Error ({}): {}", error.code, error.message)
             }
-            (McpErrorKind::Rpc(error), Wording::Http) => error.fmt(f),
-            (McpErrorKind::HttpStatus { status, .. }, Wording::Sse) => {
+            (McpErrorKind::Rpc(error), MessageStyle::Http) => error.fmt(f),
+            (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Sse) => {
                 let transport = self.transport_name();
                 write!(f, "MCP {transport} request failed with HTTP {status}")
             }
-            (McpErrorKind::HttpStatus { status, .. }, Wording::Http) => {
+            (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Http) => {
                 let reason = http::StatusCode::from_u16(*status).ok();
                 let reason = reason.and_then(|status| status.canonical_reason());
                 write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
             }
-            (McpErrorKind::NoResponse, Wording::Sse) if self.transport_name() == "SSE" => {
+            (McpErrorKind::NoResponse, MessageStyle::Sse) if self.transport_name() == "SSE" => {
                 f.write_str("No valid JSON-RPC response found in SSE stream")
             }
             (McpErrorKind::Disconnected | McpErrorKind::Config(_), _) => self.kind.fmt(f),
-            (kind, Wording::Sse) => {
+            (kind, MessageStyle::Sse) => {
                 write!(f, "MCP {} request failed: {kind}", self.transport_name())
             }
-            (kind, Wording::Http) => write!(f, "MCP request failed: {kind}"),
+            (kind, MessageStyle::Http) => write!(f, "MCP request failed: {kind}"),
         }
     }
 }

@@ -26,19 +26,19 @@ use super::{
 pub(super) use answer::{
     Answer, AnswerReader, content_type, is_event_stream, messages_of, read_answer, read_body,
 };
-use pillion_egress::{EgressClient, EgressError, Purpose, Sent, Shortcut, Trust};
+use pillion_egress::{DirectClient, EgressClient, EgressError, Purpose, SendOutcome, Trust};
 
-const CONTENT_IS: HeaderValue = HeaderValue::from_static("application/json");
+const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Number of further headers of a message: of the session, the method and the connection.
-const MESSAGE_HEADERS: usize = 8;
-const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const RESERVED_HEADERS: usize = 8;
+const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 /// A connection pool for one server and one credential. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct HttpLink {
     client: EgressClient,
     /// A faster path for messages to a server on this machine that needs no OAuth tokens.
-    shortcut: Option<Arc<Shortcut>>,
+    shortcut: Option<Arc<DirectClient>>,
     /// Adds OAuth tokens to requests, if configured.
     authorizer: Option<Arc<OAuthAuthorizer>>,
     headers: HeaderMap,
@@ -68,12 +68,12 @@ impl HttpLink {
             _ => None,
         };
         let mut message_headers = headers.clone();
-        message_headers.insert(CONTENT_TYPE, CONTENT_IS);
-        message_headers.insert(ACCEPT, ACCEPTED);
+        message_headers.insert(CONTENT_TYPE, CONTENT_TYPE_JSON);
+        message_headers.insert(ACCEPT, ACCEPT_VALUE);
         // Reserves room for the headers that a message adds.
-        message_headers.reserve(MESSAGE_HEADERS);
+        message_headers.reserve(RESERVED_HEADERS);
         let shortcut = match authorizer {
-            None => Shortcut::to(&url, &config.egress),
+            None => DirectClient::to(&url, &config.egress),
             Some(_) => None,
         };
         Ok(Self {
@@ -118,11 +118,11 @@ impl HttpLink {
             && *url == self.url
         {
             match shortcut.post(&headers, body.clone()).await {
-                Sent::Answered(response) => return Ok(response),
-                Sent::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
-                Sent::RedirectRefused => return Err(McpErrorKind::Redirect),
-                Sent::Redirected(next) => url = Cow::Owned(next),
-                Sent::NotTaken => {}
+                SendOutcome::Answered(response) => return Ok(response),
+                SendOutcome::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
+                SendOutcome::RedirectRefused => return Err(McpErrorKind::Redirect),
+                SendOutcome::Redirected(next) => url = Cow::Owned(next),
+                SendOutcome::NotTaken => {}
             }
         }
         let request = self.client.request(Method::POST, &url, headers)?;
@@ -133,7 +133,7 @@ impl HttpLink {
     /// free. Most servers end the stream with the response. If a server does not, later calls do
     /// not wait for the end, and the connection is closed after a while.
     pub(super) async fn finish(&self, mut reader: Box<AnswerReader>) {
-        const MOMENT: Duration = Duration::from_millis(2);
+        const CLOSE_GRACE_TIMEOUT: Duration = Duration::from_millis(2);
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
         // Usually the end has already arrived, and the connection's task notices it in its next
         // turn, without a timer.
@@ -141,12 +141,18 @@ impl HttpLink {
             return;
         }
         let may_end = !self.keeps_streams.load(Ordering::Relaxed);
-        if may_end && timeout(MOMENT, reader.skip_rest()).await.is_ok() {
+        if may_end
+            && timeout(CLOSE_GRACE_TIMEOUT, reader.skip_rest())
+                .await
+                .is_ok()
+        {
             return;
         }
         let keeps_streams = Arc::clone(&self.keeps_streams);
         tokio::spawn(async move {
-            let ended = timeout(MOMENT, reader.skip_rest()).await.is_ok();
+            let ended = timeout(CLOSE_GRACE_TIMEOUT, reader.skip_rest())
+                .await
+                .is_ok();
             keeps_streams.store(!ended, Ordering::Relaxed);
             if !ended {
                 let _ = timeout(DRAIN_TIMEOUT, reader.skip_rest()).await;

@@ -38,9 +38,9 @@ pub use config::{
     ServerConfigError, StdioCommand, TransportKind, UnknownTransport,
 };
 pub use entry::{CheckedEntry, EntryError, EntryKind, has_object_output};
-pub use error::{ErrorClass, McpError, McpErrorKind, Wording};
+pub use error::{ErrorClass, McpError, McpErrorKind, MessageStyle};
 pub use jsonrpc::RpcError;
-pub use metadata::{CLIENT_CAPABILITIES, RESERVED as RESERVED_META};
+pub use metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX as RESERVED_META};
 pub use oauth::{
     AuthorizationChallenge, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
     ClientRegistration, InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials,

@@ -21,13 +21,13 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The prefix of the `_meta` keys that the specification defines.
-pub const RESERVED: &str = "io.modelcontextprotocol/";
+pub const RESERVED_PREFIX: &str = "io.modelcontextprotocol/";
 
 /// The `_meta` key for the client's capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// Headers that mirror parts of a message, each at most once.
-pub(super) type Mirrored = Vec<(HeaderName, HeaderValue)>;
+pub(super) type MirroredHeaders = Vec<(HeaderName, HeaderValue)>;
 
 /// The parameters of a request, to which `_meta` entries can be added; everything else stays raw.
 pub(super) struct Metadata<'a> {
@@ -83,7 +83,7 @@ impl<'a> Metadata<'a> {
     }
 
     /// Adds the header `Mcp-Method`, and `Mcp-Name` for methods that refer to a named object.
-    pub(super) fn mirror(&self, method: &str, headers: &mut Mirrored) {
+    pub(super) fn mirror(&self, method: &str, headers: &mut MirroredHeaders) {
         headers.push((METHOD, method_value(method)));
         let key = match method {
             "tools/call" | "prompts/get" => "name",
@@ -196,7 +196,7 @@ pub(super) fn per_request(
         ("clientCapabilities", Value::Object(capabilities)),
     ];
     let written = entries.into_iter().map(|(key, value)| {
-        let key = format!("{RESERVED}{key}");
+        let key = format!("{RESERVED_PREFIX}{key}");
         Ok((key, to_raw_value(&value)?))
     });
     Shared::new(written.collect::<Result<_, serde_json::Error>>()?)
@@ -272,7 +272,7 @@ mod tests {
     fn headers_mirror_the_method_and_its_subject() {
         let name = |method, params: &str| {
             let params = raw(params);
-            let mut mirrored = Mirrored::new();
+            let mut mirrored = MirroredHeaders::new();
             Metadata::of(&params).unwrap().mirror(method, &mut mirrored);
             let headers: HeaderMap = mirrored.into_iter().collect();
             assert_eq!(headers["mcp-method"], method);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connect::{ChannelConnector, ChannelLink, Connector, Opened};
+use super::connect::{ChannelConnector, ChannelLink, Connector, OpenedSession};
 use super::dialect::Dialect;
 use super::http::{HttpLink, not_oauth};
 use super::peer::Peer;
@@ -13,14 +13,14 @@ use super::{
 };
 
 /// Opens the connections of one client.
-pub(super) enum Opener {
+pub(super) enum ConnectionOpener {
     /// HTTP, with several possible transports.
     Http(Box<Connector>),
     /// Stdio or WebSocket, where only the revision can differ.
     Channel(ChannelConnector),
 }
 
-impl Opener {
+impl ConnectionOpener {
     pub(super) fn new(config: &Arc<ServerConfig>, peer: &Arc<Peer>) -> Result<Self, McpErrorKind> {
         config.validate().map_err(|error| match error {
             ServerConfigError::Egress(refusal) => McpErrorKind::Egress(refusal),
@@ -50,7 +50,11 @@ impl Opener {
 
     /// Opens a session with the configured or cached transport and revision, or else detects them,
     /// within a time limit.
-    pub(super) async fn open(&self, steps: Steps, after: Duration) -> Result<Opened, McpErrorKind> {
+    pub(super) async fn open(
+        &self,
+        steps: Steps,
+        after: Duration,
+    ) -> Result<OpenedSession, McpErrorKind> {
         let opened = match self {
             Self::Http(connector) => connector.link.in_time(after, connector.open(steps)).await,
             Self::Channel(connector) => connector.open_in(steps, after).await,

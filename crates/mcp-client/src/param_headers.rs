@@ -4,9 +4,9 @@
 use http::header::HeaderName;
 use serde_json::Value;
 
-use super::metadata::{Mirrored, header_value};
+use super::metadata::{MirroredHeaders, header_value};
 
-const ANNOTATION: &str = "x-mcp-header";
+const HEADER_ANNOTATION: &str = "x-mcp-header";
 
 /// Maximum number of mirrored headers of a call; servers limit headers, too.
 const MAX_HEADERS: usize = 64;
@@ -57,7 +57,7 @@ fn visit(
         }
         _ => return Ok(()),
     };
-    if let Some(annotation) = entries.get(ANNOTATION) {
+    if let Some(annotation) = entries.get(HEADER_ANNOTATION) {
         let path = path.as_deref().filter(|path| !path.is_empty());
         let path = path.ok_or(ParamHeaderError::Place)?;
         found.push(param_header(annotation, entries.get("type"), path, found)?);
@@ -65,7 +65,7 @@ fn visit(
     for (keyword, value) in entries {
         match (keyword.as_str(), value) {
             // These keywords contain data, not schemas.
-            ("const" | "enum" | "default" | "examples" | ANNOTATION, _) => {}
+            ("const" | "enum" | "default" | "examples" | HEADER_ANNOTATION, _) => {}
             ("properties", Value::Object(properties)) => {
                 for (name, property) in properties {
                     match path.as_deref_mut() {
@@ -166,8 +166,8 @@ fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
 
 /// Returns the headers for one call. A value that is absent, null or of the wrong type has no
 /// header; the server rejects a wrong type anyway.
-pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> Mirrored {
-    let mut mirrored = Mirrored::new();
+pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> MirroredHeaders {
+    let mut mirrored = MirroredHeaders::new();
     for header in headers {
         if let Some(text) = text_of(header, arguments) {
             mirrored.push((header.name.clone(), header_value(&text)));

@@ -25,10 +25,10 @@ use limits::{PeerLimits, ReservedCapacity};
 use server_requests::ServerRequests;
 
 /// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
-const MAX_WAITING_NOTICES: usize = 256;
+const MAX_PENDING_NOTIFICATIONS: usize = 256;
 
 /// The error code for a server that sends too many concurrent requests.
-const TOO_MANY: i64 = -32000;
+const TOO_MANY_REQUESTS: i64 = -32000;
 
 /// Timeout for sending a response to the server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ impl Peer {
             requests: ServerRequests::default(),
             progress: Mutex::default(),
             next_token: AtomicI64::new(1),
-            notices: broadcast::channel(MAX_WAITING_NOTICES).0,
+            notices: broadcast::channel(MAX_PENDING_NOTIFICATIONS).0,
         }
     }
 
@@ -129,7 +129,10 @@ impl Peer {
         };
         let outcome = match method {
             "ping" => Ok(serde_json::Map::new().into()),
-            _ => Err(RpcError::new(TOO_MANY, "Too many requests at once")),
+            _ => Err(RpcError::new(
+                TOO_MANY_REQUESTS,
+                "Too many requests at once",
+            )),
         };
         let message = Box::pin(std::future::ready(Some(jsonrpc::answer(id, outcome))));
         Some(Answer { reserved, message })
@@ -188,9 +191,9 @@ impl Peer {
         self: &Arc<Self>,
         id: RequestId,
         sender: mpsc::Sender<Notification>,
-    ) -> Routed {
+    ) -> SubscriptionGuard {
         self.subscribers.lock().insert(id.clone(), sender);
-        Routed {
+        SubscriptionGuard {
             peer: Arc::clone(self),
             id,
         }
@@ -228,10 +231,10 @@ impl Peer {
     }
 
     /// Delivers progress to `callback` until the returned guard is dropped.
-    pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> Following {
+    pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> ProgressGuard {
         let token = RequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
         self.progress.lock().insert(token.clone(), callback);
-        Following {
+        ProgressGuard {
             peer: Arc::clone(self),
             token,
         }
@@ -239,25 +242,25 @@ impl Peer {
 }
 
 /// Guard of a progress callback.
-pub(super) struct Following {
+pub(super) struct ProgressGuard {
     peer: Arc<Peer>,
     /// The request's `progressToken`.
     pub(super) token: RequestId,
 }
 
-impl Drop for Following {
+impl Drop for ProgressGuard {
     fn drop(&mut self) {
         self.peer.progress.lock().remove(&self.token);
     }
 }
 
 /// Guard of a subscription's recipient.
-pub(super) struct Routed {
+pub(super) struct SubscriptionGuard {
     peer: Arc<Peer>,
     id: RequestId,
 }
 
-impl Drop for Routed {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         self.peer.subscribers.lock().remove(&self.id);
     }

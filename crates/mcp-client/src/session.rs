@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::callbacks::Notification;
 use super::close_signal::CloseSignal;
 use super::jsonrpc::{self, RequestId, RpcOutcome};
-use super::metadata::{self, Metadata, Mirrored};
+use super::metadata::{self, Metadata, MirroredHeaders};
 use super::peer::Peer;
 use super::transport::{Outgoing, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion};
@@ -39,11 +39,11 @@ pub(super) enum IdStyle {
 
 /// Additions to one request beyond its parameters.
 #[derive(Default)]
-pub(super) struct Extras {
+pub(super) struct RequestExtras {
     /// Entries of `_meta`; those of the request itself take precedence.
     pub(super) meta: Map<String, Value>,
     /// Headers that mirror parameters (`Mcp-Param-*`).
-    pub(super) mirrored: Mirrored,
+    pub(super) mirrored: MirroredHeaders,
     /// The recipient of the notifications of a `subscriptions/listen`.
     pub(super) subscriber: Option<mpsc::Sender<Notification>>,
 }
@@ -99,7 +99,7 @@ impl Session {
         self: &Arc<Self>,
         method: &str,
         params: &RawValue,
-        extras: Extras,
+        extras: RequestExtras,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let subscriber = extras.subscriber.clone();
         let request = self.outgoing(method, params, extras)?;
@@ -136,7 +136,7 @@ impl Session {
         method: &str,
         params: &RawValue,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut request = self.outgoing(method, params, Extras::default())?;
+        let mut request = self.outgoing(method, params, RequestExtras::default())?;
         request.opens = true;
         self.transport.exchange(request).await
     }
@@ -145,7 +145,7 @@ impl Session {
         &self,
         method: &str,
         params: &RawValue,
-        extras: Extras,
+        extras: RequestExtras,
     ) -> Result<Outgoing, McpErrorKind> {
         let id = match (self.ids, method) {
             // A server that responds on a stream may respond to this request late, on the stream of
@@ -156,7 +156,7 @@ impl Session {
             }
             (IdStyle::Number, _) => RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),
         };
-        let Extras {
+        let RequestExtras {
             meta,
             mut mirrored,
             subscriber,
@@ -170,7 +170,7 @@ impl Session {
             return Ok(Outgoing {
                 id,
                 message,
-                mirrored: Mirrored::new(),
+                mirrored: MirroredHeaders::new(),
                 endless,
                 opens: false,
             });

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 
 use super::jsonrpc::{RequestId, RpcOutcome};
-use super::metadata::Mirrored;
+use super::metadata::MirroredHeaders;
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
 pub(super) use post::PostTransport;
@@ -31,7 +31,7 @@ pub(super) struct Outgoing {
     /// The JSON-RPC message.
     pub(super) message: Bytes,
     /// Headers that mirror parts of the message (2026-07-28); only used over HTTP.
-    pub(super) mirrored: Mirrored,
+    pub(super) mirrored: MirroredHeaders,
     /// Whether the response comes at the end of a long-lived stream, for which only single events
     /// are limited.
     pub(super) endless: bool,

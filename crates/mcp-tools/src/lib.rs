@@ -40,7 +40,7 @@ pub enum McpToolError {
 
 /// A `title` or `description` that is not a string is ignored.
 #[derive(Deserialize)]
-struct Listed {
+struct ListedToolEntry {
     name: String,
     #[serde(default)]
     title: Value,
@@ -61,7 +61,7 @@ impl McpTool {
         prefix: &str,
         listed: &RawValue,
     ) -> Result<Self, McpToolError> {
-        let listed: Listed = serde_json::from_str(listed.get())?;
+        let listed: ListedToolEntry = serde_json::from_str(listed.get())?;
         let mut descriptions = [&listed.description, &listed.title]
             .into_iter()
             .filter_map(Value::as_str);

@@ -12,12 +12,12 @@ use serde_json::Value;
 const MAX_STACK_BYTES: usize = 512 * 1024;
 
 /// Number of steps between two checks of the clock, if no step takes long.
-const STEPS_A_LOOK: u64 = 16;
+const STEPS_PER_CLOCK_CHECK: u64 = 16;
 
 /// Why a check was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unchecked {
+pub enum CheckAborted {
     /// The check exceeded its time limit.
     #[error("checking it against its schema takes too long")]
     Time,
@@ -54,14 +54,14 @@ pub(super) struct Limits {
 }
 
 /// Runs a check, and aborts it if it exceeds `limits`.
-pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T, Unchecked> {
+pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T, CheckAborted> {
     let allowance = Allowance {
         until: limits.until,
         steps_left: limits.most_steps,
         steps_a_look: if limits.steps_are_long {
             1
         } else {
-            STEPS_A_LOOK
+            STEPS_PER_CLOCK_CHECK
         },
         stack: stack_pointer(),
     };
@@ -69,7 +69,7 @@ pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T,
     // Unwind-safe: an aborted check borrows the validator and the value read-only.
     let outcome = catch_unwind(AssertUnwindSafe(check));
     CURRENT.set(outer);
-    outcome.or_else(|payload| match payload.downcast::<Unchecked>() {
+    outcome.or_else(|payload| match payload.downcast::<CheckAborted>() {
         Ok(unchecked) => Err(*unchecked),
         Err(panic) => resume_unwind(panic),
     })
@@ -90,7 +90,7 @@ fn step() {
         return;
     };
     if allowance.stack.abs_diff(stack_pointer()) > MAX_STACK_BYTES {
-        resume_unwind(Box::new(Unchecked::Depth));
+        resume_unwind(Box::new(CheckAborted::Depth));
     }
     let steps_left = allowance.steps_left.checked_sub(1);
     let is_late =
@@ -100,7 +100,7 @@ fn step() {
             allowance.steps_left = left;
             CURRENT.set(Some(allowance));
         }
-        _ => resume_unwind(Box::new(Unchecked::Time)),
+        _ => resume_unwind(Box::new(CheckAborted::Time)),
     }
 }
 

@@ -8,7 +8,7 @@ use super::SchemaError;
 use super::patterns::Patterns;
 
 /// The keyword that counts a step.
-pub(super) const STEP: &str = "x-pillion-step";
+pub(super) const STEP_KEYWORD: &str = "x-pillion-step";
 
 /// Maximum number of subschemas.
 const MAX_PARTS: usize = 50_000;
@@ -85,7 +85,7 @@ pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> 
 }
 
 /// What kind of schemas a keyword contains.
-pub(super) enum Holds {
+pub(super) enum SubschemaKind {
     Schema,
     List,
     Either,
@@ -93,7 +93,7 @@ pub(super) enum Holds {
     Nothing,
 }
 
-impl Holds {
+impl SubschemaKind {
     pub(super) fn of(keyword: &str) -> Self {
         match keyword {
             "additionalItems"
@@ -138,7 +138,7 @@ fn visit(
         ..place
     };
     for (keyword, value) in entries.iter_mut() {
-        match (keyword.as_str(), Holds::of(keyword), value) {
+        match (keyword.as_str(), SubschemaKind::of(keyword), value) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
                 if counts.references.len() > MAX_REFERENCES {
@@ -147,15 +147,15 @@ fn visit(
             }
             // The compiler rejects a pattern that is not a string.
             ("pattern", _, pattern) => counts.add_pattern(pattern.as_str().unwrap_or_default())?,
-            (_, Holds::Schema | Holds::Either, schema @ Value::Object(_)) => {
+            (_, SubschemaKind::Schema | SubschemaKind::Either, schema @ Value::Object(_)) => {
                 visit(schema, below, counts)?;
             }
-            (_, Holds::List | Holds::Either, Value::Array(schemas)) => {
+            (_, SubschemaKind::List | SubschemaKind::Either, Value::Array(schemas)) => {
                 for schema in schemas {
                     visit(schema, below, counts)?;
                 }
             }
-            (keyword, Holds::Named, Value::Object(named)) => {
+            (keyword, SubschemaKind::Named, Value::Object(named)) => {
                 if keyword == "patternProperties" {
                     for pattern in named.keys() {
                         counts.add_pattern(pattern)?;
@@ -191,7 +191,7 @@ fn set_aside(entries: &mut Map<String, Value>) {
     let reference = entries.shift_remove("$ref");
     let holds_others = |keyword: &str| matches!(keyword, "$schema" | "definitions" | "$defs");
     entries.retain(|keyword, _| holds_others(keyword));
-    let all_of = json!([{ STEP: true }, { "$ref": reference }]);
+    let all_of = json!([{ STEP_KEYWORD: true }, { "$ref": reference }]);
     entries.insert("allOf".to_owned(), all_of);
 }
 
@@ -203,7 +203,7 @@ fn count_here(entries: &mut Map<String, Value>) {
     let pattern = entries.shift_remove("pattern");
     let all_of = entries.entry("allOf").or_insert_with(|| json!([]));
     if let Value::Array(all_of) = all_of {
-        all_of.push(json!({ STEP: true }));
+        all_of.push(json!({ STEP_KEYWORD: true }));
         all_of.extend(pattern.map(|pattern| json!({ "pattern": pattern })));
     }
 }
@@ -217,7 +217,7 @@ pub(super) fn as_written(part: &mut Value) {
             let Some(Value::Array(all_of)) = entries.get_mut("allOf") else {
                 return;
             };
-            let is_counter = |part: &Value| part.get(STEP).is_some();
+            let is_counter = |part: &Value| part.get(STEP_KEYWORD).is_some();
             let Some(counter) = all_of.iter().position(is_counter) else {
                 return;
             };
@@ -230,7 +230,7 @@ pub(super) fn as_written(part: &mut Value) {
                 let Value::Object(mut moved) = part else {
                     continue;
                 };
-                moved.shift_remove(STEP);
+                moved.shift_remove(STEP_KEYWORD);
                 entries.append(&mut moved);
             }
         }
@@ -252,10 +252,10 @@ fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
     let pointer = pointer.ok_or_else(|| refused("a $ref is not a valid URL"))?;
     let mut keys = pointer.split('/').skip(1);
     while let Some(keyword) = keys.next() {
-        let leads_on = match Holds::of(keyword) {
-            Holds::Schema => true,
-            Holds::List | Holds::Named => keys.next().is_some(),
-            Holds::Either | Holds::Nothing => false,
+        let leads_on = match SubschemaKind::of(keyword) {
+            SubschemaKind::Schema => true,
+            SubschemaKind::List | SubschemaKind::Named => keys.next().is_some(),
+            SubschemaKind::Either | SubschemaKind::Nothing => false,
         };
         if !leads_on {
             return Ok(Some(pointer.into_owned()));
@@ -274,7 +274,7 @@ fn visit_odd_place(
         return Err(refused("a $ref points to nothing"));
     };
     let all_of = target.get("allOf").and_then(Value::as_array);
-    if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP).is_some())) {
+    if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP_KEYWORD).is_some())) {
         return Ok(());
     }
     // `const` and `enum` are compared with values, so they must not be instrumented.

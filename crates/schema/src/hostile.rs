@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::{CompiledSchema, Unchecked};
+use super::{CheckAborted, CompiledSchema};
 
-const TIME: Duration = Duration::from_millis(200);
+const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Runs a check on a stack of the size of the runtime's threads.
-fn check(schema: Value, value: Value) -> Result<Option<String>, Unchecked> {
+fn check(schema: Value, value: Value) -> Result<Option<String>, CheckAborted> {
     let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
     let check = thread.spawn(move || {
         let schema = CompiledSchema::compile(&schema).unwrap();
         let before = Instant::now();
-        let checked = schema.mismatch_within(&value, TIME);
+        let checked = schema.mismatch_within(&value, CHECK_TIMEOUT);
         assert!(before.elapsed() < Duration::from_secs(10));
         checked
     });
@@ -57,13 +57,16 @@ fn a_schema_that_doubles_the_work_again_and_again_is_given_up() {
             ] {
                 let checked = check(schema, value.clone());
                 // If the first part decides, nothing doubles.
-                assert!(!matches!(checked, Err(Unchecked::Depth)), "{keyword} {end}");
+                assert!(
+                    !matches!(checked, Err(CheckAborted::Depth)),
+                    "{keyword} {end}"
+                );
             }
         }
     }
     let twice = |next: Value| json!({"anyOf": [next, next]});
     let hard = linked(60, twice, json!({"type": "string"}));
-    assert_eq!(check(hard, json!(5)), Err(Unchecked::Time));
+    assert_eq!(check(hard, json!(5)), Err(CheckAborted::Time));
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn a_long_chain_of_references_never_uses_up_the_stack() {
         linked(990, same, end.clone()),
         of_draft_7(linked(990, same, end)),
     ] {
-        assert_eq!(check(schema, nested(100)), Err(Unchecked::Depth));
+        assert_eq!(check(schema, nested(100)), Err(CheckAborted::Depth));
     }
     let short = of_draft_7(linked(20, same, json!({"type": "array"})));
     assert_eq!(check(short.clone(), json!([])), Ok(None));
@@ -165,7 +168,7 @@ fn no_place_for_a_schema_is_too_odd_to_be_counted() {
     }
     hidden.insert("d60".to_owned(), json!({"type": "string"}));
     let schema = json!({"$ref": "#/x/0/d0", "x": [hidden]});
-    assert_eq!(check(schema, json!(5)), Err(Unchecked::Time));
+    assert_eq!(check(schema, json!(5)), Err(CheckAborted::Time));
 }
 
 #[test]
@@ -200,13 +203,16 @@ fn names_times_patterns_are_bounded() {
             .collect()
     };
     let many = json!({"patternProperties": patterns(500, "^[b-z]+")});
-    assert_eq!(check(many, json!(names(20_000))), Err(Unchecked::Names));
+    assert_eq!(check(many, json!(names(20_000))), Err(CheckAborted::Names));
     let backtracking = patterns(1, "^(?=(a+)+$)b");
     for schema in [
         json!({"patternProperties": backtracking}),
         json!({"patternProperties": backtracking, "additionalProperties": {"type": "integer"}}),
     ] {
-        assert_eq!(check(schema, json!(names(20_000))), Err(Unchecked::Names));
+        assert_eq!(
+            check(schema, json!(names(20_000))),
+            Err(CheckAborted::Names)
+        );
     }
     // A small number of matches is repeated many times.
     let few = json!({"patternProperties": patterns(50, "^[b-z]+")});
@@ -214,10 +220,10 @@ fn names_times_patterns_are_bounded() {
     let mut schema = linked(60, twice, json!({"allOf": [few, {"type": "string"}]}));
     assert_eq!(
         check(schema.clone(), json!(names(50))),
-        Err(Unchecked::Time)
+        Err(CheckAborted::Time)
     );
     schema = of_draft_7(schema);
-    assert_eq!(check(schema, json!(names(50))), Err(Unchecked::Time));
+    assert_eq!(check(schema, json!(names(50))), Err(CheckAborted::Time));
 }
 
 #[test]
@@ -226,7 +232,7 @@ fn a_pattern_that_never_fits_is_a_step_each_time() {
     let text = json!(format!("{}!", "a".repeat(200)));
     // `contains` checks all elements, because none matches.
     let checked = check(json!({"contains": slow}), json!(vec![text; 100_000]));
-    assert_eq!(checked, Err(Unchecked::Time));
+    assert_eq!(checked, Err(CheckAborted::Time));
 }
 
 #[test]

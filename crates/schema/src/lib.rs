@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use jsonschema::{PatternOptions, ValidationError, ValidationOptions};
 use serde_json::{Map, Value};
 
-pub use allowance::Unchecked;
+pub use allowance::CheckAborted;
 use allowance::{Limits, Step, within};
 pub use mend::OptionalNull;
 pub use mend::mend_defaults;
@@ -41,7 +41,7 @@ pub const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum number of steps for finding the error message; each step may allocate a part of the
 /// message.
-const MAX_STEPS_FOR_WORDS: u64 = 10_000;
+const MAX_MESSAGE_STEPS: u64 = 10_000;
 
 /// Maximum size of a compiled regular expression, in bytes.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
@@ -93,7 +93,7 @@ impl CompiledSchema {
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let (counted, patterns) = counted::counted(schema)?;
         let validator = options()
-            .with_keyword(counted::STEP, |_, _, _| Ok(Box::new(Step)))
+            .with_keyword(counted::STEP_KEYWORD, |_, _, _| Ok(Box::new(Step)))
             .build(&counted)
             .map_err(|error| compile_error(schema, &error))?;
         Ok(Self {
@@ -151,14 +151,14 @@ impl CompiledSchema {
     /// Validates like [`validate_reading`](Self::validate_reading), but stops after `time`.
     ///
     /// # Errors
-    /// [`Unchecked`] if the check would exceed `time` or the stack limit, or if the arguments have
-    /// too many names for the schema's patterns; `arguments` is then unchanged.
+    /// [`CheckAborted`] if the check would exceed `time` or the stack limit, or if the arguments
+    /// have too many names for the schema's patterns; `arguments` is then unchanged.
     pub fn validate_within(
         &self,
         arguments: &mut Map<String, Value>,
         nulls: OptionalNull,
         time: Duration,
-    ) -> Result<Result<(), InvalidArguments>, Unchecked> {
+    ) -> Result<Result<(), InvalidArguments>, CheckAborted> {
         self.read_arguments(arguments, nulls, &Effort::full(time))
     }
 
@@ -167,7 +167,7 @@ impl CompiledSchema {
         arguments: &mut Map<String, Value>,
         nulls: OptionalNull,
         effort: &Effort,
-    ) -> Result<Result<(), InvalidArguments>, Unchecked> {
+    ) -> Result<Result<(), InvalidArguments>, CheckAborted> {
         let instance = Value::Object(std::mem::take(arguments));
         let verdict = self.mend_if_invalid(&instance, nulls, effort);
         if let Value::Object(taken) = instance {
@@ -195,7 +195,7 @@ impl CompiledSchema {
         instance: &Value,
         nulls: OptionalNull,
         effort: &Effort,
-    ) -> Result<Result<Option<Value>, InvalidArguments>, Unchecked> {
+    ) -> Result<Result<Option<Value>, InvalidArguments>, CheckAborted> {
         if self.is_valid_with(instance, effort)? {
             return Ok(Ok(None));
         }
@@ -223,13 +223,13 @@ impl CompiledSchema {
     /// Returns the result of [`mismatch`](Self::mismatch), with a time limit.
     ///
     /// # Errors
-    /// [`Unchecked`] if the check would exceed `time` or the stack limit, or if the value has too
-    /// many names for the schema's patterns.
+    /// [`CheckAborted`] if the check would exceed `time` or the stack limit, or if the value has
+    /// too many names for the schema's patterns.
     pub fn mismatch_within(
         &self,
         value: &Value,
         time: Duration,
-    ) -> Result<Option<String>, Unchecked> {
+    ) -> Result<Option<String>, CheckAborted> {
         let effort = Effort::full(time);
         if self.is_valid_with(value, &effort)? {
             return Ok(None);
@@ -247,7 +247,7 @@ impl CompiledSchema {
         Ok(words.unwrap_or_else(|_| Some("it does not match its schema".to_owned())))
     }
 
-    fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, Unchecked> {
+    fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, CheckAborted> {
         self.patterns.admit(value)?;
         let limits = Limits {
             until: effort.until,
@@ -261,18 +261,18 @@ impl CompiledSchema {
     fn limits_of_words(&self, effort: &Effort) -> Limits {
         Limits {
             until: effort.until,
-            most_steps: effort.most_steps.min(MAX_STEPS_FOR_WORDS),
+            most_steps: effort.most_steps.min(MAX_MESSAGE_STEPS),
             steps_are_long: self.has_patterns(),
         }
     }
 
     /// # Errors
-    /// [`Unchecked`] if a brief effort is not enough to find the first violation.
+    /// [`CheckAborted`] if a brief effort is not enough to find the first violation.
     fn first_violation(
         &self,
         instance: &Value,
         effort: &Effort,
-    ) -> Result<InvalidArguments, Unchecked> {
+    ) -> Result<InvalidArguments, CheckAborted> {
         let rank = |parameter: &str| {
             let place = self.properties().position(|(name, _)| name == parameter);
             place.unwrap_or(usize::MAX)

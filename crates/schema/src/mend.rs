@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::Unchecked;
+use super::CheckAborted;
 use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, Reader, SchemaLocation};
-use super::counted::Holds;
+use super::counted::SubschemaKind;
 
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,14 +25,14 @@ pub enum OptionalNull {
 ///   `nulls`
 ///
 /// # Errors
-/// [`Unchecked::Time`] if reading the schema takes more than `most_steps` steps, if that limit is
-/// given.
+/// [`CheckAborted::Time`] if reading the schema takes more than `most_steps` steps, if that limit
+/// is given.
 pub(super) fn mend_value(
     schema: &Value,
     value: &Value,
     nulls: OptionalNull,
     most_steps: Option<u32>,
-) -> Result<Option<Value>, Unchecked> {
+) -> Result<Option<Value>, CheckAborted> {
     let is_odd = |value: &Value| is_empty_list(value) || value.is_null();
     if !holds(value, &is_odd) {
         return Ok(None);
@@ -42,7 +42,7 @@ pub(super) fn mend_value(
     let place = reader.place(schema);
     mend(&mut reader, place, &mut mended, nulls);
     if most_steps.is_some() && reader.is_exhausted() {
-        return Err(Unchecked::Time);
+        return Err(CheckAborted::Time);
     }
     Ok((mended != *value).then_some(mended))
 }
@@ -140,14 +140,16 @@ fn find_defaults(schema: &Value, path: &mut String, places: &mut Vec<String>) {
         path.truncate(length);
     };
     for (keyword, value) in entries {
-        match (Holds::of(keyword), value) {
-            (Holds::Schema | Holds::Either, Value::Object(_)) => below(&[keyword], value),
-            (Holds::List | Holds::Either, Value::Array(schemas)) => {
+        match (SubschemaKind::of(keyword), value) {
+            (SubschemaKind::Schema | SubschemaKind::Either, Value::Object(_)) => {
+                below(&[keyword], value);
+            }
+            (SubschemaKind::List | SubschemaKind::Either, Value::Array(schemas)) => {
                 for (index, schema) in schemas.iter().enumerate() {
                     below(&[keyword, &index.to_string()], schema);
                 }
             }
-            (Holds::Named, Value::Object(named)) => {
+            (SubschemaKind::Named, Value::Object(named)) => {
                 for (name, schema) in named {
                     below(&[keyword, name], schema);
                 }

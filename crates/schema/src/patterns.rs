@@ -5,16 +5,16 @@
 
 use serde_json::Value;
 
-use super::Unchecked;
+use super::CheckAborted;
 
 /// Maximum cost of the matches for one value, in simple matches: about a second.
 const MAX_MATCHES: u64 = 1_000_000;
 
 /// Cost of a match of a pattern that may backtrack, in simple matches.
-const MATCHES_OF_BACKTRACKING: u64 = 250;
+const BACKTRACKING_MATCH_COST: u64 = 250;
 
 /// Number of bytes of a name that cost as much as another match.
-const BYTES_A_MATCH: u64 = 64;
+const NAME_BYTES_PER_MATCH: u64 = 64;
 
 /// The patterns of a schema.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,20 +54,20 @@ impl Patterns {
     pub(super) fn add_for_names(&mut self, pattern: &str) {
         self.for_names += 1;
         self.matches_a_name += if may_backtrack(pattern) {
-            MATCHES_OF_BACKTRACKING
+            BACKTRACKING_MATCH_COST
         } else {
             1
         };
     }
 
     /// # Errors
-    /// [`Unchecked::Names`] when `value` has too many names for these patterns.
-    pub(super) fn admit(&self, value: &Value) -> Result<(), Unchecked> {
+    /// [`CheckAborted::Names`] when `value` has too many names for these patterns.
+    pub(super) fn admit(&self, value: &Value) -> Result<(), CheckAborted> {
         let mut matches_left = MAX_MATCHES;
         if self.for_names == 0 || self.pay(value, &mut matches_left).is_some() {
             return Ok(());
         }
-        Err(Unchecked::Names)
+        Err(CheckAborted::Names)
     }
 
     /// Subtracts the cost of matching the names in `value`. Returns `None` if that is more than
@@ -76,7 +76,7 @@ impl Patterns {
         match value {
             Value::Object(members) => members.iter().try_for_each(|(name, member)| {
                 let bytes = u64::try_from(name.len()).ok()?;
-                let cost = self.matches_a_name + bytes / BYTES_A_MATCH * self.for_names;
+                let cost = self.matches_a_name + bytes / NAME_BYTES_PER_MATCH * self.for_names;
                 *matches_left = matches_left.checked_sub(cost)?;
                 self.pay(member, matches_left)
             }),
@@ -134,7 +134,7 @@ mod tests {
         let mut patterns = Patterns::default();
         (0..500).for_each(|_| patterns.add_for_names("a"));
         let long = json!({"a".repeat(1_000_000): 1});
-        assert_eq!(patterns.admit(&long), Err(Unchecked::Names));
+        assert_eq!(patterns.admit(&long), Err(CheckAborted::Names));
         assert_eq!(Patterns::default().admit(&long), Ok(()));
     }
 }

@@ -17,7 +17,7 @@ const MAX_VALUES: usize = 1_000;
 const MAX_CHARACTERS: usize = 120_000;
 
 /// Annotations, which are dropped: OpenAI rejects some of them.
-const NOTES: [&str; 7] = [
+const ANNOTATIONS: [&str; 7] = [
     "$comment",
     "$schema",
     "default",
@@ -27,7 +27,7 @@ const NOTES: [&str; 7] = [
     "writeOnly",
 ];
 /// Keywords that are copied unchanged, in addition to `format`.
-const KEPT: [&str; 11] = [
+const CONSTRAINTS: [&str; 11] = [
     "const",
     "description",
     "exclusiveMaximum",
@@ -114,8 +114,8 @@ impl Writer {
         let mut written = Map::new();
         for (keyword, value) in schema {
             let kept = match keyword.as_str() {
-                keyword if NOTES.contains(&keyword) => continue,
-                keyword if KEPT.contains(&keyword) => value.clone(),
+                keyword if ANNOTATIONS.contains(&keyword) => continue,
+                keyword if CONSTRAINTS.contains(&keyword) => value.clone(),
                 "format" if FORMATS.contains(&value.as_str()?) => value.clone(),
                 "type" => value.clone(),
                 "enum" => self.values(value)?,

@@ -3,7 +3,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::LocationSegment;
 use serde_json::Value;
 
-use super::Unchecked;
+use super::CheckAborted;
 use super::counted::as_written;
 use super::python_repr::python_repr;
 
@@ -93,7 +93,7 @@ impl InvalidArguments {
         }
     }
 
-    pub(super) fn unchecked(unchecked: Unchecked) -> Self {
+    pub(super) fn unchecked(unchecked: CheckAborted) -> Self {
         Self::Other {
             path: "arguments".to_owned(),
             reason: unchecked.to_string(),

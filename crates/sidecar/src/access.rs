@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 pub(crate) use admission::Admission;
 pub use allowed_tools::{AllowedTools, BadToolPattern};
-pub use gate::{Gate, Refusal};
-pub use grant::{Grant, Holder, Scope, Users};
+pub use gate::{AccessRejection, Gate};
+pub use grant::{Grant, GrantHolder, Scope, Users};
 pub(crate) use heartbeat::Heartbeat;
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};

@@ -40,7 +40,7 @@ pub(crate) use resolution::{MissingTool, NameScope, Resolution};
 use unknown_tools::UnknownTools;
 
 /// Maximum time for ending the sessions with MCP servers.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state that all request handlers share. Cheap to clone.
 ///
@@ -282,8 +282,8 @@ impl App {
         }
     }
 
-    /// Ends the sessions with the MCP servers, and stops waiting after [`FAREWELL`].
+    /// Ends the sessions with the MCP servers, and stops waiting after [`SESSION_CLOSE_TIMEOUT`].
     pub async fn disconnect(&self) {
-        drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
+        drop(timeout(SESSION_CLOSE_TIMEOUT, self.shared.upstreams.disconnect()).await);
     }
 }

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::{
-    ApprovalFuture, ApprovalRequest, Approver, Decision, Redaction, SpendFuture, WaitingCallFuture,
+    ApprovalFuture, ApprovalRequest, Approver, ConsumeFuture, Decision, Redaction,
+    WaitingCallFuture,
 };
 use pillion_core::store::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, CallStatus, PageRequest, Store,
@@ -33,7 +34,7 @@ use pillion_config::{ApprovalsSection, Config};
 const MAX_TURN: Duration = Duration::from_secs(20);
 
 /// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
-const LOOK_BACK: u32 = 20;
+const MAX_APPROVALS_PER_HASH: u32 = 20;
 
 /// The approvals, with the settings of one configuration. Cheap to clone.
 #[derive(Clone)]
@@ -133,7 +134,7 @@ impl Approvals {
             arguments_hash: Some(needed.hash.clone()),
             ..ApprovalFilter::default()
         };
-        let page = PageRequest::first(LOOK_BACK);
+        let page = PageRequest::first(MAX_APPROVALS_PER_HASH);
         let page = store.approvals(&filter, &page).await;
         let page = page.map_err(failure::of_store)?;
         Ok(counting(page.items.into_iter().filter(fits)))
@@ -362,7 +363,7 @@ impl Approver for Approvals {
         })
     }
 
-    fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
+    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
         let (this, request) = (self.clone(), request.clone());
         Box::pin(async move {
             match &this.shared.store {

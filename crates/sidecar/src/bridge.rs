@@ -32,11 +32,11 @@ use crate::calling_client::message::{self, Inbound, Request};
 use crate::mcp_server::stdio::{MAX_WAITING, write};
 use away::Away;
 pub use connect::{ConnectError, Connection, Target};
-use leg::{Leg, Phase, SidecarMessage};
+use leg::{Phase, SidecarConnection, SidecarMessage};
 use session_replay::SessionReplay;
 
 /// The JSON-RPC error code for a missing connection (`ConnectionClosed` of the MCP SDKs).
-const NO_CONNECTION: i64 = -32000;
+const CONNECTION_CLOSED: i64 = -32000;
 
 /// Maximum time that requests wait for the next sidecar.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ const MAX_REQUESTS: usize = 1_000;
 const MAX_EVENTS: usize = 16;
 
 /// The notifications that the client gets after reconnecting, because lists may have changed.
-const CHANGES: [&str; 3] = [
+const LIST_CHANGED_NOTIFICATIONS: [&str; 3] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
@@ -113,7 +113,7 @@ struct Bridge {
     out: mpsc::Sender<Bytes>,
     events: mpsc::Sender<Event>,
     /// The connections: one to the current sidecar, and those to sidecars that are shutting down.
-    legs: Vec<Leg>,
+    legs: Vec<SidecarConnection>,
     last_leg: u64,
     session_replay: SessionReplay,
     /// Requests of the client that wait for the next sidecar.
@@ -163,7 +163,7 @@ impl Bridge {
 
     /// Returns whether all requests of the client are answered.
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.legs.iter().all(Leg::is_idle)
+        self.waiting.is_empty() && self.legs.iter().all(SidecarConnection::is_idle)
     }
 
     async fn take(&mut self, event: Event) {
@@ -268,7 +268,7 @@ impl Bridge {
     /// Starts using a new connection, and repeats the client's handshake on it.
     async fn begin(&mut self, connection: Connection) {
         self.last_leg += 1;
-        let leg = Leg::new(self.last_leg, connection, self.events.clone());
+        let leg = SidecarConnection::new(self.last_leg, connection, self.events.clone());
         match self.session_replay.initialize_request() {
             Some(hello) => {
                 leg.send(hello).await;
@@ -287,7 +287,7 @@ impl Bridge {
         let was_away = self.away.take().is_some();
         if was_away {
             tracing::info!("Reconnected to a sidecar");
-            for change in CHANGES
+            for change in LIST_CHANGED_NOTIFICATIONS
                 .into_iter()
                 .filter(|_| self.session_replay.has_handshake())
             {
@@ -360,12 +360,12 @@ impl Bridge {
         }
     }
 
-    fn open_leg(&mut self) -> Option<&mut Leg> {
+    fn open_leg(&mut self) -> Option<&mut SidecarConnection> {
         self.legs.iter_mut().find(|leg| leg.phase == Phase::Open)
     }
 
     async fn refuse(&self, id: &RawValue, reason: String) {
-        let error = RpcError::new(NO_CONNECTION, reason);
+        let error = RpcError::new(CONNECTION_CLOSED, reason);
         self.send_to_client(message::response(Some(id), &Err(error)))
             .await;
     }

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{
-    ChatEnd, ChatLoop, ChatState, Conversation, Ending, LanguageModel, ModelError, ProviderMembers,
-    TurnOptions,
+    AnswerEnd, ChatEnd, ChatLoop, ChatState, Conversation, LanguageModel, ModelError,
+    ProviderMembers, TurnOptions,
 };
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatClaim, ChatRecord, Store, Timestamp};
-use pillion_core::tool::{ApprovalWish, CallContext, ToolCall, ToolDefinition};
+use pillion_core::tool::{ApprovalRequestOptions, CallContext, ToolCall, ToolDefinition};
 use pillion_wire::{ChatAnswer, ChatTranscript};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -32,22 +32,22 @@ use crate::visibility::Visibility;
 use chat_recorder::ChatRecorder;
 pub(crate) use chat_recorder::Listener;
 use claim::Claim;
-pub(crate) use clients_turn::ClientsTurn;
+pub(crate) use clients_turn::ClientToolTurn;
 pub(crate) use error::ChatRefusal;
 pub(crate) use stored_chat::Failure;
-use stored_chat::{Stays, StoredChat};
+use stored_chat::{ChatRetention, StoredChat};
 
 /// Maximum number of listed chats.
 const MAX_LISTED: u32 = 100;
 
 /// The caller of a chat: the user for whom tools run, and the visible tools.
 #[derive(Debug, Clone)]
-pub(crate) struct Chatter {
+pub(crate) struct ChatCaller {
     pub(crate) context: CallContext,
     pub(crate) visibility: Visibility,
 }
 
-impl Chatter {
+impl ChatCaller {
     /// Restricts the caller to what the model may see, including calls by composed tools.
     fn with_model(&self, model: &Model) -> Self {
         let visibility = self.visibility.clone();
@@ -103,7 +103,7 @@ pub(crate) struct Ended {
     /// Whether the chat is stored and can continue.
     pub(crate) is_stored: bool,
     /// The provider's information about the end of the answer.
-    pub(crate) ending: Ending,
+    pub(crate) ending: AnswerEnd,
     /// Why the chat has failed, if it has.
     pub(crate) failure: Option<Failure>,
 }
@@ -128,11 +128,11 @@ impl Chat {
     /// [`ChatRefusal`].
     pub(crate) async fn begin(
         app: &App,
-        chatter: &Chatter,
+        chatter: &ChatCaller,
         beginning: Beginning,
     ) -> Result<Self, ChatRefusal> {
         let mut chat = Self::begin_unstored(app, chatter, beginning).await?;
-        chat.stored_chat.stays = Stays::Always;
+        chat.stored_chat.stays = ChatRetention::Always;
         chat.record.json = chat.stored_chat.to_json();
         chat.record.summary = chat.stored_chat.summary(&chat.record.id);
         chat.record.claim = Some(chat.claim.record());
@@ -148,7 +148,7 @@ impl Chat {
     /// [`ChatRefusal`].
     pub(crate) async fn begin_unstored(
         app: &App,
-        chatter: &Chatter,
+        chatter: &ChatCaller,
         beginning: Beginning,
     ) -> Result<Self, ChatRefusal> {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
@@ -162,7 +162,7 @@ impl Chat {
             tools: beginning.tools,
             channel: chatter.context.channel.clone(),
             options,
-            stays: Stays::UntilAnswered,
+            stays: ChatRetention::UntilAnswered,
             state,
             failure: None,
         };
@@ -196,7 +196,7 @@ impl Chat {
     /// [`ChatRefusal`].
     pub(crate) async fn resume(
         app: &App,
-        chatter: &Chatter,
+        chatter: &ChatCaller,
         id: &str,
         messages: &[Value],
     ) -> Result<Self, ChatRefusal> {
@@ -380,7 +380,7 @@ fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
 /// Creates the chat loop with the tools that the model and the caller may see.
 async fn loop_of(
     app: &App,
-    chatter: &Chatter,
+    chatter: &ChatCaller,
     model: &Model,
     with_tools: bool,
     options: TurnOptions,
@@ -462,9 +462,9 @@ fn wait_of(app: &App, context: &CallContext) -> Duration {
 
 /// Returns the context in which the tools of a chat run. Calls do not wait for approvals
 /// themselves: the chat is stored before it waits.
-fn context_of(stored_chat: &StoredChat, chatter: &Chatter) -> CallContext {
+fn context_of(stored_chat: &StoredChat, chatter: &ChatCaller) -> CallContext {
     CallContext {
-        approval: ApprovalWish {
+        approval: ApprovalRequestOptions {
             wait: Duration::ZERO,
             ..chatter.context.approval.clone()
         },

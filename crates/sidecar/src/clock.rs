@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum difference that is ignored: clocks are adjusted now and then.
-const TOLERANCE: Duration = Duration::from_secs(300);
+const MAX_CLOCK_DRIFT: Duration = Duration::from_secs(300);
 
 /// Compares the system clock with a monotonic clock at intervals.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ fn difference(expected: SystemTime, found: SystemTime) -> Option<Result<Duration
     let difference = found.duration_since(expected);
     let difference = difference.map_err(|error| error.duration());
     let (Ok(size) | Err(size)) = difference;
-    (size > TOLERANCE).then_some(difference)
+    (size > MAX_CLOCK_DRIFT).then_some(difference)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::access::AccessError;
 use crate::logging::LogControl;
 use crate::reload::{Reloader, Source, Stamps, access_of};
-use crate::server::{self, Lanes, Stop};
+use crate::server::{self, ServingThreads, Stop};
 use crate::servers::Servers;
 use crate::service_manager;
 use crate::socket::SocketError;
@@ -28,8 +28,8 @@ use sockets::Sockets;
 
 /// How long keep-alive connections may send a last request when a successor already serves, and
 /// when one starts only after this process has ended.
-const LAST_REQUESTS: Duration = Duration::from_secs(5);
-const LAST_REQUESTS_BEFORE_RESTART: Duration = Duration::from_millis(500);
+const LAST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const RESTART_LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +94,7 @@ impl Daemon {
         } = Assembly::of(&self.config, &state, access).await?;
         let caught_up = Arc::clone(&servers);
         let grace = self.config.shutdown.grace;
-        let mut lanes = Lanes::start().map_err(DaemonError::Threads)?;
+        let mut lanes = ServingThreads::start().map_err(DaemonError::Threads)?;
         let reloader = Reloader::new(
             self.source,
             self.config,
@@ -131,7 +131,7 @@ impl Daemon {
                     tracing::info!("Another sidecar has taken over");
                     successor_connection = Some(line);
                     sockets.leave();
-                    Stop::Continued { last_requests: LAST_REQUESTS }
+                    Stop::Continued { last_requests: LAST_REQUEST_TIMEOUT }
                 }
             };
             stopping_since = Some(Instant::now());
@@ -161,7 +161,10 @@ impl Daemon {
 
 /// Applies the server changes that the previous sidecar accepted until its last request.
 async fn catch_up(servers: Arc<Servers>) {
-    for wait in [Duration::ZERO, LAST_REQUESTS + LAST_REQUESTS_BEFORE_RESTART] {
+    for wait in [
+        Duration::ZERO,
+        LAST_REQUEST_TIMEOUT + RESTART_LAST_REQUEST_TIMEOUT,
+    ] {
         tokio::time::sleep(wait).await;
         if let Err(error) = servers.refresh().await {
             tracing::warn!(

@@ -8,7 +8,7 @@ mod tests;
 use std::sync::Arc;
 
 use pillion_core::compose::{CheckpointStore, ComposedTool};
-use pillion_core::registry::{Placed, RegisteredTool, ToolRegistry};
+use pillion_core::registry::{RegisteredTool, RegistrationState, ToolRegistry};
 use pillion_core::tool::Tool;
 
 use crate::events::{Bus, ToolChanges};
@@ -65,7 +65,7 @@ impl Registered {
                     continue;
                 }
             };
-            if put.outcome == Placed::StandsBy {
+            if put.outcome == RegistrationState::StandsBy {
                 tracing::warn!(
                     tool.name = %name,
                     "Another tool already has the name {name}: the tool of the configuration is \

@@ -21,8 +21,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub(crate) use event::{CallPlace, Event};
-pub(crate) use listener::{Hearing, Listener, Types};
+pub(crate) use event::{Event, EventCall};
+pub(crate) use listener::{EventScope, Listener, Types};
 pub(crate) use tool_changes::{ToolChanges, ToolListener};
 
 /// Maximum number of events in the ring.
@@ -33,7 +33,7 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// How long calls are still recorded after the last listener has disconnected, because the listener
 /// may resume.
-const REMEMBERED: Duration = Duration::from_secs(300);
+const RESUME_TTL: Duration = Duration::from_secs(300);
 
 /// Publishes events to listeners.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Bus {
     epoch: String,
     ring: Mutex<Ring>,
     /// The number of the next event, and whether the bus is closed.
-    news: watch::Sender<News>,
+    news: watch::Sender<BusPosition>,
     listeners: AtomicUsize,
     began: Instant,
     /// When the last listener disconnected, in seconds since `began`; 0 if there was none.
@@ -52,7 +52,7 @@ pub(crate) struct Bus {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct News {
+struct BusPosition {
     next: u64,
     is_closed: bool,
 }
@@ -168,7 +168,7 @@ impl Bus {
     fn has_listeners(&self) -> bool {
         let left = self.last_left.load(Ordering::Relaxed);
         let has_listeners = self.listeners.load(Ordering::Relaxed) > 0
-            || (left > 0 && self.began.elapsed().as_secs() < left + REMEMBERED.as_secs());
+            || (left > 0 && self.began.elapsed().as_secs() < left + RESUME_TTL.as_secs());
         if !has_listeners && !self.has_gap.load(Ordering::Relaxed) {
             self.has_gap.store(true, Ordering::Relaxed);
         }
@@ -179,7 +179,7 @@ impl Bus {
 impl Observer for Bus {
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         if self.has_listeners() {
-            let place = CallPlace::new(&call.id, origin, context);
+            let place = EventCall::new(&call.id, origin, context);
             let tool = &call.name;
             self.publish(&Event::CallStarted { place, tool });
         }
@@ -194,7 +194,7 @@ impl Observer for Bus {
     ) {
         if self.has_listeners() {
             self.publish(&Event::CallEnded {
-                place: CallPlace::new(&result.tool_call_id, origin, context),
+                place: EventCall::new(&result.tool_call_id, origin, context),
                 tool: &result.tool_name,
                 success: result.success,
                 code: result.error_code,
@@ -213,7 +213,7 @@ impl Observer for Bus {
     ) {
         if self.has_listeners() {
             self.publish(&Event::CallEnded {
-                place: CallPlace::new(call.id, origin, context),
+                place: EventCall::new(call.id, origin, context),
                 tool: call.tool_name,
                 success: false,
                 code: Some(ErrorCode::Cancelled),

@@ -28,9 +28,9 @@ use crate::socket::{FileId, SocketError};
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The protocol: one line in each direction, with the descriptors before the confirmation.
-const ASK: &[u8] = b"pillion take-over 1\n";
+const REQUEST: &[u8] = b"pillion take-over 1\n";
 const READY: &[u8] = b"ready\n";
-const BYE: &[u8] = b"goodbye\n";
+const CONFIRMATION_REPLY: &[u8] = b"goodbye\n";
 
 /// The kind of a descriptor that is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Successor {
         if !is_trusted(stream.peer_cred()?.uid()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        within(expect(&mut stream, ASK)).await?;
+        within(expect(&mut stream, REQUEST)).await?;
         let mut lives = Vec::new();
         let mut lines = Vec::new();
         for predecessor in predecessors.copied()? {
@@ -153,14 +153,14 @@ impl Successor {
         within(message::send(&stream, &items, &lives)).await?;
         within(expect(&mut stream, READY)).await?;
         // The successor is ready even if it does not receive this.
-        drop(within(stream.write_all(BYE)).await);
+        drop(within(stream.write_all(CONFIRMATION_REPLY)).await);
         Ok(stream)
     }
 }
 
 /// The received sockets, before the successor has confirmed that it is ready.
 #[derive(Debug)]
-pub(crate) struct Inheritance {
+pub(crate) struct ReceivedSockets {
     /// The descriptors with their kinds.
     pub(crate) items: Vec<(Item, OwnedFd)>,
     /// Earlier processes that are finishing calls on these sockets.
@@ -172,7 +172,7 @@ pub(crate) struct Inheritance {
 #[derive(Debug)]
 pub(crate) struct Confirmation(UnixStream);
 
-impl Inheritance {
+impl ReceivedSockets {
     /// Requests the sockets from the sidecar that serves `socket`; returns `None` if no sidecar
     /// does. The control socket may belong to any user in a directory in which other users may
     /// create files: a process of an untrusted user is not asked.
@@ -200,7 +200,7 @@ impl Inheritance {
     }
 
     async fn receive(mut stream: UnixStream) -> io::Result<Self> {
-        within(stream.write_all(ASK)).await?;
+        within(stream.write_all(REQUEST)).await?;
         let (items, lives) = within(message::receive(&stream)).await?;
         let (lines, items) = items
             .into_iter()
@@ -230,7 +230,7 @@ impl Confirmation {
     /// Confirms that this process is ready; the predecessor then stops accepting.
     pub(crate) async fn confirm(mut self) -> io::Result<()> {
         within(self.0.write_all(READY)).await?;
-        within(expect(&mut self.0, BYE)).await
+        within(expect(&mut self.0, CONFIRMATION_REPLY)).await
     }
 }
 
@@ -306,8 +306,8 @@ mod tests {
             }
         });
         // A successor that gives up changes nothing.
-        drop(Inheritance::ask(&path).await.unwrap().unwrap());
-        let mut inheritance = Inheritance::ask(&path).await.unwrap().unwrap();
+        drop(ReceivedSockets::ask(&path).await.unwrap().unwrap());
+        let mut inheritance = ReceivedSockets::ask(&path).await.unwrap().unwrap();
         assert!(!handing.is_finished());
         assert_eq!(inheritance.predecessors.lives(), ["a", "b"]);
         let inherited = inheritance.take(Item::Unix).unwrap();
@@ -333,6 +333,6 @@ mod tests {
         let _client = UnixStream::connect(&path).await.unwrap();
         inherited.accept().await.unwrap();
         control.remove();
-        assert!(Inheritance::ask(&path).await.unwrap().is_none());
+        assert!(ReceivedSockets::ask(&path).await.unwrap().is_none());
     }
 }

@@ -24,11 +24,11 @@ pub(crate) use answer_bytes::scope;
 pub(crate) use detached::DetachedRequests;
 
 /// Number of attempts to store the result of a request, and the pause between them.
-const ATTEMPTS: u32 = 5;
-const APART: Duration = Duration::from_millis(200);
+const MAX_STORE_ATTEMPTS: u32 = 5;
+const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The idempotency keys of a sidecar.
-pub(crate) struct KeyLedger {
+pub(crate) struct IdempotencyKeys {
     store: Arc<dyn Store>,
     process: ProcessLife,
     /// Earlier processes that are finishing calls.
@@ -60,12 +60,12 @@ pub(crate) enum Claim {
 enum Tried {
     Known(Claim),
     /// A dead process has claimed the key.
-    OfTheDead(DeadClaim),
+    OfTheDead(AbandonedClaim),
 }
 
 /// The claim of a dead process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct DeadClaim {
+struct AbandonedClaim {
     call: CallId,
     is_same_request: bool,
     /// Whether the key would have expired by now.
@@ -91,7 +91,7 @@ impl Fingerprint {
 
 /// A key whose request runs in this process.
 pub(crate) struct Held {
-    ledger: Arc<KeyLedger>,
+    ledger: Arc<IdempotencyKeys>,
     key: IdempotencyKey,
     /// The id of the request's first call.
     call: CallId,
@@ -102,7 +102,7 @@ fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
     (0..).map(move |place| first.nth(place))
 }
 
-impl KeyLedger {
+impl IdempotencyKeys {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         process: ProcessLife,
@@ -222,7 +222,7 @@ impl KeyLedger {
             Err(expires_at) => expires_at,
         };
         match other.call.parse() {
-            Ok(call) if !self.is_alive(&other, call) => Ok(Tried::OfTheDead(DeadClaim {
+            Ok(call) if !self.is_alive(&other, call) => Ok(Tried::OfTheDead(AbandonedClaim {
                 call,
                 is_same_request,
                 has_expired: expires_at <= now,
@@ -247,18 +247,18 @@ impl KeyLedger {
     /// Stores the result of a request. If storing fails, logs the error: the key stays claimed, and
     /// its calls in the call log keep the request from running again.
     pub(crate) async fn record(&self, key: &IdempotencyKey, result: &str) {
-        for attempt in 1..=ATTEMPTS {
+        for attempt in 1..=MAX_STORE_ATTEMPTS {
             match self.store.record_key(key, result).await {
                 Ok(()) => return,
                 // Another process has stored a result.
                 Err(error) if error.is_conflict() => return,
-                Err(error) if attempt == ATTEMPTS => {
+                Err(error) if attempt == MAX_STORE_ATTEMPTS => {
                     tracing::error!(
                         %error,
                         "Cannot store the response of a request with an Idempotency-Key"
                     );
                 }
-                Err(_) => tokio::time::sleep(APART).await,
+                Err(_) => tokio::time::sleep(STORE_RETRY_INTERVAL).await,
             }
         }
     }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use pillion_config::{Config, LocationText, state_directory};
 
 /// The file with the id, in the state directory.
-const FILE: &str = "instance";
+const INSTANCE_FILE: &str = "instance";
 
 /// Returns the identity of the sidecar on this socket, which is the same after a restart. With
 /// SQLite, whose file only one host uses, the identity consists of the host name and the socket
@@ -58,12 +58,12 @@ fn owner_at(host: &str, path: &Path) -> String {
 
 /// Returns the id in the directory; creates one if necessary.
 fn id_in(directory: &Path) -> io::Result<Uuid> {
-    let path = directory.join(FILE);
+    let path = directory.join(INSTANCE_FILE);
     if !path.try_exists()? {
         // The process's umask restricts the directory to its user.
         fs::create_dir_all(directory)?;
         let id = Uuid::new_v4().to_string();
-        let whole = directory.join(format!("{FILE}.{id}"));
+        let whole = directory.join(format!("{INSTANCE_FILE}.{id}"));
         let mut options = OpenOptions::new();
         let mut file = options
             .write(true)

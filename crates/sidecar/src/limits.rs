@@ -14,25 +14,25 @@ use crate::state::State;
 
 /// Maximum time between the start of a call and its admission, for example while it waits for
 /// approval.
-const WAITING: Duration = Duration::from_secs(600);
+const MAX_ADMISSION_DELAY: Duration = Duration::from_secs(600);
 
 /// How often the calls of a predecessor are read after a takeover: at short intervals while it
 /// accepts last requests, then at longer intervals until its waiting calls have run.
-const LOOKS: [(u32, Duration); 2] = [
+const POLL_SCHEDULE: [(u32, Duration); 2] = [
     (12, Duration::from_millis(500)),
     (10, Duration::from_secs(3)),
 ];
 
 /// Maximum age of a call that a predecessor admits now.
-const RECENT: Duration = Duration::from_secs(60);
+const MAX_RECENT_AGE: Duration = Duration::from_secs(60);
 
 /// Maximum time by which the start of a call may be in the future. A call further in the future was
 /// recorded while the clock was wrong. Its real age is unknown, and counting it as new would block
 /// its user for as long as the clock was wrong, so it is ignored.
-const AHEAD: Duration = Duration::from_secs(60);
+const MAX_FUTURE_OFFSET: Duration = Duration::from_secs(60);
 
 /// The calls of earlier processes of this sidecar that were counted.
-pub(crate) struct PastCalls {
+pub(crate) struct PredecessorCalls {
     state: State,
     current_app: CurrentApp,
     /// Where the next read starts; `None` before the first read.
@@ -41,7 +41,7 @@ pub(crate) struct PastCalls {
     counted: HashSet<CallId>,
 }
 
-impl PastCalls {
+impl PredecessorCalls {
     pub(crate) fn new(state: State, current_app: CurrentApp) -> Self {
         Self {
             state,
@@ -61,16 +61,18 @@ impl PastCalls {
         let store = self.state.store();
         let process = self.state.process();
         let now = Timestamp::now();
-        let from = self.from.unwrap_or(now.minus(lookback + WAITING));
-        let recent = *self.from.get_or_insert(now.minus(RECENT));
-        let mut page = PageRequest::first(PageRequest::LARGEST);
+        let from = self
+            .from
+            .unwrap_or(now.minus(lookback + MAX_ADMISSION_DELAY));
+        let recent = *self.from.get_or_insert(now.minus(MAX_RECENT_AGE));
+        let mut page = PageRequest::first(PageRequest::MAX_LIMIT);
         let mut count = 0;
         loop {
             let calls = store.counted_calls(&process.owner, from, &page).await?;
             let now = Timestamp::now();
             let others = calls.items.into_iter();
             let others = others.filter(|call| call.life != process.life);
-            let others = others.filter(|call| call.began_at <= now.plus(AHEAD));
+            let others = others.filter(|call| call.began_at <= now.plus(MAX_FUTURE_OFFSET));
             let new: Vec<_> = others
                 .filter(|call| call.id.creation_time() < recent || self.counted.insert(call.id))
                 .map(|call| PastCall {
@@ -86,7 +88,7 @@ impl PastCalls {
             count += new.len();
             app.executor().count_past_calls(new);
             match calls.next {
-                Some(next) => page = PageRequest::after(next, PageRequest::LARGEST),
+                Some(next) => page = PageRequest::after(next, PageRequest::MAX_LIMIT),
                 None => return Ok(count),
             }
         }
@@ -94,7 +96,7 @@ impl PastCalls {
 
     /// Counts the calls that a predecessor admits while it drains.
     pub(crate) async fn follow(mut self) {
-        for (looks, apart) in LOOKS {
+        for (looks, apart) in POLL_SCHEDULE {
             for _ in 0..looks {
                 if let Err(error) = self.count().await {
                     tracing::warn!(

@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 const MAX_PREDECESSORS: usize = 60;
 
 /// Maximum time in which an ending process closes its resources.
-const CLOSING: Duration = Duration::from_millis(100);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// An earlier process.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Predecessors {
                 }
                 tracing::info!(life, "The previous sidecar has ended");
                 // The process closes its connections in any order, so others may still be open.
-                tokio::time::sleep(CLOSING).await;
+                tokio::time::sleep(CLOSE_TIMEOUT).await;
                 this.0.lock().retain(|one| one.life != life);
                 has_ended().await;
             });

@@ -25,7 +25,7 @@ use pillion_config::{Config, ConfigError};
 pub use stamp::Stamps;
 
 /// Interval at which the files are checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The source of the configuration.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ impl Reloader {
     /// Reloads on each SIGHUP and change of a file; never ends. `before` is the state of the files
     /// before the current configuration was read.
     pub(crate) async fn run(mut self, before: Stamps, mut hangup: Signal) {
-        let mut look = interval(LOOK_EVERY);
+        let mut look = interval(CHECK_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stamps = before.narrowed_to(self.files());
         loop {

@@ -24,10 +24,10 @@ pub(crate) use file::{Header, OpenedResult};
 use pillion_config::{Config, ResultsSection};
 
 /// Time after which an unfinished file is removed, because its process must have died.
-const UNFINISHED: Duration = Duration::from_secs(600);
+const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
 
 /// The URI prefix of offloaded results for MCP clients, followed by the result's id.
-pub(crate) const URI: &str = "pillion://results/";
+pub(crate) const RESULT_URI_PREFIX: &str = "pillion://results/";
 
 /// The directory of offloaded results. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -151,7 +151,7 @@ impl Results {
                 continue;
             };
             let since = metadata.modified()?;
-            let is_left = !is_whole && since.elapsed().is_ok_and(|age| age >= UNFINISHED);
+            let is_left = !is_whole && since.elapsed().is_ok_and(|age| age >= UNFINISHED_FILE_TTL);
             if is_left || self.is_expired(since) {
                 remove(&path)?;
             } else {

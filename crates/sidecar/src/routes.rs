@@ -73,10 +73,10 @@ pub fn router(app: App) -> Router {
     add_middleware(router, app)
 }
 
-/// Returns every path and its methods. The paths are those of [`route`], which the client uses, too.
-/// The handlers' `utoipa::path` attributes repeat the paths as literals, because `concat!` cannot
-/// append a parameter such as `{tool_name}` to a constant. A test fails if the OpenAPI document and
-/// this table differ.
+/// Returns every path and its methods. The paths are those of [`route`], which the client uses,
+/// too. The handlers' `utoipa::path` attributes repeat the paths as literals, because `concat!`
+/// cannot append a parameter such as `{tool_name}` to a constant. A test fails if the OpenAPI
+/// document and this table differ.
 fn table() -> Vec<(String, MethodRouter<App>)> {
     let tool = format!("{}{{tool_name}}", route::TOOLS);
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
@@ -204,7 +204,7 @@ mod tests {
 
     /// Routes that the OpenAPI document does not describe: those of the Model Context Protocol, and
     /// the document itself.
-    const UNDESCRIBED: [&str; 3] = [route::MCP, route::MCP_STDIO, route::OPENAPI];
+    const UNDOCUMENTED_ROUTES: [&str; 3] = [route::MCP, route::MCP_STDIO, route::OPENAPI];
 
     fn app() -> App {
         App::build(
@@ -224,7 +224,7 @@ mod tests {
         };
         let mut routes = BTreeSet::new();
         for (path, _) in table() {
-            if UNDESCRIBED.contains(&path.as_str()) {
+            if UNDOCUMENTED_ROUTES.contains(&path.as_str()) {
                 continue;
             }
             // No route has this method, so the `Allow` header of the response lists the route's

@@ -27,13 +27,13 @@ use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::routes;
 use connection::{Connection, ConnectionPermit};
-pub use lanes::Lanes;
+pub use lanes::ServingThreads;
 use listener::Listener;
 use waiting_bytes::WaitingBytes;
-use waiting_room::{Guest, WaitingRoom};
+use waiting_room::{PendingConnection, UnauthenticatedConnections};
 
 /// Interval at which open connections are counted while last requests may still arrive.
-const COUNT_EVERY: Duration = Duration::from_millis(20);
+const COUNT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The outcome of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub async fn run(
     grace: Duration,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<Drained> {
-    let mut lanes = Lanes::start()?;
+    let mut lanes = ServingThreads::start()?;
     let listeners = Listeners {
         unix: listener,
         replacements: None,
@@ -109,7 +109,7 @@ pub async fn run(
 pub async fn serve(
     listeners: Listeners,
     current_app: &CurrentApp,
-    lanes: &mut Lanes,
+    lanes: &mut ServingThreads,
     grace: Duration,
     shutdown: impl Future<Output = Stop>,
 ) -> Drained {
@@ -159,7 +159,7 @@ pub async fn serve(
         let done = async {
             while !connections.is_empty() {
                 while connections.try_join_next().is_some() {}
-                tokio::time::sleep(COUNT_EVERY).await;
+                tokio::time::sleep(COUNT_INTERVAL).await;
             }
         };
         drop(tokio::time::timeout(last_requests.min(grace), done).await);
@@ -173,7 +173,7 @@ pub async fn serve(
 struct Tcp {
     listener: TcpListener,
     places: Arc<Semaphore>,
-    room: WaitingRoom,
+    room: UnauthenticatedConnections,
     timeout: Duration,
 }
 
@@ -188,13 +188,15 @@ impl Tcp {
         Self {
             listener,
             places: Arc::new(Semaphore::new(max_connections)),
-            room: WaitingRoom::new(max_connections, timeout),
+            room: UnauthenticatedConnections::new(max_connections, timeout),
             timeout,
         }
     }
 
     /// Accepts the next connection. Never resolves if there is no listener.
-    async fn accept(tcp: &mut Option<Self>) -> (<TcpListener as Listener>::Accepted, Peer, Guest) {
+    async fn accept(
+        tcp: &mut Option<Self>,
+    ) -> (<TcpListener as Listener>::Accepted, Peer, PendingConnection) {
         let Some(tcp) = tcp else {
             return std::future::pending().await;
         };

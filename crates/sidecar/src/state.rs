@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::clock::ClockWatch;
-use crate::idempotency::KeyLedger;
+use crate::idempotency::IdempotencyKeys;
 use crate::instance;
 use crate::predecessors::Predecessors;
 use crate::process_locks::{ProcessLock, ProcessLocks};
@@ -25,20 +25,20 @@ use crate::results::{ResultDirectory, Results};
 use pillion_config::Config;
 
 /// Interval of the store's maintenance, such as removing old calls.
-const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Time after the use of an approval until its call must run; later, the call will never run.
-const BETWEEN_APPROVAL_AND_RUN: Duration = Duration::from_secs(60);
+const APPROVED_CALL_TTL: Duration = Duration::from_secs(60);
 
 /// Time for which invalid approvals are kept.
-const KEPT_APPROVALS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The store of a running sidecar. Cheap to clone.
 #[derive(Clone)]
 pub struct State {
     store: Arc<SqlStore>,
     process: ProcessLife,
-    keys: Arc<KeyLedger>,
+    keys: Arc<IdempotencyKeys>,
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
     file_watch: Arc<AbortOnDropHandle<()>>,
@@ -120,7 +120,7 @@ impl State {
         ));
         let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
-        let keys = KeyLedger::new(known, process.clone(), predecessors);
+        let keys = IdempotencyKeys::new(known, process.clone(), predecessors);
         Self {
             keys: Arc::new(keys),
             results,
@@ -149,7 +149,7 @@ impl State {
         &self.process
     }
 
-    pub(crate) fn keys(&self) -> &Arc<KeyLedger> {
+    pub(crate) fn keys(&self) -> &Arc<IdempotencyKeys> {
         &self.keys
     }
 
@@ -330,7 +330,7 @@ async fn clean_up(
                 forward = set.is_ok(),
                 "The system clock was changed; skipping the removal of old records this time"
             );
-            tokio::time::sleep(CLEAN_UP_EVERY).await;
+            tokio::time::sleep(MAINTENANCE_INTERVAL).await;
             continue;
         }
         if let Some(results) = &results {
@@ -347,7 +347,7 @@ async fn clean_up(
         if let Err(error) = chats.await {
             tracing::warn!(%error, "Cannot remove old chats");
         }
-        let a_while_ago = Timestamp::now().minus(BETWEEN_APPROVAL_AND_RUN);
+        let a_while_ago = Timestamp::now().minus(APPROVED_CALL_TTL);
         let cancelled = store.cancel_undecided(a_while_ago, Timestamp::now());
         if let Err(error) = cancelled.await {
             tracing::warn!(
@@ -364,10 +364,10 @@ async fn clean_up(
         {
             tracing::warn!(%error, "Cannot remove expired checkpoints of composed tools");
         }
-        let long_ago = Timestamp::now().minus(KEPT_APPROVALS);
+        let long_ago = Timestamp::now().minus(INVALID_APPROVAL_TTL);
         if let Err(error) = store.remove_expired_approvals(long_ago).await {
             tracing::warn!(%error, "Cannot remove old approvals");
         }
-        tokio::time::sleep(CLEAN_UP_EVERY).await;
+        tokio::time::sleep(MAINTENANCE_INTERVAL).await;
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use span::Span;
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time for exporting the last spans at shutdown.
-const LAST_SPANS: Duration = Duration::from_secs(2);
+const FINAL_EXPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Creates spans and exports them in the background. At most 2,048 spans wait
 /// (`OTEL_BSP_MAX_QUEUE_SIZE`); further spans are dropped.
@@ -83,14 +83,14 @@ impl Telemetry {
         Ok(Self { provider, tracer })
     }
 
-    /// Exports the remaining spans within [`LAST_SPANS`]. Later spans are dropped.
+    /// Exports the remaining spans within [`FINAL_EXPORT_TIMEOUT`]. Later spans are dropped.
     pub(crate) async fn stop(self: Arc<Self>) {
         let stopped = tokio::task::spawn_blocking(move || {
-            if let Err(error) = self.provider.shutdown_with_timeout(LAST_SPANS) {
+            if let Err(error) = self.provider.shutdown_with_timeout(FINAL_EXPORT_TIMEOUT) {
                 tracing::debug!(%error, "Cannot export the last spans");
             }
         });
-        drop(tokio::time::timeout(LAST_SPANS, stopped).await);
+        drop(tokio::time::timeout(FINAL_EXPORT_TIMEOUT, stopped).await);
     }
 }
 

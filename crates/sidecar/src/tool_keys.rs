@@ -25,14 +25,14 @@ pub(crate) fn is_of(id: &str, tool: &str) -> bool {
 }
 
 /// Creates the tool with a key.
-type Make = Box<dyn Fn(SecretString) -> Arc<dyn Tool> + Send + Sync>;
+type ToolFactory = Box<dyn Fn(SecretString) -> Arc<dyn Tool> + Send + Sync>;
 
 /// A tool whose key is in the vault.
 pub(crate) struct KeyedTool {
     key: ServiceKey,
     vault: UserCredentials,
     definition: ToolDefinition,
-    make: Make,
+    make: ToolFactory,
     /// The latest key, and the tool with that key.
     made: Mutex<Option<(SecretString, Arc<dyn Tool>)>>,
 }

@@ -45,7 +45,7 @@ pub(crate) use resources::Reading;
 pub(crate) use seen::Seen;
 pub(crate) use server::Server;
 pub(crate) use tool::UpstreamTool;
-pub(crate) use users::SWEEP_EVERY;
+pub(crate) use users::SWEEP_INTERVAL;
 
 /// The parts of the sidecar that are notified of changes of the servers.
 #[derive(Debug, Clone)]

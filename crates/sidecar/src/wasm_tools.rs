@@ -19,13 +19,13 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::events::{Bus, ToolChanges, ToolListener};
 use pillion_config::WasmToolsSection;
-use works::{Turn, Works};
+use works::{CompileQueue, Turn};
 
 /// Interval at which the folder is checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum time that the sidecar waits for tools to be compiled before it serves without them.
-const FIRST_LOOK: Duration = Duration::from_secs(10);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The registered tools of the folder.
 pub(crate) struct WasmTools {
@@ -71,13 +71,13 @@ impl WasmTools {
     }
 
     /// Registers the tools in the folder, and checks the folder until `self` is dropped. Waits up
-    /// to [`FIRST_LOOK`] for the first check.
+    /// to [`STARTUP_TIMEOUT`] for the first check.
     pub(crate) async fn start(self: &Arc<Self>) {
         let settings = self.settings.subscribe();
         let has_folder = settings.borrow().folder.is_some();
         let (looked, first_look) = oneshot::channel();
         tokio::spawn(watch_folder(Arc::downgrade(self), settings, looked));
-        if has_folder && timeout(FIRST_LOOK, first_look).await.is_err() {
+        if has_folder && timeout(STARTUP_TIMEOUT, first_look).await.is_err() {
             tracing::warn!(
                 "Still compiling WebAssembly tools; each one is offered as soon as it is compiled"
             );
@@ -173,9 +173,9 @@ async fn watch_folder(
     looked: oneshot::Sender<()>,
 ) {
     let mut folder: Option<WasmFolder> = None;
-    let mut works = Works::default();
+    let mut works = CompileQueue::default();
     let mut looked = Some(looked);
-    let mut due = interval(LOOK_EVERY);
+    let mut due = interval(CHECK_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_watched = folder.is_some() || settings.borrow().folder.is_some();

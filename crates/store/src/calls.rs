@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use pillion_core::store::{Cursor, Page, StoreError};
 
-pub(crate) use spool::{CallSpool, RecordsOnTheWay, StuckCalls, recover};
+pub(crate) use spool::{CallSpool, PendingRecords, UnwrittenCalls, recover};
 pub(crate) use writer::CallWriter;
 
 /// Returns a page. The query has requested one item more than the page holds, which shows whether

@@ -19,7 +19,7 @@ use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use directory_watch::DirectoryWatch;
 pub(crate) use error::translate;
 use lease::Lease;
-pub(crate) use placement::{FileId, Placement};
+pub(crate) use placement::{DatabaseFiles, FileId};
 pub(crate) use postgres::Postgres;
 pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
@@ -33,7 +33,7 @@ pub(crate) enum Database {
         writer: SqlitePool,
         readers: SqlitePool,
         /// The files of the database; `None` for a database in memory.
-        placement: Option<Placement>,
+        placement: Option<DatabaseFiles>,
     },
     Postgres(Postgres),
 }
@@ -77,7 +77,7 @@ impl Database {
         watch.unwrap_or_default()
     }
 
-    fn placement(&self) -> Option<&Placement> {
+    fn placement(&self) -> Option<&DatabaseFiles> {
         match self {
             Self::Sqlite { placement, .. } => placement.as_ref(),
             Self::Postgres(_) => None,

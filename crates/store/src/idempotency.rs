@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    IdempotencyKey, IdempotencyStore, KeyClaim, StoreError, Timestamp, UNFINISHED_KEYS_STAY,
+    IdempotencyKey, IdempotencyStore, KeyClaim, StoreError, Timestamp, UNFINISHED_KEY_TTL,
 };
 
 use crate::sql_store::SqlStore;
@@ -30,7 +30,7 @@ impl IdempotencyStore for SqlStore {
                 fingerprint.into(),
                 expires_at.into(),
                 now.into(),
-                now.minus(UNFINISHED_KEYS_STAY).into(),
+                now.minus(UNFINISHED_KEY_TTL).into(),
             ];
             if self.database.write(claim, values).await? == 1 {
                 return Ok(KeyClaim::Claimed);
@@ -90,7 +90,7 @@ impl IdempotencyStore for SqlStore {
     async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError> {
         let sql = "DELETE FROM idempotency_keys WHERE expires_at <= $1 \
                    AND (result IS NOT NULL OR expires_at <= $2)";
-        let values = vec![now.into(), now.minus(UNFINISHED_KEYS_STAY).into()];
+        let values = vec![now.into(), now.minus(UNFINISHED_KEY_TTL).into()];
         self.database.write(sql, values).await
     }
 }

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use pillion_core::store::StoreError;
 
-use crate::calls::RecordsOnTheWay;
+use crate::calls::PendingRecords;
 use crate::database::Database;
 use crate::options::StoreOptions;
 use crate::sql_store::SqlStore;
@@ -29,8 +29,8 @@ impl SqlStore {
         // Read before the copy: records that leave the spool files later are in the database by
         // then.
         let on_the_way = match &self.file {
-            Some(file) => RecordsOnTheWay::beside(file)?,
-            None => RecordsOnTheWay::default(),
+            Some(file) => PendingRecords::beside(file)?,
+            None => PendingRecords::default(),
         };
         self.database.backup(to).await?;
         let added = add_to(to, &on_the_way).await;
@@ -45,7 +45,7 @@ impl SqlStore {
     }
 }
 
-async fn add_to(copy: &Path, records: &RecordsOnTheWay) -> Result<(), StoreError> {
+async fn add_to(copy: &Path, records: &PendingRecords) -> Result<(), StoreError> {
     if records.is_empty() {
         return Ok(());
     }

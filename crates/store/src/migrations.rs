@@ -62,21 +62,24 @@ const MIGRATIONS: [Migration; 9] = [
 ];
 
 /// The schema version that this program requires.
-pub(crate) const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+pub(crate) const LATEST_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
 /// The timeout of a migration in Postgres, which may have to rewrite all rows.
-const STEP: Duration = Duration::from_secs(600);
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 
-const PRESENT: &str = "SELECT MAX(number) AS number FROM pillion_schema";
+const CURRENT_VERSION_SQL: &str = "SELECT MAX(number) AS number FROM pillion_schema";
 
 /// Returns the schema version of a store; at least one migration must have run.
 pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
-    let rows = database.read(PRESENT, vec![]).await.map_err(|error| {
-        if error.is_unavailable() {
-            return error;
-        }
-        StoreError::corrupt("the database is not a Pillion store").with_source(error)
-    })?;
+    let rows = database
+        .read(CURRENT_VERSION_SQL, vec![])
+        .await
+        .map_err(|error| {
+            if error.is_unavailable() {
+                return error;
+            }
+            StoreError::corrupt("the database is not a Pillion store").with_source(error)
+        })?;
     known(&rows)
 }
 
@@ -86,10 +89,10 @@ fn known(rows: &[Row]) -> Result<i64, StoreError> {
         Some(row) => row.optional_integer("number")?.unwrap_or(0),
         None => 0,
     };
-    if present > NEWEST {
+    if present > LATEST_VERSION {
         return Err(StoreError::corrupt(format!(
             "the store was created by a newer version of Pillion: its schema is {present}, and \
-            this version supports schemas up to {NEWEST}"
+            this version supports schemas up to {LATEST_VERSION}"
         )));
     }
     Ok(present)
@@ -98,7 +101,7 @@ fn known(rows: &[Row]) -> Result<i64, StoreError> {
 /// Runs the missing migrations in one transaction.
 pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
     let mut transaction = database.begin().await?;
-    transaction.may_take(STEP);
+    transaction.may_take(MIGRATION_TIMEOUT);
     if let Transaction::Postgres(_) = transaction {
         // Several processes may start at the same time. The lock number is specific to Pillion
         // ("pill" in ASCII).
@@ -112,7 +115,7 @@ pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
              (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)",
         )
         .await?;
-    let present = known(&transaction.read(PRESENT, vec![]).await?)?;
+    let present = known(&transaction.read(CURRENT_VERSION_SQL, vec![]).await?)?;
     for step in MIGRATIONS.iter().filter(|step| step.number > present) {
         transaction.script(step.sql).await?;
         transaction

@@ -257,7 +257,7 @@ async fn check_room(
 }
 
 fn size(limit: u32) -> i64 {
-    limit.clamp(1, PageRequest::LARGEST).into()
+    limit.clamp(1, PageRequest::MAX_LIMIT).into()
 }
 
 /// Returns a condition for names with this prefix. Case-sensitive, unlike SQLite's LIKE.

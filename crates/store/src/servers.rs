@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pillion_core::store::{NamedRecords, ServerRecord, ServerStore, StoreError, Timestamp};
+use pillion_core::store::{RecordOwner, ServerRecord, ServerStore, StoreError, Timestamp};
 
 use crate::database::{Row, Transaction};
 use crate::sql_store::SqlStore;
 
 /// The Postgres timeout of statements that change all call records of a server.
-const WITH_ALL_CALLS: Duration = Duration::from_secs(600);
+const ALL_CALLS_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[async_trait]
 impl ServerStore for SqlStore {
@@ -31,7 +31,7 @@ impl ServerStore for SqlStore {
     async fn update_server(
         &self,
         server: &ServerRecord,
-        records: NamedRecords,
+        records: RecordOwner,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE servers SET name = $2, configuration = $3, enabled = $4, \
                    last_connected_at = $5, updated_at = $6 WHERE id = $1";
@@ -45,11 +45,11 @@ impl ServerStore for SqlStore {
         ];
         self.catch_up_with_all().await?;
         let mut transaction = self.database.begin().await?;
-        transaction.may_take(WITH_ALL_CALLS);
+        transaction.may_take(ALL_CALLS_TIMEOUT);
         let before = name_of(&mut transaction, &server.id).await?;
         let changed = transaction.write(sql, values).await;
         found(changed.map_err(name_taken)?)?;
-        let before = before.filter(|before| *before != server.name && records == NamedRecords::Own);
+        let before = before.filter(|before| *before != server.name && records == RecordOwner::Own);
         if let Some(before) = &before {
             // Pins that another server of this name has left behind do not apply to this server.
             let sql = "DELETE FROM tool_pins WHERE server = $1";
@@ -78,13 +78,13 @@ impl ServerStore for SqlStore {
         Ok(())
     }
 
-    async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError> {
+    async fn remove_server(&self, id: &str, records: RecordOwner) -> Result<(), StoreError> {
         self.catch_up_with_all().await?;
         let mut transaction = self.database.begin().await?;
-        transaction.may_take(WITH_ALL_CALLS);
+        transaction.may_take(ALL_CALLS_TIMEOUT);
         let name = match records {
-            NamedRecords::Own => name_of(&mut transaction, id).await?.unwrap_or_default(),
-            NamedRecords::Anothers => String::new(),
+            RecordOwner::Own => name_of(&mut transaction, id).await?.unwrap_or_default(),
+            RecordOwner::Anothers => String::new(),
         };
         let sql = "DELETE FROM servers WHERE id = $1";
         found(transaction.write(sql, vec![id.into()]).await?)?;
@@ -125,7 +125,7 @@ impl SqlStore {
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
                    AND NOT EXISTS (SELECT 1 FROM servers WHERE name = $1)";
         let mut transaction = self.database.begin().await?;
-        transaction.may_take(WITH_ALL_CALLS);
+        transaction.may_take(ALL_CALLS_TIMEOUT);
         let values = vec![before.into(), name.into()];
         transaction.write(sql, values).await?;
         transaction.commit().await

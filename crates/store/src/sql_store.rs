@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 use pillion_core::store::{StoreError, StoreErrorKind};
 use tokio::time::timeout;
 
-use crate::calls::{CallSpool, CallWriter, RecordsOnTheWay, recover};
+use crate::calls::{CallSpool, CallWriter, PendingRecords, recover};
 use crate::database::Database;
 use crate::migrations;
 use crate::options::{Durability, StoreLocation, StoreOptions};
 
 /// How long closing a Postgres store may take.
-const CLOSE: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The store in SQLite or Postgres. Implements all traits of [`pillion_core::store`].
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl SqlStore {
             }
         }
         let database = Database::open(options).await?;
-        let is_current = migrations::present(&database).await? == migrations::NEWEST;
+        let is_current = migrations::present(&database).await? == migrations::LATEST_VERSION;
         let file = match &options.location {
             StoreLocation::File(path) if is_current => Some(path.clone()),
             _ => None,
@@ -176,7 +176,7 @@ impl SqlStore {
         self.catch_up().await?;
         match &self.file {
             Some(file) => {
-                let others = RecordsOnTheWay::beside(file)?;
+                let others = PendingRecords::beside(file)?;
                 others.write_into(&self.database).await
             }
             None => Ok(()),
@@ -194,7 +194,7 @@ impl SqlStore {
     /// Returns the schema version that this program requires.
     #[must_use]
     pub fn schema_number() -> i64 {
-        migrations::NEWEST
+        migrations::LATEST_VERSION
     }
 
     /// Writes all pending records and closes all connections; later operations fail as
@@ -211,7 +211,7 @@ impl SqlStore {
         match self.database {
             Database::Sqlite { .. } => closing.await,
             Database::Postgres(_) => {
-                if timeout(CLOSE, closing).await.is_err() {
+                if timeout(CLOSE_TIMEOUT, closing).await.is_err() {
                     tracing::warn!(
                         "The store does not respond; closed it without writing the remaining \
                         records"

@@ -15,9 +15,9 @@ pub use error::VaultError;
 pub use key::{MasterKey, MasterKeyError};
 
 /// The plaintext of the value that verifies the key.
-const CHECK: &str = "pillion";
+const CHECK_PLAINTEXT: &str = "pillion";
 /// Maximum number of attempts of a rotation while other processes change secrets.
-const ROTATION_ATTEMPTS: usize = 5;
+const MAX_ROTATION_ATTEMPTS: usize = 5;
 
 /// Stores secrets in a store that only receives ciphertext.
 ///
@@ -31,12 +31,12 @@ const ROTATION_ATTEMPTS: usize = 5;
 /// use pillion_store::{MasterKey, SqlStore, StoreLocation, StoreOptions, Vault};
 /// use secrecy::ExposeSecret;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = SqlStore::open(&StoreOptions::new(StoreLocation::Memory)).await?;
-/// let vault = Vault::open(Arc::new(store), MasterKey::generate()).await?;
-/// vault.put(SecretKind::Credential, "weather", &"s3cret".into()).await?;
-/// let secret = vault.get(SecretKind::Credential, "weather").await?;
-/// assert_eq!(secret.unwrap().expose_secret(), "s3cret");
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
+/// std::error::Error>> { let store =
+/// SqlStore::open(&StoreOptions::new(StoreLocation::Memory)).await?; let vault =
+/// Vault::open(Arc::new(store), MasterKey::generate()).await?; vault.put(SecretKind::Credential,
+/// "weather", &"s3cret".into()).await?; let secret = vault.get(SecretKind::Credential,
+/// "weather").await?; assert_eq!(secret.unwrap().expose_secret(), "s3cret");
 /// # Ok(()) }
 /// ```
 pub struct Vault {
@@ -56,7 +56,7 @@ impl Vault {
             if !store.secrets().await?.is_empty() {
                 return Err(VaultError::NoCheck);
             }
-            let sealed = key.seal(&place, &CHECK.into())?;
+            let sealed = key.seal(&place, &CHECK_PLAINTEXT.into())?;
             store.put_secret(&place, &sealed).await?;
         }
         // Read again, because another process may have set another key at the same time.
@@ -133,7 +133,7 @@ impl Vault {
     /// processes keep changing secrets. After an error, nothing has changed.
     pub async fn rotate(&self, new: MasterKey) -> Result<usize, VaultError> {
         let mut key = self.key.write().await;
-        for _ in 0..ROTATION_ATTEMPTS {
+        for _ in 0..MAX_ROTATION_ATTEMPTS {
             let mut replacements = Vec::new();
             for (place, old) in self.store.secrets().await? {
                 let secret = key.open(&place, &old)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::store::{
-    CallLog, CallStatus, NamedRecords, ServerRecord, ServerStore, SettingsStore, StoreErrorKind,
+    CallLog, CallStatus, RecordOwner, ServerRecord, ServerStore, SettingsStore, StoreErrorKind,
 };
 use pillion_store::{Durability, SqlStore, StoreLocation, StoreOptions};
 use pillion_testkit::{Postgres, PostgresRelay};
@@ -232,7 +232,7 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
                 store.record_call(running("a")),
                 store.record_own_call(running("b")),
                 store.set_setting("c", "1"),
-                store.remove_server("d", NamedRecords::Own),
+                store.remove_server("d", RecordOwner::Own),
                 store.call(kept.id),
             )
         };
@@ -283,7 +283,7 @@ async fn f2_pending_calls_get_the_new_server_name_in_every_process() {
         store.record_own_call(call).await.unwrap();
     }
     server.name = "cards".to_owned();
-    let renamed = changing.update_server(&server, NamedRecords::Own).await;
+    let renamed = changing.update_server(&server, RecordOwner::Own).await;
     renamed.unwrap();
     for store in [&calling, &changing] {
         let calls = store.calls(&Default::default(), &Default::default()).await;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::{
-    ChangeListener, Counters, EventStream, Heard, Pack, Packs, Reader, Resource, ResourceChange,
+    ChangeListener, Counters, EventStream, Pack, Packs, Reader, Resource, ResourceChange,
     ResourceChanges, ResourceContents, ResourceError, ResourceProvider, StoredItem, StoredItems,
+    StreamMessage,
 };
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::{LogBounds, PackStore, StoreError, Timestamp};
@@ -205,8 +206,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let updated = ResourceChange::Updated(URI.to_owned());
     assert_eq!(changes.next().await, Some(updated));
-    assert!(matches!(posted.next().await, Heard::Ready { .. }));
-    assert!(matches!(posted.next().await, Heard::Event(event) if event.kind == "posted"));
+    assert!(matches!(posted.next().await, StreamMessage::Ready { .. }));
+    assert!(matches!(posted.next().await, StreamMessage::Event(event) if event.kind == "posted"));
     let reader = Reader {
         context: &context,
         confined_to: None,

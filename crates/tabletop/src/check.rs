@@ -204,9 +204,9 @@ pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
 }
 
 /// Formats a check and its result for players.
-pub(crate) struct Mechanics<'a>(pub(crate) &'a Check, pub(crate) &'a CheckResult);
+pub(crate) struct CheckDisplay<'a>(pub(crate) &'a Check, pub(crate) &'a CheckResult);
 
-impl fmt::Display for Mechanics<'_> {
+impl fmt::Display for CheckDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(check, result) = self;
         write!(f, "Check: {}", check.ability.as_str())?;
@@ -321,7 +321,7 @@ mod tests {
         let check = Check::untrained(Ability::Dexterity, 12);
         let text = |check: &Check, rolls: &[i64]| {
             let result = check.evaluate(rolls[0], &rolls[1..]);
-            Mechanics(check, &result).to_string()
+            CheckDisplay(check, &result).to_string()
         };
         assert_eq!(
             text(&check, &[4]),

@@ -17,28 +17,28 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::TabletopOptions;
-use crate::check::{Check, Mechanics};
+use crate::check::{Check, CheckDisplay};
 use crate::dice::D20;
 use crate::failure::store_failure;
-use crate::scenes::{Line, Scenes};
+use crate::scenes::{SceneMessage, Scenes};
 use crate::telemetry::{Level, LogContext, TabletopTelemetry, count};
 use proposal::Proposal;
-use recent::Recent;
+use recent::RecentActions;
 
 pub(crate) use prompt::facts;
 
 /// The rejection reason without a configured model, and how to configure one.
-const UNCONFIGURED: &str = "llm_unconfigured";
+const UNCONFIGURED_REASON: &str = "llm_unconfigured";
 const NO_MODEL: &str = "no language model is configured: set features.llm and tabletop.model";
 
 /// Number of transcript messages in the prompt.
-const FACTS: u32 = 15;
+const MAX_PROMPT_MESSAGES: u32 = 15;
 
 /// Maximum length of the model's response, in tokens.
 const MAX_ANSWER_TOKENS: u64 = 1_000;
 
 /// The author of public narrations in the transcript.
-const NARRATOR: &str = "narrator";
+const NARRATOR_AUTHOR: &str = "narrator";
 
 const TOOL: &str = "orchestrate_action";
 
@@ -75,7 +75,7 @@ pub(crate) struct Orchestrator {
     settings: RwLock<Settings>,
     scenes: Arc<Scenes>,
     telemetry: Arc<TabletopTelemetry>,
-    recent: Recent,
+    recent: RecentActions,
 }
 
 /// The operator's settings. A running action keeps the settings with which it started.
@@ -101,7 +101,7 @@ impl Orchestrator {
             settings: RwLock::new(settings),
             scenes,
             telemetry,
-            recent: Recent::default(),
+            recent: RecentActions::default(),
         }
     }
 
@@ -152,9 +152,14 @@ impl Orchestrator {
         log_context: LogContext<'_>,
     ) -> Outcome {
         let Some(model) = &settings.model else {
-            return Ok(self.rejected(UNCONFIGURED, Usage::default(), Duration::ZERO, log_context));
+            return Ok(self.rejected(
+                UNCONFIGURED_REASON,
+                Usage::default(),
+                Duration::ZERO,
+                log_context,
+            ));
         };
-        let last = self.scenes.last(&action.scene, FACTS).await;
+        let last = self.scenes.last(&action.scene, MAX_PROMPT_MESSAGES).await;
         let facts = facts(&last.map_err(|error| store_failure(&error))?);
         let began = Instant::now();
         let patience = settings.options.model_timeout;
@@ -251,7 +256,7 @@ impl Orchestrator {
             .log(Level::Info, module_path!(), &message, log_context);
         Arc::new(Answer {
             text: match reason {
-                UNCONFIGURED => format!("Rejected: {reason}: {NO_MODEL}"),
+                UNCONFIGURED_REASON => format!("Rejected: {reason}: {NO_MODEL}"),
                 _ => format!("Rejected: {reason}"),
             },
             data: json!({
@@ -274,8 +279,8 @@ impl Orchestrator {
         if !answer.is_accepted {
             return Ok(());
         }
-        let line = Line {
-            author: NARRATOR.to_owned(),
+        let line = SceneMessage {
+            author: NARRATOR_AUTHOR.to_owned(),
             message: answer.text.clone(),
             ooc: false,
         };
@@ -300,7 +305,7 @@ impl Accepted {
     fn answer(self, d20: &mut D20, usage: Usage, elapsed: Duration) -> Answer {
         let Self { proposal, check } = self;
         let result = check.throw(d20);
-        let mechanics = Mechanics(&check, &result).to_string();
+        let mechanics = CheckDisplay(&check, &result).to_string();
         let narration = proposal.narration.trim();
         let mut rule_eval = json!(result);
         rule_eval["mechanics"] = json!(mechanics);

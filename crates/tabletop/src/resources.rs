@@ -15,14 +15,14 @@ use crate::scenes::{
 use crate::telemetry::{COUNTERS_URI, TabletopTelemetry};
 
 /// Default and maximum number of messages in a transcript.
-const MESSAGES: u32 = 15;
+const DEFAULT_MESSAGES: u32 = 15;
 const MAX_MESSAGES: u32 = 200;
 
 /// Maximum number of listed scenes.
 const MAX_SCENES: u32 = 200;
 
 /// Maximum length of a message in the list, in characters.
-const EXCERPT: usize = 80;
+const MAX_EXCERPT_CHARS: usize = 80;
 
 /// Provides `transcript://scene/{id}`, `scene://{id}` and `metrics://counters`.
 pub(crate) struct TableResources {
@@ -42,7 +42,7 @@ impl TableResources {
 
     /// Returns the state of a scene, with the facts as in the prompt.
     async fn state(&self, scene: &str) -> Result<Value, ResourceError> {
-        let messages = self.messages(scene, MESSAGES).await?;
+        let messages = self.messages(scene, DEFAULT_MESSAGES).await?;
         let characters = self.scenes.characters().await?;
         let latest = messages.last();
         Ok(json!({
@@ -130,7 +130,7 @@ impl ResourceProvider for TableResources {
             self.counters(&parameter(query, "prefix").unwrap_or_default())
         } else if let Some(scene) = scene_of_transcript(path) {
             let limit = parameter(query, "limit").and_then(|limit| limit.parse().ok());
-            let limit = limit.unwrap_or(MESSAGES).clamp(1, MAX_MESSAGES);
+            let limit = limit.unwrap_or(DEFAULT_MESSAGES).clamp(1, MAX_MESSAGES);
             self.transcript(&scene, limit).await?
         } else if let Some(scene) = scene_of_state(path) {
             self.state(&scene).await?
@@ -148,7 +148,7 @@ impl ResourceProvider for TableResources {
 /// Formats the latest message of a scene for a list.
 fn summarize(message: &Message) -> String {
     let text = &message.line.message;
-    let mut excerpt: String = text.chars().take(EXCERPT).collect();
+    let mut excerpt: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
     if excerpt.len() < text.len() {
         excerpt.push('\u{2026}');
     }

@@ -13,13 +13,13 @@ use crate::timestamp::format_timestamp;
 use crate::{Tabletop, TabletopOptions};
 
 /// The prefix of scenes' log names in the store.
-const LOGS: &str = "scenes/";
+const LOG_PREFIX: &str = "scenes/";
 
 /// The prefix of characters' document names in the store.
-const CHARACTERS: &str = "characters/";
+const DOCUMENT_PREFIX: &str = "characters/";
 
-const TRANSCRIPT: &str = "transcript://scene/";
-const SCENE: &str = "scene://";
+const TRANSCRIPT_URI_PREFIX: &str = "transcript://scene/";
+const SCENE_URI_PREFIX: &str = "scene://";
 
 /// Characters that a URI contains unencoded (RFC 3986, unreserved).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
@@ -55,7 +55,7 @@ impl SceneLimits {
 
 /// A message in a scene, without id and time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct SceneMessage {
     pub(crate) author: String,
     pub(crate) message: String,
     /// Out of character: said by the player.
@@ -67,7 +67,7 @@ pub(crate) struct Line {
 pub(crate) struct Message {
     pub(crate) message_id: String,
     #[serde(flatten)]
-    pub(crate) line: Line,
+    pub(crate) line: SceneMessage,
     pub(crate) timestamp: String,
     #[serde(skip)]
     pub(crate) number: u64,
@@ -98,7 +98,11 @@ impl Scenes {
     }
 
     /// Adds a message to a scene's transcript. The first message creates the scene.
-    pub(crate) async fn append(&self, scene: &str, line: Line) -> Result<Message, StoreError> {
+    pub(crate) async fn append(
+        &self,
+        scene: &str,
+        line: SceneMessage,
+    ) -> Result<Message, StoreError> {
         let (log, json) = (log_name(scene), encode_line(&line)?);
         let limits = self.limits();
         let bounds = LogBounds {
@@ -143,7 +147,7 @@ impl Scenes {
 
     /// Returns the most recently active scenes with their latest messages.
     pub(crate) async fn latest(&self, limit: u32) -> Result<Vec<(String, Message)>, StoreError> {
-        let logs = self.store.logs(Tabletop::NAME, LOGS, limit).await?;
+        let logs = self.store.logs(Tabletop::NAME, LOG_PREFIX, limit).await?;
         let scenes = logs.iter();
         let scenes = scenes.map(|log| Ok((scene_of(log), read(&log.latest)?)));
         scenes.collect()
@@ -159,14 +163,14 @@ impl Scenes {
         let after = after.map(log_name);
         let logs = self
             .store
-            .logs_by_name(Tabletop::NAME, LOGS, after.as_deref(), limit);
+            .logs_by_name(Tabletop::NAME, LOG_PREFIX, after.as_deref(), limit);
         let logs = logs.await?.into_iter();
         Ok(logs.map(|log| (scene_of(&log), log.latest)).collect())
     }
 
     /// Counts the scenes.
     pub(crate) async fn count(&self) -> Result<u64, StoreError> {
-        self.store.count_logs(Tabletop::NAME, LOGS).await
+        self.store.count_logs(Tabletop::NAME, LOG_PREFIX).await
     }
 
     /// Returns the names of the characters, in the order of the store.
@@ -182,18 +186,21 @@ impl Scenes {
         limit: u32,
     ) -> Result<Vec<(String, String)>, StoreError> {
         let after = after.map(document_name);
-        let documents = self
-            .store
-            .documents(Tabletop::NAME, CHARACTERS, after.as_deref(), limit);
+        let documents =
+            self.store
+                .documents(Tabletop::NAME, DOCUMENT_PREFIX, after.as_deref(), limit);
         let characters = documents.await?.into_iter();
-        let characters = characters
-            .filter_map(|(name, json)| Some((name.strip_prefix(CHARACTERS)?.to_owned(), json)));
+        let characters = characters.filter_map(|(name, json)| {
+            Some((name.strip_prefix(DOCUMENT_PREFIX)?.to_owned(), json))
+        });
         Ok(characters.collect())
     }
 
     /// Counts the characters.
     pub(crate) async fn count_characters(&self) -> Result<u64, StoreError> {
-        self.store.count_documents(Tabletop::NAME, CHARACTERS).await
+        self.store
+            .count_documents(Tabletop::NAME, DOCUMENT_PREFIX)
+            .await
     }
 
     /// Stores a character, and returns whether it is new.
@@ -238,7 +245,7 @@ impl Scenes {
         }
         let mut after = None;
         loop {
-            let page = self.by_name(after.as_deref(), PageRequest::LARGEST).await;
+            let page = self.by_name(after.as_deref(), PageRequest::MAX_LIMIT).await;
             let scenes = match page {
                 Ok(scenes) => scenes,
                 Err(error) => {
@@ -268,19 +275,22 @@ fn name_limit(error: StoreError, what: &str, max: u32) -> StoreError {
 }
 
 fn log_name(scene: &str) -> String {
-    format!("{LOGS}{scene}")
+    format!("{LOG_PREFIX}{scene}")
 }
 
 fn document_name(character: &str) -> String {
-    format!("{CHARACTERS}{character}")
+    format!("{DOCUMENT_PREFIX}{character}")
 }
 
 /// Returns the scene of a log.
 fn scene_of(log: &LogSummary) -> String {
-    log.log.strip_prefix(LOGS).unwrap_or_default().to_owned()
+    log.log
+        .strip_prefix(LOG_PREFIX)
+        .unwrap_or_default()
+        .to_owned()
 }
 
-fn encode_line(line: &Line) -> Result<String, StoreError> {
+fn encode_line(line: &SceneMessage) -> Result<String, StoreError> {
     serde_json::to_string(line).map_err(|error| {
         StoreError::invalid("a line of a transcript cannot be encoded as JSON").with_source(error)
     })
@@ -299,20 +309,26 @@ fn read(entry: &LogEntry) -> Result<Message, StoreError> {
 }
 
 pub(crate) fn transcript_uri(scene: &str) -> String {
-    format!("{TRANSCRIPT}{}", utf8_percent_encode(scene, UNRESERVED))
+    format!(
+        "{TRANSCRIPT_URI_PREFIX}{}",
+        utf8_percent_encode(scene, UNRESERVED)
+    )
 }
 
 pub(crate) fn scene_uri(scene: &str) -> String {
-    format!("{SCENE}{}", utf8_percent_encode(scene, UNRESERVED))
+    format!(
+        "{SCENE_URI_PREFIX}{}",
+        utf8_percent_encode(scene, UNRESERVED)
+    )
 }
 
 /// Returns the scene of a transcript or state URI without query.
 pub(crate) fn scene_of_transcript(uri: &str) -> Option<String> {
-    id(uri.strip_prefix(TRANSCRIPT)?)
+    id(uri.strip_prefix(TRANSCRIPT_URI_PREFIX)?)
 }
 
 pub(crate) fn scene_of_state(uri: &str) -> Option<String> {
-    id(uri.strip_prefix(SCENE)?)
+    id(uri.strip_prefix(SCENE_URI_PREFIX)?)
 }
 
 fn id(encoded: &str) -> Option<String> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{ModelError, ModelErrorKind};
-use pillion_core::pack::{Heard, ResourceChange, StoredItems};
+use pillion_core::pack::{ResourceChange, StoredItems, StreamMessage};
 use pillion_core::store::PackStore;
 use pillion_core::tool::ErrorCode;
 use pillion_tabletop::TabletopOptions;
@@ -478,7 +478,7 @@ async fn k2_the_streams_report_the_outcome_of_an_action() {
         let action = json!({"scene_id": "cave", "player_msg": message});
         table.data("orchestrate_action", action).await;
     }
-    assert!(matches!(events.next().await, Heard::Ready { .. }));
+    assert!(matches!(events.next().await, StreamMessage::Ready { .. }));
     for kind in [
         "llm.enqueued",
         "llm.received",
@@ -487,7 +487,7 @@ async fn k2_the_streams_report_the_outcome_of_an_action() {
         "llm.received",
         "defense.rejected",
     ] {
-        let Heard::Event(event) = events.next().await else {
+        let StreamMessage::Event(event) = events.next().await else {
             panic!("no event");
         };
         assert_eq!(event.kind, kind);
@@ -500,8 +500,8 @@ async fn k2_the_streams_report_the_outcome_of_an_action() {
             assert_eq!(data["extra"], json!({"reason": "Unknown ability"}));
         }
     }
-    assert!(matches!(log.next().await, Heard::Ready { .. }));
-    let Heard::Event(line) = log.next().await else {
+    assert!(matches!(log.next().await, StreamMessage::Ready { .. }));
+    let StreamMessage::Event(line) = log.next().await else {
         panic!("no line");
     };
     let line: Value = serde_json::from_str(&line.data).unwrap();

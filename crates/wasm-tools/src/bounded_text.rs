@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// The mark at the end of a cut text.
-const MORE: &str = "...";
+const ELLIPSIS: &str = "...";
 
 /// A text with a maximum length; the rest is not stored.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl BoundedText {
     /// Returns the text, with a mark if it was cut.
     pub(crate) fn into_text(mut self) -> String {
         if self.is_cut {
-            self.text.push_str(MORE);
+            self.text.push_str(ELLIPSIS);
         }
         self.text
     }
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(single_line("a\u{1b}[2J\n\u{9b}b\u{7}"), "a [2J b");
         assert_eq!(
             single_line(&"ü".repeat(MAX_MESSAGE_BYTES)).len(),
-            MAX_MESSAGE_BYTES + MORE.len()
+            MAX_MESSAGE_BYTES + ELLIPSIS.len()
         );
     }
 }

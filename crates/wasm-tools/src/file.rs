@@ -8,7 +8,7 @@ use rustix::fs::OFlags;
 
 use crate::{FaultCode, WasmToolError};
 
-const OTHERS_MAY_WRITE: u32 = 0o002;
+const WORLD_WRITABLE: u32 = 0o002;
 
 /// Identifies the state of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn safe(metadata: &Metadata) -> Result<(), String> {
             metadata.uid()
         ));
     }
-    match metadata.mode() & OTHERS_MAY_WRITE {
+    match metadata.mode() & WORLD_WRITABLE {
         0 => Ok(()),
         _ => Err("writable by all users: run chmod o-w on it".to_owned()),
     }

@@ -52,7 +52,7 @@ pub struct SearchResult {
 }
 
 /// A file that is about to be loaded.
-pub struct DueFile {
+pub struct PendingFile {
     folder: PathBuf,
     name: String,
     stamps: Option<Stamps>,
@@ -180,7 +180,7 @@ impl WasmFolder {
     }
 
     /// Returns the next file to load.
-    pub fn next_file(&mut self) -> Option<DueFile> {
+    pub fn next_file(&mut self) -> Option<PendingFile> {
         let folder = self.settings.folder.clone()?;
         let (name, file_state) = self
             .files
@@ -188,7 +188,7 @@ impl WasmFolder {
             .find(|(_, file_state)| file_state.is_due)?;
         file_state.is_due = false;
         file_state.read = file_state.seen;
-        Some(DueFile {
+        Some(PendingFile {
             http_client: http_client_of(&mut self.http_clients, &self.settings, name),
             sandbox: Arc::clone(&self.sandbox),
             limits: self.settings.limits.clone(),
@@ -315,7 +315,7 @@ impl Search {
     }
 }
 
-impl DueFile {
+impl PendingFile {
     /// Returns the name of the tool.
     #[must_use]
     pub fn name(&self) -> &str {

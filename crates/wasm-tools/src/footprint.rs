@@ -6,9 +6,9 @@ use crate::{FaultCode, WasmToolError};
 const MAX_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Maximum size of a global, import and function in an instance, in bytes.
-const GLOBAL: u64 = 16;
-const IMPORT: u64 = 32;
-const FUNCTION: u64 = 32;
+const GLOBAL_BYTES: u64 = 16;
+const IMPORT_BYTES: u64 = 32;
+const FUNCTION_BYTES: u64 = 32;
 
 /// Rejects a component with a module whose instances need too much space without having memory:
 /// each instance reserves space for all globals, imports and functions, which is not counted at run
@@ -31,9 +31,9 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
                 taken = 0;
                 continue;
             }
-            Payload::GlobalSection(globals) => (globals.count(), GLOBAL),
-            Payload::ImportSection(imports) => (imports.count(), IMPORT),
-            Payload::FunctionSection(functions) => (functions.count(), FUNCTION),
+            Payload::GlobalSection(globals) => (globals.count(), GLOBAL_BYTES),
+            Payload::ImportSection(imports) => (imports.count(), IMPORT_BYTES),
+            Payload::FunctionSection(functions) => (functions.count(), FUNCTION_BYTES),
             _ => continue,
         };
         taken = taken.saturating_add(u64::from(count).saturating_mul(bytes));

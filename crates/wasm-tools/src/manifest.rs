@@ -10,12 +10,12 @@ use crate::{FaultCode, WasmToolError};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Manifest {
     pub(crate) permissions: RequestedPermissions,
-    pub(crate) limits: SmallerLimits,
+    pub(crate) limits: ManifestLimits,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct SmallerLimits {
+pub(crate) struct ManifestLimits {
     max_memory_bytes: Option<usize>,
     timeout_ms: Option<u64>,
     max_fuel: Option<u64>,
@@ -50,7 +50,7 @@ impl Manifest {
     }
 }
 
-impl SmallerLimits {
+impl ManifestLimits {
     /// Returns the smaller of these and the operator's limits.
     pub(crate) fn within(&self, limits: &Limits) -> Limits {
         fn less<T: Ord + Copy>(wanted: Option<T>, most: T) -> T {

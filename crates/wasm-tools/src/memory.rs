@@ -1,7 +1,7 @@
 use wasmtime::ResourceLimiter;
 
 /// Size of a table entry, in bytes.
-const TABLE_ENTRY: usize = size_of::<usize>();
+const TABLE_ENTRY_BYTES: usize = size_of::<usize>();
 /// Maximum number of instances, of tables and of memories. A component may consist of several
 /// modules; those of some languages have up to twenty.
 const MAX_INSTANCES: usize = 32;
@@ -60,7 +60,7 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let bytes = |entries: usize| entries.saturating_mul(TABLE_ENTRY);
+        let bytes = |entries: usize| entries.saturating_mul(TABLE_ENTRY_BYTES);
         Ok(self.grow(bytes(current), bytes(desired), maximum.map(bytes)))
     }
 

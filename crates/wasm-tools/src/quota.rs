@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Minimum size and granularity of a file or folder, in bytes.
-const BLOCK: u64 = 4096;
+const BLOCK_BYTES: u64 = 4096;
 
 /// Returns whether a folder, including its subfolders, is larger than `most` bytes. Stops as soon
 /// as that is known, or when `is_given_up` returns `true`; the result is then `false`.
@@ -57,8 +57,8 @@ fn if_there<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 fn size(metadata: &Metadata) -> u64 {
-    let blocks = metadata.len().div_ceil(BLOCK).max(1);
-    blocks.saturating_mul(BLOCK)
+    let blocks = metadata.len().div_ceil(BLOCK_BYTES).max(1);
+    blocks.saturating_mul(BLOCK_BYTES)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     fn p_folders_are_counted_recursively_without_following_links() {
         let directory = tempfile::tempdir().unwrap();
         let is_beyond =
-            |blocks: u64| is_beyond(directory.path(), blocks * BLOCK, || false).unwrap();
+            |blocks: u64| is_beyond(directory.path(), blocks * BLOCK_BYTES, || false).unwrap();
         assert!(!is_beyond(0));
         let inner = directory.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();

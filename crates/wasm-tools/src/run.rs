@@ -21,7 +21,7 @@ use crate::settings::Limits;
 
 /// The conditions of a run.
 #[derive(Clone)]
-pub(crate) struct Terms {
+pub(crate) struct RunConditions {
     pub(crate) limits: Limits,
     pub(crate) permissions: Arc<Permissions>,
     pub(crate) http_client: Arc<ToolHttpClient>,
@@ -60,7 +60,7 @@ pub(crate) enum RunFault {
 }
 
 /// Interval between interruptions of a run that has to stop.
-const TOLD_EVERY: Duration = Duration::from_millis(50);
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Stops a run when its future is dropped, wherever the run is.
 struct StopOnDrop {
@@ -83,7 +83,7 @@ impl Drop for StopOnDrop {
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 while !run.is_finished() {
-                    sleep(TOLD_EVERY).await;
+                    sleep(INTERRUPT_INTERVAL).await;
                     engine.increment_epoch();
                 }
             });
@@ -98,7 +98,7 @@ impl Drop for StopOnDrop {
 /// [`RunFault`].
 pub(crate) async fn run<T, F>(
     pre: ToolPre<Host>,
-    terms: Terms,
+    terms: RunConditions,
     entry: F,
 ) -> Result<(T, Usage), RunFault>
 where
@@ -138,7 +138,7 @@ where
 
 async fn in_store<T, F>(
     pre: &ToolPre<Host>,
-    terms: &Terms,
+    terms: &RunConditions,
     token: &CancellationToken,
     entry: F,
 ) -> Result<(T, Usage), RunFault>

@@ -10,9 +10,9 @@ use crate::host::Host;
 use crate::{FaultCode, WasmToolError};
 
 /// The first bytes of WebAssembly, of a component and of a core module.
-const MAGIC: &[u8] = b"\0asm";
-const COMPONENT: [u8; 4] = [0x0d, 0, 1, 0];
-const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
+const WASM_MAGIC: &[u8] = b"\0asm";
+const COMPONENT_VERSION: [u8; 4] = [0x0d, 0, 1, 0];
+const CORE_MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
 
 /// Compiles components, and provides their imports.
 pub(crate) struct Sandbox {
@@ -46,9 +46,12 @@ impl Sandbox {
     /// Errors with a [`FaultCode`] that concerns the content of the file.
     pub(crate) fn compile(&self, bytes: &[u8]) -> Result<ToolPre<Host>, WasmToolError> {
         let fault = |code, what: String| WasmToolError::new(code, what);
-        match bytes.strip_prefix(MAGIC).map(|rest| rest.first_chunk()) {
-            Some(Some(&COMPONENT)) => {}
-            Some(Some(&CORE_MODULE)) => {
+        match bytes
+            .strip_prefix(WASM_MAGIC)
+            .map(|rest| rest.first_chunk())
+        {
+            Some(Some(&COMPONENT_VERSION)) => {}
+            Some(Some(&CORE_MODULE_VERSION)) => {
                 let what =
                     "the file is a core module: build a component, for example for wasm32-wasip2";
                 return Err(fault(FaultCode::CoreModule, what.to_owned()));

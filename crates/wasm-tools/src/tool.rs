@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::permissions::Permissions;
-use crate::run::{Terms, Usage, run};
+use crate::run::{RunConditions, Usage, run};
 use crate::sandbox::Sandbox;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
@@ -47,7 +47,7 @@ pub struct WasmTool {
     digest: String,
     pub(crate) compiled: Arc<Compiled>,
     pub(crate) manifest: Manifest,
-    terms: Terms,
+    terms: RunConditions,
 }
 
 impl Compiled {
@@ -64,7 +64,7 @@ impl Compiled {
         http_client: &Arc<ToolHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let pre = sandbox.compile(bytes)?;
-        let terms = Terms {
+        let terms = RunConditions {
             limits: limits.clone(),
             permissions: Arc::default(),
             http_client: Arc::clone(http_client),
@@ -138,7 +138,7 @@ impl WasmTool {
             digest: sha256_hex(&digest),
             compiled,
             manifest,
-            terms: Terms {
+            terms: RunConditions {
                 limits,
                 permissions: Arc::new(permissions),
                 http_client: Arc::clone(http_client),

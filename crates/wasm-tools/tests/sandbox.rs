@@ -16,7 +16,7 @@ use axum::response::Redirect;
 use axum::routing::{any, get};
 use common::{Folder, call, call_as, look, look_again};
 use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure};
-use pillion_wasm_tools::{DueFile, WasmFolder, WasmTool};
+use pillion_wasm_tools::{PendingFile, WasmFolder, WasmTool};
 use serde_json::{Value, json};
 
 fn probe() -> Option<PathBuf> {
@@ -457,7 +457,7 @@ async fn p_added_replaced_and_removed_files_are_noticed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     use common::text::{ECHO, component};
-    let take_up = |file: DueFile| tokio::task::block_in_place(|| file.load());
+    let take_up = |file: PendingFile| tokio::task::block_in_place(|| file.load());
     let asks = "[permissions]\nenvironment = [\"PATH\"]";
     let granted = "[grants.asks]\nenvironment = [\"PATH\"]";
     let folder = Folder::new();

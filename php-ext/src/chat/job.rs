@@ -6,7 +6,7 @@ use crate::execution_registry::ExecutionJob;
 use crate::wait::JobSender;
 
 /// Approximate size of an event that waits for PHP, in bytes, without its text.
-const EVENT_BASE_BYTES: usize = 1024;
+const EVENT_OVERHEAD_BYTES: usize = 1024;
 
 /// A job that a chat sends to the PHP thread.
 pub(super) enum ChatJob {
@@ -31,7 +31,7 @@ impl QueuedEvent {
     /// Returns the event's size in bytes while it waits for PHP. Only text fragments are unlimited
     /// in number; the chat's limits bound all other data.
     pub(super) fn size(&self) -> usize {
-        EVENT_BASE_BYTES + self.data["text"].as_str().map_or(0, str::len)
+        EVENT_OVERHEAD_BYTES + self.data["text"].as_str().map_or(0, str::len)
     }
 }
 

@@ -18,15 +18,15 @@ static PARAMETER_CLASS: ClassSlot = ClassSlot::new();
 
 const TEXT: Type = Type::STRING.nullable();
 const NUMBER: Type = Type::INT.or(Type::FLOAT).nullable();
-const WHOLE: Type = Type::INT.nullable();
+const INTEGER: Type = Type::INT.nullable();
 
 /// The constraints of `Parameter`: PHP name, JSON Schema keyword, type.
 const CONSTRAINTS: [(&str, &str, Type); 8] = [
     ("enum", "enum", Type::ARRAY.nullable()),
     ("minimum", "minimum", NUMBER),
     ("maximum", "maximum", NUMBER),
-    ("minLength", "minLength", WHOLE),
-    ("maxLength", "maxLength", WHOLE),
+    ("minLength", "minLength", INTEGER),
+    ("maxLength", "maxLength", INTEGER),
     ("pattern", "pattern", TEXT),
     ("format", "format", TEXT),
     ("schema", "", Type::ARRAY.nullable()),

@@ -13,7 +13,7 @@ use super::stream_iterator::{Position, StreamState, advance, set_current, with_i
 use super::tool_aware_chat;
 use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
 use crate::zend::{
-    Call, Class, Failure, Hidden, Method, Object, Outcome, Property, State, StateClass, Type,
+    Call, Class, Failure, HiddenValue, Method, Object, Outcome, Property, State, StateClass, Type,
     new_with_state, state_of, string_of,
 };
 
@@ -79,7 +79,7 @@ pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues
     if let Some(object) = Object::of(&stream) {
         object.set(CLASS.get(), CHAT, chat.to_value());
         if let Some(values) = values {
-            Hidden::of::<Stream>(object)?.set(values.to_value());
+            HiddenValue::of::<Stream>(object)?.set(values.to_value());
         }
     }
     Ok(stream)
@@ -132,7 +132,7 @@ fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
         Running::Local(local_chat) => {
             let chat = this.get(CLASS.get(), CHAT)?;
             let chat = Object::of(&chat).ok_or(Failure::Pending)?;
-            let values = ChatValues::of(&Hidden::of::<Stream>(this)?.get());
+            let values = ChatValues::of(&HiddenValue::of::<Stream>(this)?.get());
             tool_aware_chat::step(chat, local_chat, &values)
         }
     }

@@ -20,7 +20,7 @@ use crate::mcp_server::McpServer;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
-    Call, Class, Failure, Hidden, Method, Object, Outcome, State, StateClass, Type, array_of,
+    Call, Class, Failure, HiddenValue, Method, Object, Outcome, State, StateClass, Type, array_of,
     bool_of, is_nested, new_with_state, state_of, string_of,
 };
 
@@ -119,14 +119,14 @@ pub fn new_mcp(
     let kind = Mcp(Rc::clone(server));
     let value = new_with_state(EngineTool::new(tool, executor, kind))?;
     if let (Some(object), Some(client)) = (Object::of(&value), client) {
-        Hidden::of::<EngineTool<Mcp>>(object)?.set(client.shallow_clone());
+        HiddenValue::of::<EngineTool<Mcp>>(object)?.set(client.shallow_clone());
     }
     Ok(value)
 }
 
 /// Returns the client of the MCP server of a tool object; null if there is none.
 pub fn client(object: Object<'_>) -> Zval {
-    Hidden::of::<EngineTool<Mcp>>(object).map_or_else(|_| Zval::new(), Hidden::get)
+    HiddenValue::of::<EngineTool<Mcp>>(object).map_or_else(|_| Zval::new(), HiddenValue::get)
 }
 
 /// Returns the MCP server of a tool object; `None` for an object of another class.
@@ -223,7 +223,7 @@ where
             .execute_one(tool_call, &CallContext::default())
             .await
     };
-    let client = Hidden::of::<EngineTool<K>>(call.this())?.get();
+    let client = HiddenValue::of::<EngineTool<K>>(call.this())?.get();
     let client = client_of(&client)?;
     state.kind.use_client(client)?;
     let result = match client {

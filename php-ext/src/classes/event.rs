@@ -140,7 +140,7 @@ pub fn tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome 
 }
 
 /// The outcome of a call.
-pub struct Ended<'a> {
+pub struct CallEnd<'a> {
     /// The name of the tool.
     pub tool: &'a str,
     /// The ID of the call.
@@ -154,7 +154,7 @@ pub struct Ended<'a> {
 }
 
 /// Creates the event for a finished tool call.
-pub fn tool_call_finished(ended: &Ended<'_>) -> Outcome {
+pub fn tool_call_finished(ended: &CallEnd<'_>) -> Outcome {
     let values = [
         ("toolName", string_of(ended.tool)),
         ("toolCallId", string_of(ended.id)),

@@ -162,7 +162,7 @@ fn notify(call: &mut Call<'_>) -> Outcome {
 
 fn get_server_info(call: &mut Call<'_>) -> Outcome {
     #[derive(Default, Deserialize)]
-    struct Hello<'a> {
+    struct InitializeResult<'a> {
         #[serde(borrow, default)]
         capabilities: Option<&'a RawValue>,
         #[serde(default)]
@@ -172,7 +172,7 @@ fn get_server_info(call: &mut Call<'_>) -> Outcome {
     let connect = |client: McpClient| async move { client.connection().await };
     let info = link.send(hooks, "initialize", connect)?;
     let hello = info.server.as_deref().map_or("{}", RawValue::get);
-    let hello: Hello<'_> = serde_json::from_str(hello).unwrap_or_default();
+    let hello: InitializeResult<'_> = serde_json::from_str(hello).unwrap_or_default();
     let text = |text: Option<&str>| text.map_or_else(Zval::new, string_of);
     let name = info.server_name();
     let transport = json!(info.transport);

@@ -19,8 +19,8 @@ use crate::chat::{
 };
 use crate::context::context_argument;
 use crate::zend::{
-    Call, Class, Failure, Hidden, Method, Object, Outcome, Parameter, Property, State, StateClass,
-    Type, array_of, construct, entries, state_of, undefined,
+    Call, Class, Failure, HiddenValue, Method, Object, Outcome, Parameter, Property, State,
+    StateClass, Type, array_of, construct, entries, state_of, undefined,
 };
 use crate::{exception, runtime};
 
@@ -135,7 +135,7 @@ fn construct_chat(call: &mut Call<'_>) -> Outcome {
         },
     )?;
     this.set(CLASS.get(), TOOLS, tools.to_value());
-    Hidden::of::<Chat>(this)?.set(hidden);
+    HiddenValue::of::<Chat>(this)?.set(hidden);
     Ok(Zval::new())
 }
 
@@ -218,7 +218,7 @@ fn tools_of(this: Object<'_>) -> Outcome {
 }
 
 fn hidden_value(this: Object<'_>, name: &str) -> Outcome {
-    let hidden = Hidden::of::<Chat>(this)?.get();
+    let hidden = HiddenValue::of::<Chat>(this)?.get();
     let value = hidden.array().and_then(|hidden| hidden.get(name));
     Ok(value.map_or_else(Zval::new, Zval::shallow_clone))
 }

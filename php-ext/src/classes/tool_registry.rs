@@ -28,8 +28,8 @@ use crate::execution_registry::ExecutionRegistry;
 use crate::json::to_value_as;
 use crate::mcp_server::McpServer;
 use crate::zend::{
-    Call, Class, Failure, Hidden, Method, Object, Outcome, Parameter, Property, State, StateClass,
-    Type, construct, empty_array, state_of,
+    Call, Class, Failure, HiddenValue, Method, Object, Outcome, Parameter, Property, State,
+    StateClass, Type, construct, empty_array, state_of,
 };
 
 pub use clients::Clients;
@@ -83,7 +83,7 @@ impl Registry {
     /// # Errors
     /// An `Error` if `this` is not a registry.
     pub fn clients(&self, this: Object<'_>) -> Result<Clients, Failure> {
-        Hidden::of::<Self>(this).map(|clients| Clients::of(&clients.get()))
+        HiddenValue::of::<Self>(this).map(|clients| Clients::of(&clients.get()))
     }
 
     /// Prepares the servers before tools run: in a forked child, all servers get their own

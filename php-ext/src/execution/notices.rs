@@ -6,9 +6,9 @@ use pillion_core::executor::Observer;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
 use serde_json::json;
 
-use crate::classes::event::{self, Ended};
+use crate::classes::event::{self, CallEnd};
 use crate::exception::run_during_failure;
-use crate::execution_registry::{CallNotice, ExecutionJob, ExecutionRegistry};
+use crate::execution_registry::{CallNotification, ExecutionJob, ExecutionRegistry};
 use crate::mcp::hooks::{self, Hooks};
 use crate::settings::LogLevel;
 use crate::zend::Failure;
@@ -26,7 +26,7 @@ impl PhpObserver {
         }
     }
 
-    fn send(&self, context: &CallContext, notice: impl FnOnce() -> CallNotice) {
+    fn send(&self, context: &CallContext, notice: impl FnOnce() -> CallNotification) {
         let execution = self.executions.find(context);
         if let Some(execution) = execution.filter(|execution| execution.handled_jobs().notices) {
             execution.send(ExecutionJob::Notice(notice()));
@@ -36,7 +36,7 @@ impl PhpObserver {
 
 impl Observer for PhpObserver {
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
-        self.send(context, || CallNotice {
+        self.send(context, || CallNotification {
             tool: call.name.clone(),
             call_id: call.id.clone(),
             server: server_of(origin),
@@ -51,7 +51,7 @@ impl Observer for PhpObserver {
         elapsed: Duration,
         context: &CallContext,
     ) {
-        self.send(context, || CallNotice {
+        self.send(context, || CallNotification {
             tool: result.tool_name.clone(),
             call_id: result.tool_call_id.clone(),
             server: server_of(origin),
@@ -75,16 +75,20 @@ fn server_of(origin: Option<&ToolOrigin>) -> Option<String> {
 
 /// The calls of an execution that have started and not finished.
 #[derive(Default)]
-pub struct StartedCalls(RefCell<Vec<(CallNotice, Instant)>>);
+pub struct StartedCalls(RefCell<Vec<(CallNotification, Instant)>>);
 
 impl StartedCalls {
     /// Forwards a notice.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
-    pub(super) fn forward(&self, hooks: Hooks<'_>, notice: &CallNotice) -> Result<(), Failure> {
+    pub(super) fn forward(
+        &self,
+        hooks: Hooks<'_>,
+        notice: &CallNotification,
+    ) -> Result<(), Failure> {
         let mut started_calls = self.0.borrow_mut();
-        let is_same = |(other, _): &(CallNotice, Instant)| other.call_id == notice.call_id;
+        let is_same = |(other, _): &(CallNotification, Instant)| other.call_id == notice.call_id;
         match (&notice.ended, started_calls.iter().position(is_same)) {
             (None, _) => started_calls.push((notice.clone(), Instant::now())),
             (Some(_), Some(index)) => drop(started_calls.remove(index)),
@@ -101,7 +105,7 @@ impl StartedCalls {
     pub fn dispatch_cancelled(&self, hooks: Hooks<'_>) -> Result<(), Failure> {
         self.0.take().into_iter().try_for_each(|(notice, started)| {
             let ended = Some((Some(ErrorCode::Cancelled), started.elapsed()));
-            dispatch(hooks, &CallNotice { ended, ..notice })
+            dispatch(hooks, &CallNotification { ended, ..notice })
         })
     }
 
@@ -114,14 +118,14 @@ impl StartedCalls {
             .fold(failure, |failure, (notice, started)| {
                 run_during_failure(failure, |code| {
                     let ended = Some((Some(code), started.elapsed()));
-                    dispatch(hooks, &CallNotice { ended, ..notice })
+                    dispatch(hooks, &CallNotification { ended, ..notice })
                 })
             })
     }
 }
 
 /// Forwards a notice as an event and as a PSR-3 log message.
-fn dispatch(hooks: Hooks<'_>, notice: &CallNotice) -> Result<(), Failure> {
+fn dispatch(hooks: Hooks<'_>, notice: &CallNotification) -> Result<(), Failure> {
     let (tool, id) = (notice.tool.as_str(), notice.call_id.as_str());
     let server = notice.server.as_deref();
     let Some((error_code, elapsed)) = notice.ended else {
@@ -143,7 +147,7 @@ fn dispatch(hooks: Hooks<'_>, notice: &CallNotice) -> Result<(), Failure> {
         })?;
     }
     hooks.dispatch(|| {
-        event::tool_call_finished(&Ended {
+        event::tool_call_finished(&CallEnd {
             tool,
             id,
             server,

@@ -18,13 +18,13 @@ use crate::zend::{
 /// properties, and backed enums become their values. A float keeps its fraction: `1.0`, not `1`.
 struct Php<'a> {
     value: &'a Zval,
-    pass: &'a Pass,
+    pass: &'a EncodePass,
 }
 
 /// The state of one pass over a value: the current depth, and the failure behind a serde error,
 /// which can carry only text.
 #[derive(Default)]
-struct Pass {
+struct EncodePass {
     depth: Cell<usize>,
     failure: RefCell<Option<Failure>>,
 }
@@ -66,7 +66,7 @@ fn run<R>(
     value: &Zval,
     write: impl FnOnce(Php<'_>) -> Result<R, serde_json::Error>,
 ) -> Result<R, Failure> {
-    let pass = Pass::default();
+    let pass = EncodePass::default();
     let written = write(Php { value, pass: &pass });
     if let Some(failure) = pass.failure.take() {
         return Err(failure);
@@ -74,7 +74,7 @@ fn run<R>(
     written.map_err(|error| exception::invalid_input(format!("The {what} is not JSON: {error}")))
 }
 
-impl Pass {
+impl EncodePass {
     fn child<'a>(&'a self, value: &'a Zval) -> Php<'a> {
         Php { value, pass: self }
     }

@@ -12,7 +12,7 @@ use crate::wait::Reply;
 use crate::zend::{Failure, Object, string_of};
 
 /// The error code of a request that the user rejects (MCP 2025-11-25, "Sampling", error handling).
-const REJECTED: i64 = -1;
+const USER_REJECTED: i64 = -1;
 
 /// The error code of a request whose parameters cannot be parsed.
 const INVALID_PARAMS: i64 = -32602;
@@ -54,7 +54,7 @@ fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> 
     let mut answer = match to_value(returned)? {
         Value::Null => {
             return Ok(Err(RpcError::new(
-                REJECTED,
+                USER_REJECTED,
                 "User rejected sampling request",
             )));
         }

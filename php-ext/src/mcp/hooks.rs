@@ -8,14 +8,14 @@ use crate::json::{EmptyObject, decode_value};
 use crate::log;
 use crate::settings::LogLevel;
 use crate::zend::{
-    Call, Failure, Hidden, Object, Outcome, State, call_callable, string_of, with_entry,
+    Call, Failure, HiddenValue, Object, Outcome, State, call_callable, string_of, with_entry,
     without_entry,
 };
 
 /// The hooks of an object. They are the hidden value of the object, because a token store or a
 /// logger may hold credentials, which no dump of a client may show.
 #[derive(Clone, Copy)]
-pub struct Hooks<'a>(Hidden<'a>);
+pub struct Hooks<'a>(HiddenValue<'a>);
 
 impl<'a> Hooks<'a> {
     /// Returns the hooks of an object with this state.
@@ -23,7 +23,7 @@ impl<'a> Hooks<'a> {
     /// # Errors
     /// An `Error` if the object has another class.
     pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
-        Hidden::of::<T>(object).map(Self)
+        HiddenValue::of::<T>(object).map(Self)
     }
 
     /// Returns the hook with this name.

@@ -25,7 +25,7 @@ pub use call_handle::{CallHandle, ProgressPermit, WaitGuard};
 pub use inbox::NotificationInbox;
 
 /// The JSON-RPC error code of a request that no PHP thread can answer.
-const NO_THREAD_CODE: i64 = -32000;
+const NO_PHP_THREAD: i64 = -32000;
 
 /// The registry of the PHP threads that use one connection.
 #[derive(Default)]
@@ -52,10 +52,10 @@ struct QueuedJob {
 }
 
 impl RouterState {
-    /// Returns the call whose thread handles a job of `call`: a call of the same object, if a thread
-    /// waits for one, otherwise the call whose wait began last. A thread waits only for the call
-    /// whose wait began last: a thread that waits inside a callback cannot handle jobs of the outer
-    /// call. Returns `None` if no thread waits.
+    /// Returns the call whose thread handles a job of `call`: a call of the same object, if a
+    /// thread waits for one, otherwise the call whose wait began last. A thread waits only for the
+    /// call whose wait began last: a thread that waits inside a callback cannot handle jobs of the
+    /// outer call. Returns `None` if no thread waits.
     fn target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
         let waiting = || {
             self.calls
@@ -115,10 +115,10 @@ impl MessageRouter {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Forwards a request of the server to PHP: to the object whose call it belongs to, or otherwise
-    /// to the object whose wait began last. The second case applies if the call is unknown, as on a
-    /// stream that serves all requests, or if the object does not wait. If no object waits but a
-    /// call is running, the request waits too.
+    /// Forwards a request of the server to PHP: to the object whose call it belongs to, or
+    /// otherwise to the object whose wait began last. The second case applies if the call is
+    /// unknown, as on a stream that serves all requests, or if the object does not wait. If no
+    /// object waits but a call is running, the request waits too.
     ///
     /// Must be called where the request is received, not where its answer is awaited.
     pub fn forward_request(
@@ -131,7 +131,7 @@ impl MessageRouter {
         async move {
             answer.await.unwrap_or_else(|_| {
                 let message = "No PHP thread is available to answer the request";
-                Err(RpcError::new(NO_THREAD_CODE, message))
+                Err(RpcError::new(NO_PHP_THREAD, message))
             })
         }
     }

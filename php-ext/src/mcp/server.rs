@@ -3,7 +3,7 @@ mod error_messages;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_mcp_client::{Authentication, OAuthConfig, ServerConfig, Wording};
+use pillion_mcp_client::{Authentication, MessageStyle, OAuthConfig, ServerConfig};
 use serde_json::{Map, Value, json};
 
 use crate::classes::tool_definition::seconds;
@@ -225,7 +225,7 @@ impl Server {
             // Approvals and limits are kept per label, so two servers must not share a label.
             config.label = config.display_url();
         }
-        config.wording = (class == ClientClass::SseClient).then_some(Wording::Sse);
+        config.wording = (class == ClientClass::SseClient).then_some(MessageStyle::Sse);
         Ok(Self {
             config,
             key: key.to_owned(),

@@ -1,11 +1,11 @@
 /// A bounded collection of the most recently used values. The least recently used value is dropped
 /// when the limit is exceeded.
-pub(super) struct Recent<K, V> {
+pub(super) struct LruCache<K, V> {
     entries: Vec<(K, V)>,
     limit: usize,
 }
 
-impl<K: PartialEq, V> Recent<K, V> {
+impl<K: PartialEq, V> LruCache<K, V> {
     pub(super) const fn new(limit: usize) -> Self {
         Self {
             entries: Vec::new(),

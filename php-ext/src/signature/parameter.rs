@@ -3,8 +3,8 @@ use serde_json::Value;
 
 use super::doc_comment::DocComment;
 use super::doc_type;
-use super::php_type::{PhpType, Unfit};
-use super::reflection::{Reflected, attribute_of};
+use super::php_type::{PhpType, UnsupportedType};
+use super::reflection::{ReflectionObject, attribute_of};
 use crate::classes::attributes;
 use crate::exception;
 use crate::json::{to_value, to_value_as};
@@ -22,7 +22,7 @@ pub(super) struct Parameter {
 /// Reads a `ReflectionParameter`. `function` is the name of its function in error messages.
 pub(super) fn read(
     function: &str,
-    reflected: &Reflected,
+    reflected: &ReflectionObject,
     comment: &DocComment,
 ) -> Result<Parameter, Failure> {
     let name = reflected.name()?;
@@ -37,8 +37,8 @@ pub(super) fn read(
     let declared = reflected.object("getType")?;
     let declared = match PhpType::read(declared.as_ref()) {
         Ok(declared) => declared,
-        Err(Unfit::Failed(failure)) => return Err(failure),
-        Err(Unfit::Type(kind)) => {
+        Err(UnsupportedType::Failed(failure)) => return Err(failure),
+        Err(UnsupportedType::Type(kind)) => {
             return Err(refuse(&format!(
                 "has the type {kind}: int, float, string, bool, array, backed enums and unions of them can be a tool's"
             )));

@@ -4,7 +4,7 @@ use ext_php_rs::types::Zval;
 use serde_json::{Value, json};
 
 use super::doc_type::{any_schema, one_of};
-use super::reflection::{Reflected, find_class};
+use super::reflection::{ReflectionObject, find_class};
 use crate::exception;
 use crate::json::to_value;
 use crate::zend::{Failure, Outcome, call_callable, int_of, string_of};
@@ -25,14 +25,14 @@ pub(super) struct PhpType {
 }
 
 /// The reason why a type cannot be the type of a tool's parameter.
-pub(super) enum Unfit {
+pub(super) enum UnsupportedType {
     /// The type, as PHP writes it.
     Type(String),
     /// Another failure.
     Failed(Failure),
 }
 
-impl From<Failure> for Unfit {
+impl From<Failure> for UnsupportedType {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -43,7 +43,7 @@ pub(super) const INTEGER: &str = "int";
 
 impl PhpType {
     /// Reads a `ReflectionType`. Without a type, any value is allowed.
-    pub(super) fn read(declared: Option<&Reflected>) -> Result<Self, Unfit> {
+    pub(super) fn read(declared: Option<&ReflectionObject>) -> Result<Self, UnsupportedType> {
         let Some(declared) = declared else {
             return Ok(Self {
                 anything: true,
@@ -59,18 +59,18 @@ impl PhpType {
             read.add(declared)?;
             read.nullable |= declared.call_bool("allowsNull")? && !read.anything;
         } else {
-            return Err(Unfit::Type(describe_type(declared)?));
+            return Err(UnsupportedType::Type(describe_type(declared)?));
         }
         Ok(read)
     }
 
-    fn add(&mut self, named: &Reflected) -> Result<(), Unfit> {
+    fn add(&mut self, named: &ReflectionObject) -> Result<(), UnsupportedType> {
         let name = named.name()?;
         if !named.call_bool("isBuiltin")? {
-            let (schema, class) = enumeration(&name)?.ok_or(Unfit::Type(name))?;
+            let (schema, class) = enumeration(&name)?.ok_or(UnsupportedType::Type(name))?;
             // With two enums, the enum of a value would be ambiguous.
             if self.enumeration.replace(class).is_some() {
-                return Err(Unfit::Type(describe_type(named)?));
+                return Err(UnsupportedType::Type(describe_type(named)?));
             }
             self.schemas.push(schema);
             return Ok(());
@@ -89,7 +89,7 @@ impl PhpType {
                 self.anything = true;
                 return Ok(());
             }
-            _ => return Err(Unfit::Type(name)),
+            _ => return Err(UnsupportedType::Type(name)),
         };
         self.schemas.push(json!({ "type": kind }));
         Ok(())
@@ -228,6 +228,6 @@ pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
     Ok(value.shallow_clone())
 }
 
-fn describe_type(declared: &Reflected) -> Result<String, Failure> {
+fn describe_type(declared: &ReflectionObject) -> Result<String, Failure> {
     Ok(declared.text("__toString")?.unwrap_or_default())
 }

@@ -16,9 +16,9 @@ const IS_INSTANCEOF: i64 = 2;
 const MAX_TEXT_CHARS: usize = 200;
 
 /// An object of PHP's Reflection API.
-pub(super) struct Reflected(Zval);
+pub(super) struct ReflectionObject(Zval);
 
-impl Reflected {
+impl ReflectionObject {
     /// Evaluates `new $class(...$arguments)`.
     pub(super) fn new<const N: usize>(class: &str, arguments: [Zval; N]) -> Result<Self, Failure> {
         let class = find_class(class)?
@@ -97,10 +97,10 @@ pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Fail
 }
 
 /// Returns the attribute of this class as an object.
-pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, Failure> {
+pub(super) fn attribute_of(on: &ReflectionObject, class: &str) -> Result<Option<Zval>, Failure> {
     let found = on.call("getAttributes", [string_of(class), int_of(IS_INSTANCEOF)])?;
     let first = found.array().and_then(|found| found.get_index(0));
-    match first.and_then(|first| Reflected::of(first.shallow_clone())) {
+    match first.and_then(|first| ReflectionObject::of(first.shallow_clone())) {
         Some(first) => Ok(Some(first.call("newInstance", [])?)),
         None => Ok(None),
     }
@@ -121,7 +121,7 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
             "There is no class '{name}'"
         )));
     }
-    let class = Reflected::new("ReflectionClass", [value.shallow_clone()])?;
+    let class = ReflectionObject::new("ReflectionClass", [value.shallow_clone()])?;
     let class_name = class.name()?;
     let mut object = Object::of(value).map(|_| value.shallow_clone());
     let mut methods = Vec::new();
@@ -156,7 +156,7 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
     let mut tools = Vec::with_capacity(methods.len());
     for (name, of_class) in methods {
         let arguments = [string_of(&class_name), string_of(&name)];
-        let method = Reflected::new("ReflectionMethod", arguments)?;
+        let method = ReflectionObject::new("ReflectionMethod", arguments)?;
         let on = if method.call_bool("isStatic")? {
             string_of(&class_name)
         } else {
@@ -172,7 +172,7 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
 }
 
 /// Returns the main method of a class that is a tool as a whole.
-pub(super) fn main_method(class: &Reflected) -> Result<Option<String>, Failure> {
+pub(super) fn main_method(class: &ReflectionObject) -> Result<Option<String>, Failure> {
     for name in ["__invoke", "execute"] {
         if class.call("hasMethod", [string_of(name)])?.bool() == Some(true) {
             return Ok(Some(name.to_owned()));
@@ -181,7 +181,7 @@ pub(super) fn main_method(class: &Reflected) -> Result<Option<String>, Failure> 
     Ok(None)
 }
 
-fn make(class: &Reflected, name: &str) -> Outcome {
+fn make(class: &ReflectionObject, name: &str) -> Outcome {
     let constructor = class.object("getConstructor")?;
     let needs = match &constructor {
         Some(constructor) => constructor

@@ -1,7 +1,7 @@
 use ext_php_rs::types::Zval;
 
 use super::doc_comment::DocComment;
-use super::reflection::{Reflected, attribute_of, find_class, main_method};
+use super::reflection::{ReflectionObject, attribute_of, find_class, main_method};
 use crate::classes::attributes;
 use crate::exception;
 use crate::zend::{Failure, Object, entries, list_of, string_of, type_name};
@@ -9,9 +9,9 @@ use crate::zend::{Failure, Object, entries, list_of, string_of, type_name};
 /// PHP code that may become a tool.
 pub struct Target {
     /// The `ReflectionFunction` or `ReflectionMethod` of the code.
-    pub(super) function: Reflected,
+    pub(super) function: ReflectionObject,
     /// The class, if the whole class is the tool.
-    class: Option<Reflected>,
+    class: Option<ReflectionObject>,
     /// The name in error messages.
     pub(super) label: String,
     /// The tool's name, unless an attribute specifies another one. Closures have none.
@@ -71,7 +71,7 @@ impl Target {
     /// Creates the target of a method. `of_class` is set if the method is the main method of a
     /// class that is the tool.
     pub(super) fn method(
-        function: Reflected,
+        function: ReflectionObject,
         callable: Zval,
         of_class: bool,
     ) -> Result<Self, Failure> {
@@ -84,7 +84,7 @@ impl Target {
             return Err(exception::invalid_input(format!("{label} is not public")));
         }
         let (class, name) = if of_class {
-            let used = Reflected::new("ReflectionClass", [class_of(&callable)])?;
+            let used = ReflectionObject::new("ReflectionClass", [class_of(&callable)])?;
             let short = used.shown_name("getShortName")?;
             (Some(used), snake_case(&short))
         } else {
@@ -107,7 +107,7 @@ impl Target {
                 "There is no class '{class}'"
             )));
         }
-        let class = Reflected::new("ReflectionClass", [on.shallow_clone()])?;
+        let class = ReflectionObject::new("ReflectionClass", [on.shallow_clone()])?;
         if class.call("hasMethod", [string_of(method)])?.bool() != Some(true) {
             return Err(exception::invalid_input(format!(
                 "There is no method {}::{method}()",
@@ -115,25 +115,25 @@ impl Target {
             )));
         }
         let arguments = [on.shallow_clone(), string_of(method)];
-        let function = Reflected::new("ReflectionMethod", arguments)?;
+        let function = ReflectionObject::new("ReflectionMethod", arguments)?;
         let callable = list_of([on.shallow_clone(), string_of(method)]);
         Self::method(function, callable, false)
     }
 
     fn class(value: &Zval) -> Result<Self, Failure> {
-        let class = Reflected::new("ReflectionClass", [value.shallow_clone()])?;
+        let class = ReflectionObject::new("ReflectionClass", [value.shallow_clone()])?;
         let method = main_method(&class)?.ok_or_else(|| {
             let name = class.name().unwrap_or_default();
             exception::invalid_input(format!("{name} has neither __invoke() nor execute()"))
         })?;
         let arguments = [value.shallow_clone(), string_of(&method)];
-        let function = Reflected::new("ReflectionMethod", arguments)?;
+        let function = ReflectionObject::new("ReflectionMethod", arguments)?;
         let callable = list_of([value.shallow_clone(), string_of(&method)]);
         Self::method(function, callable, true)
     }
 
     fn function(callable: &Zval, name: &str) -> Result<Self, Failure> {
-        let function = Reflected::new("ReflectionFunction", [callable.shallow_clone()])?;
+        let function = ReflectionObject::new("ReflectionFunction", [callable.shallow_clone()])?;
         Ok(Self {
             name: function.text("getShortName")?,
             function,
@@ -144,7 +144,7 @@ impl Target {
     }
 
     fn closure(closure: &Zval) -> Result<Self, Failure> {
-        let function = Reflected::new("ReflectionFunction", [closure.shallow_clone()])?;
+        let function = ReflectionObject::new("ReflectionFunction", [closure.shallow_clone()])?;
         let name = function.text("getShortName")?.unwrap_or_default();
         // A closure that was created from a method or a function has the name of this method or
         // function.

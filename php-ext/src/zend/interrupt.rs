@@ -73,7 +73,7 @@ pub(super) fn settle_memory_limit() {
 }
 
 thread_local! {
-    static NOTED: RefCell<Option<Failure>> = const { RefCell::new(None) };
+    static NOTED_FAILURE: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
 /// Same as [`check_interrupt`], for a caller that can only stop: returns whether to stop, and keeps
@@ -82,7 +82,7 @@ pub fn note_interrupt() -> bool {
     match check_interrupt() {
         Ok(()) => false,
         Err(failure) => {
-            NOTED.set(Some(failure));
+            NOTED_FAILURE.set(Some(failure));
             true
         }
     }
@@ -90,7 +90,7 @@ pub fn note_interrupt() -> bool {
 
 /// Returns the reason that [`note_interrupt`] kept on this thread.
 pub fn noted_interrupt() -> Option<Failure> {
-    NOTED.take()
+    NOTED_FAILURE.take()
 }
 
 /// Returns whether the current fiber has a smaller stack than the runtime's work may need

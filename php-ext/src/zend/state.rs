@@ -19,8 +19,8 @@ use super::{Failure, Object, Outcome, ffi};
 /// A Rust value inside the objects of a PHP class.
 ///
 /// The constructor sets it once, and it is dropped with the object. It must not hold PHP values:
-/// those belong in declared properties, or, if they must stay invisible, in the [`Hidden`] value.
-/// The garbage collector traverses both.
+/// those belong in declared properties, or, if they must stay invisible, in the [`HiddenValue`]
+/// value. The garbage collector traverses both.
 pub trait State: Sized + 'static {
     /// Returns the class of the objects.
     fn class() -> &'static StateClass<Self>;
@@ -138,20 +138,20 @@ fn checked_layout<T: State>(object: Object<'_>) -> Option<*mut Layout<T>> {
 
 /// A value of an object that is not a property: dumps, casts and reflection do not show it, but the
 /// garbage collector traverses it.
-pub struct Hidden<'a> {
+pub struct HiddenValue<'a> {
     value: NonNull<Zval>,
     object: PhantomData<Object<'a>>,
 }
 
-impl Clone for Hidden<'_> {
+impl Clone for HiddenValue<'_> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl Copy for Hidden<'_> {}
+impl Copy for HiddenValue<'_> {}
 
-impl<'a> Hidden<'a> {
+impl<'a> HiddenValue<'a> {
     /// Returns the hidden value of an object, which is initially null.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, RequestOptions, TransportKind, Wording};
+use pillion_mcp_client::{McpClient, MessageStyle, RequestOptions, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
@@ -116,7 +116,7 @@ async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
         (501, "Not Implemented", ErrorClass::Unavailable),
         (503, "Service Unavailable", ErrorClass::Unavailable),
     ] {
-        for wording in [Wording::Sse, Wording::Http] {
+        for wording in [MessageStyle::Sse, MessageStyle::Http] {
             let line = format!("{status} Whatever");
             let headers = [("Retry-After", "7"), ("Content-Type", "text/html")];
             let fault = Fault::answer_with(&line, &headers, "<h1>No</h1>");
@@ -126,7 +126,7 @@ async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
             let client = McpClient::new(config);
             let error = roll(&client).await.unwrap_err();
             let text = match wording {
-                Wording::Sse => format!("MCP SSE request failed with HTTP {status}"),
+                MessageStyle::Sse => format!("MCP SSE request failed with HTTP {status}"),
                 _ => format!("HTTP {status}: {reason}"),
             };
             assert_eq!(error.to_string(), text);
@@ -180,11 +180,11 @@ async fn e4_a_json_rpc_error_with_an_http_status_is_a_json_rpc_error() {
 async fn e3_e4_a_failed_request_has_both_messages() {
     for (wording, text) in [
         (
-            Wording::Sse,
+            MessageStyle::Sse,
             "MCP SSE request failed: the response is not valid UTF-8",
         ),
         (
-            Wording::Http,
+            MessageStyle::Http,
             "MCP request failed: the response is not valid UTF-8",
         ),
     ] {
@@ -236,7 +236,7 @@ async fn e4_the_legacy_message_names_the_transport() {
             })
             .start();
         let mut config = config(&server.url, transport);
-        config.wording = Some(Wording::Sse);
+        config.wording = Some(MessageStyle::Sse);
         let client = McpClient::new(config);
         client.connect().await.unwrap();
         let mut options = RequestOptions::default();
@@ -249,7 +249,7 @@ async fn e4_the_legacy_message_names_the_transport() {
     let fault = Fault::answer("503 Busy", "text/plain", "no");
     let server = FaultServer::start(move |_| vec![fault.clone()]).await;
     let mut config = config(&server.url, TransportKind::StreamableHttp);
-    config.wording = Some(Wording::Sse);
+    config.wording = Some(MessageStyle::Sse);
     let error = roll(&McpClient::new(config)).await.unwrap_err();
     let text = "MCP Streamable HTTP request failed with HTTP 503";
     assert_eq!(error.to_string(), text);

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pillion_mcp_client::{Authentication, McpClient, McpError, TransportKind, Wording};
+use pillion_mcp_client::{Authentication, McpClient, McpError, MessageStyle, TransportKind};
 use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{EVENT_STREAM, JSON, config, dialects, roll};
@@ -77,7 +77,7 @@ async fn l1_no_secret_in_the_error_of_a_connection_that_fails() {
         "https://169.254.169.254/mcp",
         &untrusted.url,
     ] {
-        for wording in [Wording::Http, Wording::Sse] {
+        for wording in [MessageStyle::Http, MessageStyle::Sse] {
             let mut config = secretive(url, TransportKind::Auto).config().clone();
             config.wording = Some(wording);
             let error = roll(&McpClient::new(config)).await.unwrap_err();

@@ -77,11 +77,11 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 
 fn int_with_float(int: i64, float: f64) -> Ordering {
     /// 2 to the power of 63, one more than the largest int.
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    if float >= BEYOND {
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+    if float >= TWO_TO_63 {
         return Ordering::Less;
     }
-    if float < -BEYOND {
+    if float < -TWO_TO_63 {
         return Ordering::Greater;
     }
     let whole = float.trunc();

@@ -7,7 +7,7 @@ use crate::Excerpt;
 
 /// A settlement of the same name makes a location ambiguous if this multiple of its inhabitants
 /// exceeds those of the most likely place.
-const RIVAL_SHARE: u64 = 3;
+const AMBIGUITY_FACTOR: u64 = 3;
 
 /// The maximum number of places that an error about an ambiguous location names.
 const MAX_NAMED: usize = 5;
@@ -121,7 +121,10 @@ pub(super) fn choose(
         return Err(unknown(location));
     };
     let is_rival = |place: &&Location| {
-        let share = place.inhabitants.unwrap_or(0).saturating_mul(RIVAL_SHARE);
+        let share = place
+            .inhabitants
+            .unwrap_or(0)
+            .saturating_mul(AMBIGUITY_FACTOR);
         place.is_settlement
             && is_named(place)
             && place.full_name() != best.full_name()

@@ -3,15 +3,15 @@ use std::time::Duration;
 use super::{Report, Weather};
 
 /// The approximate response time of a real provider.
-const DELAY: Duration = Duration::from_millis(100);
+const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
 /// The mock's temperatures by city, in degrees Celsius.
 const CITIES: [(&str, i32); 3] = [("london", 15), ("tokyo", 25), ("sydney", 28)];
-const ANYWHERE: i32 = 22;
+const DEFAULT_TEMPERATURE: i32 = 22;
 
 /// Returns mock weather that only depends on the location's name.
 pub(super) async fn weather(location: &str) -> Report {
-    tokio::time::sleep(DELAY).await;
+    tokio::time::sleep(RESPONSE_DELAY).await;
     let lower = location.to_lowercase();
     let known = CITIES.iter().find(|(city, _)| lower.contains(city));
     Report {
@@ -20,7 +20,7 @@ pub(super) async fn weather(location: &str) -> Report {
         coordinates: None,
         observed_at: None,
         weather: Weather {
-            celsius: f64::from(known.map_or(ANYWHERE, |(_, degrees)| *degrees)),
+            celsius: f64::from(known.map_or(DEFAULT_TEMPERATURE, |(_, degrees)| *degrees)),
             conditions: "Partly Cloudy".to_owned(),
             humidity: Some(65.0),
             wind_kmh: Some(12.0),

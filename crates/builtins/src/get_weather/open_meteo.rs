@@ -16,8 +16,8 @@ pub(super) const NAME: &str = "Open-Meteo";
 
 /// The number of places to request. A location with areas requests the maximum of one request,
 /// because the intended place may be small.
-const PLACES: &str = "10";
-const MANY_PLACES: &str = "100";
+const DEFAULT_PLACE_COUNT: &str = "10";
+const MAX_PLACE_COUNT: &str = "100";
 
 /// Maximum length of a place's name in results, in characters.
 const MAX_NAME_LEN: usize = 100;
@@ -31,7 +31,7 @@ pub(super) struct OpenMeteo {
 }
 
 #[derive(Deserialize)]
-struct FoundPlaces {
+struct OpenMeteoPlaces {
     #[serde(default)]
     results: Vec<FoundPlace>,
 }
@@ -54,7 +54,7 @@ struct FoundPlace {
 }
 
 #[derive(Deserialize)]
-struct Forecast {
+struct OpenMeteoForecast {
     current: Current,
 }
 
@@ -134,8 +134,8 @@ impl WeatherService for OpenMeteo {
         within: &'a [String],
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure> {
         let count = match within.is_empty() {
-            true => PLACES,
-            false => MANY_PLACES,
+            true => DEFAULT_PLACE_COUNT,
+            false => MAX_PLACE_COUNT,
         };
         let query = [
             ("name", name),
@@ -144,7 +144,7 @@ impl WeatherService for OpenMeteo {
             ("format", "json"),
         ];
         let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
-        let Ok(FoundPlaces { results }) = FoundPlaces::deserialize(&answer.body) else {
+        let Ok(OpenMeteoPlaces { results }) = OpenMeteoPlaces::deserialize(&answer.body) else {
             return Err(self.service.invalid_answer("an invalid list of places"));
         };
         Ok((results.into_iter().map(Location::from).collect(), within))
@@ -160,7 +160,7 @@ impl WeatherService for OpenMeteo {
             ("timeformat", "unixtime"),
         ];
         let answer = self.get(&self.forecast, "/v1/forecast", &query).await?;
-        let Ok(Forecast { current }) = Forecast::deserialize(&answer.body) else {
+        let Ok(OpenMeteoForecast { current }) = OpenMeteoForecast::deserialize(&answer.body) else {
             return Err(self.service.invalid_answer("invalid weather data"));
         };
         let weather = Weather {

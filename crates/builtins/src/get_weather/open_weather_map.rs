@@ -16,12 +16,12 @@ use crate::service::{Answer, Fault, Service};
 pub(super) const NAME: &str = "OpenWeatherMap";
 
 /// The maximum number of places of one request.
-const PLACES: &str = "5";
+const MAX_PLACE_COUNT: &str = "5";
 
 /// Maximum length of the name of a place or of its weather in results, in characters.
 const MAX_NAME_LEN: usize = 100;
 
-const KMH_OF_A_METRE_PER_SECOND: f64 = 3.6;
+const KMH_PER_MPS: f64 = 3.6;
 
 #[derive(Debug)]
 pub(super) struct OpenWeatherMap {
@@ -114,7 +114,7 @@ impl WeatherService for OpenWeatherMap {
                 .map(|area| state_codes::country_of(area).unwrap_or(area)),
         );
         let wanted = parts.join(",");
-        let query = [("q", wanted.as_str()), ("limit", PLACES)];
+        let query = [("q", wanted.as_str()), ("limit", MAX_PLACE_COUNT)];
         let answer = self.get("/geo/1.0/direct", &query).await?;
         let Ok(found) = Vec::<FoundPlace>::deserialize(&answer.body) else {
             return Err(self.service.invalid_answer("an invalid list of places"));
@@ -138,7 +138,7 @@ impl WeatherService for OpenWeatherMap {
             celsius: current.main.temp,
             conditions: capitalized(&current.weather),
             humidity: current.main.humidity,
-            wind_kmh: wind.map(|speed| speed * KMH_OF_A_METRE_PER_SECOND),
+            wind_kmh: wind.map(|speed| speed * KMH_PER_MPS),
         };
         Ok((weather, current.dt))
     }

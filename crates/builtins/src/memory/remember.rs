@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::{MAX_CONTENT_CHARS, MAX_MEMORIES, MemoryScope, sanitize, search, unavailable};
 
 /// The range of a memory's importance, and the default.
-const IMPORTANCE: std::ops::RangeInclusive<u8> = 1..=5;
-const USUAL_IMPORTANCE: u8 = 1;
+const IMPORTANCE_RANGE: std::ops::RangeInclusive<u8> = 1..=5;
+const DEFAULT_IMPORTANCE: u8 = 1;
 
 /// The tool `remember`. Arguments: `{content, category = "fact", importance = 1, shared = false}`.
 /// Result: `data = {id, content, category, importance, shared, created_at}`.
@@ -37,7 +37,7 @@ impl Remember {
             .one_of(categories);
         let importance = ToolParameter::new("importance", ParameterType::Integer)
             .describe("From 1 (least) to 5 (most): the most important is found first")
-            .default_value(json!(USUAL_IMPORTANCE));
+            .default_value(json!(DEFAULT_IMPORTANCE));
         let shared = ToolParameter::new("shared", ParameterType::Boolean)
             .describe("Whether it is for everybody in this channel, not only for this user")
             .default_value(json!(false));
@@ -96,10 +96,10 @@ impl Remember {
 
 fn importance(given: Option<&Value>) -> Result<u8, ToolFailure> {
     let Some(given) = given else {
-        return Ok(USUAL_IMPORTANCE);
+        return Ok(DEFAULT_IMPORTANCE);
     };
     // A whole number may be written as a float.
-    let found = IMPORTANCE
+    let found = IMPORTANCE_RANGE
         .clone()
         .find(|one| given.as_f64() == Some(f64::from(*one)));
     found.ok_or_else(|| ToolFailure::invalid_input("importance must be from 1 to 5"))

@@ -29,7 +29,7 @@ pub struct Notation {
     /// The number of sides of each die, 1 to 1000.
     pub sides: u32,
     /// Which dice count; `None` if all count.
-    pub keep: Option<Keep>,
+    pub keep: Option<KeepRule>,
     /// The number that is added to the sum.
     pub modifier: i32,
     /// Whether a single d20 is rolled twice; no effect on other dice.
@@ -38,7 +38,7 @@ pub struct Notation {
 
 /// Which of several dice count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepRule {
     /// This number of the highest dice.
     Highest(u32),
     /// This number of the lowest dice.
@@ -116,7 +116,7 @@ impl FromStr for Notation {
 struct Parts {
     count: u32,
     sides: u32,
-    keep: Option<Keep>,
+    keep: Option<KeepRule>,
     modifier: (bool, u32),
     advantage: Option<Advantage>,
 }
@@ -124,16 +124,16 @@ struct Parts {
 impl Parts {
     /// Parses the parts; `None` if `text` does not follow the grammar.
     fn of(text: &str) -> Option<Self> {
-        let mut rest = Rest(text);
+        let mut rest = UnreadText(text);
         let count = rest.number();
         if !rest.take("d") {
             return None;
         }
         let sides = rest.number()?;
         let keep = if rest.take("kh") {
-            Some(Keep::Highest(rest.number()?))
+            Some(KeepRule::Highest(rest.number()?))
         } else if rest.take("kl") {
-            Some(Keep::Lowest(rest.number()?))
+            Some(KeepRule::Lowest(rest.number()?))
         } else {
             None
         };
@@ -166,7 +166,9 @@ impl Parts {
             (count, _, _) if count > MAX_COUNT => Err(NotationError::TooManyDice),
             (_, 0, _) => Err(NotationError::NoSides),
             (_, sides, _) if sides > MAX_SIDES => Err(NotationError::TooManySides),
-            (_, _, Some(Keep::Highest(0) | Keep::Lowest(0))) => Err(NotationError::NothingKept),
+            (_, _, Some(KeepRule::Highest(0) | KeepRule::Lowest(0))) => {
+                Err(NotationError::NothingKept)
+            }
             _ if modifier > MAX_MODIFIER => Err(NotationError::ModifierTooLarge),
             (count, sides, keep) => Ok(Notation {
                 count,
@@ -184,9 +186,9 @@ impl Parts {
 }
 
 /// The unread rest of the text.
-struct Rest<'a>(&'a str);
+struct UnreadText<'a>(&'a str);
 
-impl Rest<'_> {
+impl UnreadText<'_> {
     fn take(&mut self, word: &str) -> bool {
         let rest = self.0.strip_prefix(word);
         self.0 = rest.unwrap_or(self.0);
@@ -209,8 +211,8 @@ impl fmt::Display for Notation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}d{}", self.count, self.sides)?;
         match self.keep {
-            Some(Keep::Highest(count)) => write!(f, "kh{count}")?,
-            Some(Keep::Lowest(count)) => write!(f, "kl{count}")?,
+            Some(KeepRule::Highest(count)) => write!(f, "kh{count}")?,
+            Some(KeepRule::Lowest(count)) => write!(f, "kl{count}")?,
             None => {}
         }
         if self.modifier != 0 {

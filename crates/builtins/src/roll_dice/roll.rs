@@ -3,7 +3,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Advantage, Dice, Keep, Notation};
+use super::{Advantage, Dice, KeepRule, Notation};
 
 /// The result of a roll.
 ///
@@ -91,15 +91,15 @@ impl Notation {
     }
 }
 
-fn keep(rolls: &[u32], keep: Option<Keep>) -> Vec<u32> {
+fn keep(rolls: &[u32], keep: Option<KeepRule>) -> Vec<u32> {
     let mut kept = rolls.to_vec();
     let count = match keep {
         None => return kept,
-        Some(Keep::Highest(count)) => {
+        Some(KeepRule::Highest(count)) => {
             kept.sort_by_key(|roll| Reverse(*roll));
             count
         }
-        Some(Keep::Lowest(count)) => {
+        Some(KeepRule::Lowest(count)) => {
             kept.sort();
             count
         }

@@ -3,11 +3,11 @@ use std::time::Duration;
 use super::{Hit, Hits};
 
 /// The approximate response time of a real provider.
-const DELAY: Duration = Duration::from_millis(100);
+const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
 /// Returns mock results.
 pub(super) async fn search(query: &str, wanted: u8) -> Hits {
-    tokio::time::sleep(DELAY).await;
+    tokio::time::sleep(RESPONSE_DELAY).await;
     let hit = |rank: u8| {
         Hit::read(
             &format!("Result {rank} for '{query}'"),

@@ -3,7 +3,7 @@ use serde_json::{Map, Value};
 
 /// The members of a message that providers want to receive back: the model's thinking, as DeepSeek
 /// and others name it, and Gemini's signatures.
-const OF_MESSAGE: [&str; 4] = [
+const MESSAGE_MEMBERS: [&str; 4] = [
     "reasoning_content",
     "reasoning",
     "reasoning_details",
@@ -11,7 +11,7 @@ const OF_MESSAGE: [&str; 4] = [
 ];
 
 /// The standard members of a call; all other members are specific to the provider.
-const OF_CALL: [&str; 4] = ["id", "type", "function", "index"];
+const CALL_MEMBERS: [&str; 4] = ["id", "type", "function", "index"];
 
 /// The provider-specific members of an answer and its calls that the provider wants to receive
 /// back, in the format of OpenAI's Chat Completions; empty for other providers.
@@ -37,10 +37,10 @@ impl ProviderMembers {
         let functions: Vec<_> = functions.collect();
         let calls = indexes.iter().map(|index| {
             let call = functions.get(*index);
-            members(call.copied(), |name| !OF_CALL.contains(&name))
+            members(call.copied(), |name| !CALL_MEMBERS.contains(&name))
         });
         Self {
-            message: members(Some(message), |name| OF_MESSAGE.contains(&name)),
+            message: members(Some(message), |name| MESSAGE_MEMBERS.contains(&name)),
             calls: calls.collect(),
         }
     }

@@ -21,7 +21,7 @@ const MAX_DEFAULT_TOKENS: u64 = 8192;
 const MIN_RESPONSE_TOKENS: u64 = 16;
 
 /// A conversation that is short enough to be sent.
-struct Fitted<'a> {
+struct FittedConversation<'a> {
     conversation: Cow<'a, Conversation>,
     bytes: u64,
     /// The estimated size of the request, in tokens.
@@ -36,7 +36,7 @@ struct RequestSize {
     tokens: u64,
 }
 
-impl Fitted<'_> {
+impl FittedConversation<'_> {
     fn size(&self) -> RequestSize {
         RequestSize {
             bytes: self.bytes,
@@ -156,7 +156,7 @@ impl ChatLoop {
     async fn send(
         &self,
         state: &ChatState,
-        fitted: &Fitted<'_>,
+        fitted: &FittedConversation<'_>,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
@@ -201,14 +201,14 @@ impl ChatLoop {
         })
     }
 
-    /// Returns the conversation, with old results left out if it would be too long. `other_bytes` is
-    /// the size of the rest of the request.
+    /// Returns the conversation, with old results left out if it would be too long. `other_bytes`
+    /// is the size of the rest of the request.
     fn fit_conversation<'a>(
         &self,
         state: &'a ChatState,
         other_bytes: u64,
         how: Trim,
-    ) -> Result<Fitted<'a>, ModelError> {
+    ) -> Result<FittedConversation<'a>, ModelError> {
         let Conversation { system, messages } = &state.conversation;
         let other_bytes = other_bytes + system.as_ref().map_or(0, size::text_size);
         let bytes = other_bytes + messages.iter().map(size::bytes).sum::<u64>();
@@ -217,7 +217,7 @@ impl ChatLoop {
         // A size that was rejected once will be too long again.
         let known = state.refused_tokens.map(|refused| refused / 4 * 3);
         let target = max_tokens.into_iter().chain(known).min();
-        let mut fitted = Fitted {
+        let mut fitted = FittedConversation {
             conversation: Cow::Borrowed(&state.conversation),
             bytes,
             tokens,
@@ -309,7 +309,7 @@ fn record_usage(state: &mut ChatState, request: RequestSize, answer: &Answer) {
     };
     state.spent_tokens = state.spent_tokens.saturating_add(spent);
     if usage.input_tokens > 0 {
-        state.measured = Some(size::Measured {
+        state.measured = Some(size::MeasuredRequest {
             bytes: request.bytes,
             tokens: usage.input_tokens,
         });

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::native::ReportedCalls;
-use super::{ChatLoop, Ending, ProviderMembers, check_finish, malformed, rounds};
+use super::{AnswerEnd, ChatLoop, ProviderMembers, check_finish, malformed, rounds};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
 /// A model's answer to one turn, with calls that the caller runs elsewhere.
@@ -18,7 +18,7 @@ pub struct SingleTurn {
     /// Why the answer ended.
     pub finish: Finish,
     /// Details about the end of the answer.
-    pub ending: Ending,
+    pub ending: AnswerEnd,
     /// The members that the provider wants to receive back with the answer.
     pub provider_members: ProviderMembers,
 }
@@ -58,7 +58,7 @@ impl ChatLoop {
             text,
             calls,
             provider_members: ProviderMembers::of(provider, &answer.body, &indexes),
-            ending: Ending::of(provider, &answer.body),
+            ending: AnswerEnd::of(provider, &answer.body),
             finish: answer.finish,
         })
     }

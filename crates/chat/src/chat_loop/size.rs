@@ -5,11 +5,11 @@ use crate::Delta;
 
 /// The maximum number of characters that encoded data, such as an image, counts for: its tokens
 /// hardly depend on its length.
-const ENCODED: u64 = 4096;
+const MAX_ENCODED_CHARS: u64 = 4096;
 
 /// Members whose content is always text: what tools have returned, and the arguments that models
 /// have written.
-const TEXT: [&str; 4] = ["response", "args", "input", "arguments"];
+const TEXT_MEMBERS: [&str; 4] = ["response", "args", "input", "arguments"];
 
 /// Members that hold encoded data anywhere in a message: signed and encrypted content of providers,
 /// and OpenAI's files.
@@ -23,7 +23,7 @@ const ENCODED_MEMBERS: [&str; 5] = [
 
 /// The size of a request and the provider's token count for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Measured {
+pub(crate) struct MeasuredRequest {
     pub(crate) bytes: u64,
     pub(crate) tokens: u64,
 }
@@ -64,14 +64,14 @@ fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
         }
         Value::Object(members) => {
             let lengths = members.iter().map(|(name, value)| {
-                let may_be_encoded = may_be_encoded && !TEXT.contains(&name.as_str());
+                let may_be_encoded = may_be_encoded && !TEXT_MEMBERS.contains(&name.as_str());
                 text_bytes(name)
                     + 4
                     + match value {
                         Value::String(text)
                             if may_be_encoded && is_encoded(members, key, name, text) =>
                         {
-                            2 + ENCODED.min(text_bytes(text))
+                            2 + MAX_ENCODED_CHARS.min(text_bytes(text))
                         }
                         value => length(value, name, may_be_encoded),
                     }
@@ -120,10 +120,10 @@ fn weight(character: char) -> u64 {
 
 /// Returns the approximate number of tokens of a length: by the provider's count for the previous
 /// request, or else one token for four characters.
-pub(crate) fn tokens(bytes: u64, measured: Option<Measured>) -> u64 {
+pub(crate) fn tokens(bytes: u64, measured: Option<MeasuredRequest>) -> u64 {
     match measured {
         // A ratio that no tokenizer produces is an error of the provider.
-        Some(Measured {
+        Some(MeasuredRequest {
             bytes: known,
             tokens,
         }) if known > 0 => part(bytes, tokens, known).clamp(bytes / 16, bytes),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::size;
 
 /// Replaces a result that was left out.
-const NOTE: &str = "[This result was left out to keep the conversation short]";
+const TRIMMED_RESULT: &str = "[This result was left out to keep the conversation short]";
 
 /// Returns the index of the first of the tool results at the end of the conversation; the number of
 /// messages if the conversation ends with another message.
@@ -26,8 +26,8 @@ pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u
                 continue;
             };
             let note = match provider {
-                Provider::Google => json!({ "result": NOTE }),
-                _ => json!(NOTE),
+                Provider::Google => json!({ "result": TRIMMED_RESULT }),
+                _ => json!(TRIMMED_RESULT),
             };
             let before = match provider {
                 Provider::Google => size::text_size(result),

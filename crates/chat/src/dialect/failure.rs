@@ -9,7 +9,7 @@ use crate::{ModelError, ModelErrorKind};
 
 /// The phrases by which providers report a conversation that is too long, regardless of status and
 /// code.
-const TOO_LONG: [&str; 8] = [
+const TOO_LONG_PHRASES: [&str; 8] = [
     "context_length_exceeded",
     "prompt is too long",
     "exceed context limit",
@@ -78,7 +78,7 @@ impl Failure<'_> {
 
 fn reports_too_long(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    TOO_LONG.iter().any(|words| message.contains(words))
+    TOO_LONG_PHRASES.iter().any(|words| message.contains(words))
 }
 
 /// Returns the kind of failure for an HTTP status.

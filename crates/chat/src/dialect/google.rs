@@ -22,7 +22,7 @@ use crate::{Answer, Conversation, Finish, ModelError, ToolChoice, Turn, Usage};
 /// The placeholder signature for a call that was not made by a Gemini model. Models since Gemini 3
 /// reject calls without a signature; Google's documentation defines this value for conversations
 /// from other models.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The dialect of Google's `generateContent` API.
 pub(super) struct Google;
@@ -137,7 +137,7 @@ fn sign(content: &mut Value) {
     if let Some(Value::Object(first)) = calls.next() {
         first
             .entry("thoughtSignature")
-            .or_insert_with(|| json!(NO_SIGNATURE));
+            .or_insert_with(|| json!(PLACEHOLDER_SIGNATURE));
     }
 }
 

@@ -15,7 +15,7 @@ use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// The host of OpenAI, and the host suffixes of OpenAI's regions and Azure.
-const OWN_HOSTS: [&str; 5] = [
+const OPENAI_HOSTS: [&str; 5] = [
     "api.openai.com",
     ".api.openai.com",
     ".openai.azure.com",
@@ -24,7 +24,7 @@ const OWN_HOSTS: [&str; 5] = [
 ];
 
 /// The members that OpenAI rejects in a request without tools.
-const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
+const TOOL_MEMBERS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
 /// <https://platform.openai.com/docs/api-reference/chat>
 pub(super) struct OpenAiChat {
@@ -37,7 +37,7 @@ impl OpenAiChat {
     /// `max_tokens`.
     pub(super) fn at(base_url: &Url) -> Self {
         let host = base_url.host_str().unwrap_or_default();
-        let is_own = OWN_HOSTS.iter().any(|own| match own.strip_prefix('.') {
+        let is_own = OPENAI_HOSTS.iter().any(|own| match own.strip_prefix('.') {
             Some(_) => host.ends_with(own),
             None => host == *own,
         });
@@ -120,7 +120,7 @@ impl Dialect for OpenAiChat {
         add_extra(&mut body, &options.extra);
         body.insert("stream".to_owned(), json!(turn.stream));
         if !body.contains_key("tools") {
-            for key in OF_TOOLS {
+            for key in TOOL_MEMBERS {
                 body.remove(key);
             }
         }

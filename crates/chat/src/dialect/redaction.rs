@@ -4,7 +4,7 @@
 const MAX_CHARS: usize = 300;
 
 /// The minimum length of a run of letters and digits that counts as a key.
-const KEY_CHARS: usize = 32;
+const MIN_KEY_CHARS: usize = 32;
 
 /// The prefixes of the providers' API keys.
 const KEY_PREFIXES: [&str; 9] = [
@@ -65,9 +65,9 @@ fn looks_like_key(word: &str) -> bool {
     word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
         .any(|run| {
             KEY_PREFIXES.iter().any(|prefix| run.starts_with(prefix))
-                || run
-                    .split(['-', '.'])
-                    .any(|part| part.len() >= KEY_CHARS && part.bytes().any(|b| b.is_ascii_digit()))
+                || run.split(['-', '.']).any(|part| {
+                    part.len() >= MIN_KEY_CHARS && part.bytes().any(|b| b.is_ascii_digit())
+                })
         })
 }
 

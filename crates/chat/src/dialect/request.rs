@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use crate::{ModelError, ModelErrorKind, ToolChoice, Turn};
 
 /// The lists that `extra` extends; any other value in `extra` replaces the value in the body.
-const ADDED_TO: [&str; 3] = ["tools", "include", "mcp_servers"];
+const EXTENDED_LISTS: [&str; 3] = ["tools", "include", "mcp_servers"];
 
 /// The characters that a path segment may contain unencoded (RFC 3986, `unreserved`).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+const SEGMENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -49,16 +49,18 @@ pub(super) fn put_secret(
 
 /// Percent-encodes a path segment.
 pub(super) fn segment(text: &str) -> String {
-    utf8_percent_encode(text, SEGMENT).to_string()
+    utf8_percent_encode(text, SEGMENT_ESCAPES).to_string()
 }
 
 /// Merges the caller's provider-specific members into a body: objects are merged member by member,
-/// the lists in [`ADDED_TO`] are extended, and other values are replaced.
+/// the lists in [`EXTENDED_LISTS`] are extended, and other values are replaced.
 pub(super) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (key, value) in extra {
         match (body.get_mut(key), value) {
             (Some(Value::Object(there)), Value::Object(more)) => add_extra(there, more),
-            (Some(Value::Array(there)), Value::Array(more)) if ADDED_TO.contains(&key.as_str()) => {
+            (Some(Value::Array(there)), Value::Array(more))
+                if EXTENDED_LISTS.contains(&key.as_str()) =>
+            {
                 there.extend(more.iter().cloned());
             }
             _ => {

@@ -9,7 +9,7 @@ use crate::dialect::{self, Dialect};
 use crate::{Answer, Delta, ModelError, ModelErrorKind};
 
 /// Maximum size of an error body that is read, in bytes.
-const FAILURE_BYTES: usize = 64 * 1024;
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// The size limits of an answer.
 #[derive(Clone, Copy)]
@@ -98,9 +98,9 @@ async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt
     let mut body = BytesMut::new();
     // Errors while reading the body are ignored: the status is the most important information.
     while let Ok(Some(chunk)) = answer.chunk().await {
-        let left_bytes = FAILURE_BYTES - body.len();
+        let left_bytes = MAX_ERROR_BYTES - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(left_bytes)]);
-        if body.len() == FAILURE_BYTES {
+        if body.len() == MAX_ERROR_BYTES {
             break;
         }
     }

@@ -2,24 +2,24 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of the serialized state.
-const NUMBER: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
-/// Serializes as [`NUMBER`]; rejects any other number.
+/// Serializes as [`FORMAT_VERSION`]; rejects any other number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format;
 
 impl Serialize for Format {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u32(NUMBER)
+        serializer.serialize_u32(FORMAT_VERSION)
     }
 }
 
 impl<'de> Deserialize<'de> for Format {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match u32::deserialize(deserializer)? {
-            NUMBER => Ok(Self),
+            FORMAT_VERSION => Ok(Self),
             other => Err(D::Error::custom(format!(
-                "the chat's format {other} is not supported: expected format {NUMBER}"
+                "the chat's format {other} is not supported: expected format {FORMAT_VERSION}"
             ))),
         }
     }

@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 use pillion_wire::ToolCallEntry;
 
 /// The column of the tool name.
-const TOOL: usize = 2;
+const TOOL_COLUMN: usize = 2;
 
 /// Returns the rows of calls, each below its parent call and indented. Root calls keep their order;
 /// the calls of one parent are sorted by start time. A call without its parent in the list is a
@@ -27,7 +27,7 @@ pub(super) fn rows(
     while let Some((depth, call)) = left.pop() {
         let mut row = row(call);
         if depth > 0 {
-            row[TOOL] = format!("{}└ {}", "  ".repeat(depth - 1), row[TOOL]);
+            row[TOOL_COLUMN] = format!("{}└ {}", "  ".repeat(depth - 1), row[TOOL_COLUMN]);
         }
         rows.push(row);
         // The list is newest first, so the oldest call is on top of the stack.
@@ -65,12 +65,12 @@ mod tests {
         ];
         let row = |call: &ToolCallEntry| {
             let mut row: [String; 6] = Default::default();
-            row[TOOL].clone_from(&call.tool_name);
+            row[TOOL_COLUMN].clone_from(&call.tool_name);
             row
         };
         let shown: Vec<_> = rows(&calls, row)
             .into_iter()
-            .map(|row| row[TOOL].clone())
+            .map(|row| row[TOOL_COLUMN].clone())
             .collect();
         assert_eq!(
             shown,

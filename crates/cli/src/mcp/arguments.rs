@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::typed::{self, Kinds};
+use super::typed::{self, SchemaTypes};
 
 /// Maximum size of JSON arguments, in bytes.
 const MAX_ARGUMENTS_BYTES: u64 = 64 * 1024 * 1024;
@@ -44,7 +44,7 @@ pub(crate) enum ArgumentsError {
     #[error("'{key}' must be {kinds}, not '{value}'")]
     Type {
         key: String,
-        kinds: Kinds,
+        kinds: SchemaTypes,
         value: String,
     },
     #[error("'{key}' is set twice")]
@@ -90,7 +90,7 @@ impl Arguments {
         let mut arguments = Map::new();
         for (key, text) in pairs {
             let property = &schema["properties"][&key];
-            let kinds = Kinds::of(property, schema);
+            let kinds = SchemaTypes::of(property, schema);
             let whole = typed::value(&text, property, schema);
             let value = match whole {
                 Ok(value) => value,

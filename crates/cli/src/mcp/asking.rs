@@ -6,7 +6,7 @@ use tokio::time::Instant;
 /// Measures the time that the user takes to answer questions, which does not count against the
 /// server's timeout.
 #[derive(Default)]
-pub(super) struct AskingTime(Mutex<Spans>);
+pub(super) struct PromptDuration(Mutex<Spans>);
 
 #[derive(Default)]
 struct Spans {
@@ -15,9 +15,9 @@ struct Spans {
 }
 
 /// Measures one question until dropped.
-pub(super) struct Asking<'a>(&'a AskingTime);
+pub(super) struct Asking<'a>(&'a PromptDuration);
 
-impl AskingTime {
+impl PromptDuration {
     pub(super) fn begin(&self) -> Asking<'_> {
         self.0.lock().since = Some(Instant::now());
         Asking(self)

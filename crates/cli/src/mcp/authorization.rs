@@ -11,18 +11,18 @@ use pillion_mcp_client::{
     Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthConfig,
     OAuthGrant, PromptError, PromptFuture, ServerConfig,
 };
-use redirect::Expected;
+use redirect::ExpectedRedirect;
 use tokio::net::TcpListener;
 use url::Url;
 
-use super::asking::AskingTime;
+use super::asking::PromptDuration;
 use super::credential;
 use super::error::McpCommandError;
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
 
-const PATH: &str = "/callback";
+const REDIRECT_PATH: &str = "/callback";
 
 /// Shows the authorization page's URL and waits for the redirect.
 pub(super) struct BrowserPrompt {
@@ -32,7 +32,7 @@ pub(super) struct BrowserPrompt {
     path: String,
     /// The `state` values of all requests so far.
     states: Mutex<Vec<String>>,
-    time: AskingTime,
+    time: PromptDuration,
     progress: Arc<ProgressDisplay>,
 }
 
@@ -110,20 +110,23 @@ impl BrowserPrompt {
         let address = listener.local_addr().map_err(failed)?;
         let (redirect_uri, path) = match configured {
             Some((uri, (_, path))) => (uri.to_owned(), path),
-            None => (format!("http://{address}{PATH}"), PATH.to_owned()),
+            None => (
+                format!("http://{address}{REDIRECT_PATH}"),
+                REDIRECT_PATH.to_owned(),
+            ),
         };
         Ok(Self {
             listener,
             redirect_uri,
             path,
             states: Mutex::default(),
-            time: AskingTime::default(),
+            time: PromptDuration::default(),
             progress,
         })
     }
 
     /// Returns the time that the user has taken to answer.
-    pub(super) fn time(&self) -> &AskingTime {
+    pub(super) fn time(&self) -> &PromptDuration {
         &self.time
     }
 
@@ -141,7 +144,7 @@ impl BrowserPrompt {
             states.push(state.clone());
             past
         };
-        let expected = Expected {
+        let expected = ExpectedRedirect {
             path: &self.path,
             state: &state,
             past_states: &past_states,

@@ -8,12 +8,12 @@ use super::options::Options;
 
 /// The environment variables that the program inherits by default: those that programs need to
 /// start, the same as in the official SDKs. Other variables may be secrets.
-const INHERITED: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+const INHERITED_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 pub(super) fn server(program: String, arguments: Vec<String>) -> ServerConfig {
     let mut command = StdioCommand::new(program);
     command.args = arguments;
-    command.inherit_env = INHERITED.map(str::to_owned).to_vec();
+    command.inherit_env = INHERITED_VARIABLES.map(str::to_owned).to_vec();
     ServerConfig::of_command("server", command)
 }
 

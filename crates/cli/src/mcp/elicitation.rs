@@ -15,7 +15,7 @@ use field::Field;
 const MAX_FIELDS: usize = 64;
 
 /// Maximum number of attempts to enter a valid value for a field.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 #[derive(Deserialize)]
 struct Question {
@@ -115,7 +115,7 @@ enum ParsedInput {
 
 async fn ask(user: &mut Conversation<'_>, field: &Field<'_>) -> Result<ParsedInput, Cancelled> {
     let prompt = field.prompt();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let answer = user.answer(&prompt).await?;
         if answer.is_empty() {
             return Ok(field

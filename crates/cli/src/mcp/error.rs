@@ -239,11 +239,19 @@ fn list(names: &[String]) -> String {
 
 /// Returns the available names, for an error about an unknown name.
 pub(super) fn available(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let shown: Vec<_> = names.iter().take(SHOWN).map(String::as_str).collect();
+    const MAX_SHOWN_NAMES: usize = 20;
+    let shown: Vec<_> = names
+        .iter()
+        .take(MAX_SHOWN_NAMES)
+        .map(String::as_str)
+        .collect();
     if shown.is_empty() {
         return String::new();
     }
-    let more = if names.len() > SHOWN { ", ..." } else { "" };
+    let more = if names.len() > MAX_SHOWN_NAMES {
+        ", ..."
+    } else {
+        ""
+    };
     format!("; available: {}{more}", shown.join(", "))
 }

@@ -83,11 +83,11 @@ fn as_json(lists: &[(Kind, Items)]) -> String {
 
 /// Formats one line per item: its name or URI, and the first line of its description.
 fn as_text(kind: Kind, items: &Items, has_heading: bool, verbose: bool) -> String {
-    const WIDEST: usize = 40;
+    const MAX_NAME_WIDTH: usize = 40;
     let ids: Vec<_> = items.iter().map(|item| kind.id_of(item)).collect();
     let widths = ids.iter().map(|id| id.chars().count());
     let width = widths
-        .filter(|width| *width <= WIDEST)
+        .filter(|width| *width <= MAX_NAME_WIDTH)
         .max()
         .unwrap_or_default();
     let indent = if has_heading { "  " } else { "" };
@@ -129,7 +129,7 @@ fn parameters(item: &Value) -> Vec<String> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let properties = properties.iter().map(|(name, property)| {
-        let kinds = super::typed::Kinds::of(property, schema).to_string();
+        let kinds = super::typed::SchemaTypes::of(property, schema).to_string();
         let kind = if kinds.is_empty() { "anything" } else { &kinds };
         line(name, kind, required(name), &property["description"])
     });

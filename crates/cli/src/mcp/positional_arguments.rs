@@ -1,5 +1,5 @@
 use clap::Args;
-use pillion_mcp_client::{ServerConfig, Wording};
+use pillion_mcp_client::{MessageStyle, ServerConfig};
 
 use super::error::McpCommandError;
 use super::options::Options;
@@ -77,7 +77,7 @@ impl PositionalArguments {
         if let Some(timeout) = options.timeout {
             server.timeout = timeout;
         }
-        server.wording = Some(Wording::Http);
+        server.wording = Some(MessageStyle::Http);
         server.validate()?;
         Ok(ResolvedArguments { server, words })
     }

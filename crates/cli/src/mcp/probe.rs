@@ -159,12 +159,15 @@ fn transport(connection: &ConnectionInfo) -> Value {
 
 /// Returns the number and the names of the items.
 fn offer(kind: Kind, items: &Result<Items, McpError>) -> String {
-    const SHOWN: usize = 50;
+    const MAX_SHOWN_NAMES: usize = 50;
     match items {
         Ok(items) => {
-            let names = items.iter().take(SHOWN).map(|item| kind.id_of(item));
+            let names = items
+                .iter()
+                .take(MAX_SHOWN_NAMES)
+                .map(|item| kind.id_of(item));
             let names: Vec<_> = names.collect();
-            let more = items.len().saturating_sub(SHOWN);
+            let more = items.len().saturating_sub(MAX_SHOWN_NAMES);
             let more = if more > 0 {
                 format!(" and {more} more")
             } else {

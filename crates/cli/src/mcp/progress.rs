@@ -8,7 +8,7 @@ use super::plain;
 use crate::print_diagnostic;
 
 /// Resolution of the progress bar: the protocol's progress values are arbitrary numbers.
-const PARTS: u64 = 1000;
+const BAR_RESOLUTION: u64 = 1000;
 
 /// Shows the progress of a request: as a bar on a terminal, as lines with `--verbose`, otherwise
 /// not at all.
@@ -27,12 +27,12 @@ impl ProgressDisplay {
     }
 
     pub(super) fn begin(&self) {
-        const TICK: Duration = Duration::from_millis(120);
+        const TICK_INTERVAL: Duration = Duration::from_millis(120);
         if let Some(bar) = &self.bar {
             bar.reset();
             bar.set_style(ProgressStyle::default_spinner());
             bar.set_draw_target(ProgressDrawTarget::stderr());
-            bar.enable_steady_tick(TICK);
+            bar.enable_steady_tick(TICK_INTERVAL);
         }
     }
 
@@ -54,7 +54,7 @@ impl ProgressDisplay {
             if let (None, Ok(style)) = (bar.length(), style) {
                 bar.set_style(style);
             }
-            bar.set_length(PARTS);
+            bar.set_length(BAR_RESOLUTION);
             bar.set_position(parts(progress.progress / total));
         }
         bar.set_message(message);
@@ -77,5 +77,5 @@ impl ProgressDisplay {
     reason = "clamped to 0..=1 first, and PARTS is small"
 )]
 fn parts(share: f64) -> u64 {
-    (share.clamp(0.0, 1.0) * PARTS as f64) as u64
+    (share.clamp(0.0, 1.0) * BAR_RESOLUTION as f64) as u64
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::asking::AskingTime;
+use super::asking::PromptDuration;
 use super::authorization::BrowserPrompt;
 use super::elicitation;
 use super::error::McpCommandError;
@@ -192,7 +192,7 @@ impl Server {
         loop {
             let asking = self.time_asking().saturating_sub(before);
             let left = (timeout + asking).saturating_sub(begun.elapsed());
-            if left.is_zero() && !self.times().any(AskingTime::is_asking) {
+            if left.is_zero() && !self.times().any(PromptDuration::is_asking) {
                 return;
             }
             tokio::time::sleep(left.max(POLL_INTERVAL)).await;
@@ -205,10 +205,10 @@ impl Server {
     }
 
     fn time_asking(&self) -> Duration {
-        self.times().map(AskingTime::total).sum()
+        self.times().map(PromptDuration::total).sum()
     }
 
-    fn times(&self) -> impl Iterator<Item = &AskingTime> {
+    fn times(&self) -> impl Iterator<Item = &PromptDuration> {
         let terminal = self.terminal.as_ref().map(|terminal| terminal.time());
         let browser = self.browser.as_ref().map(|browser| browser.time());
         terminal.into_iter().chain(browser)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::sync::{Mutex, Notify, mpsc};
 
-use super::asking::{Asking, AskingTime};
+use super::asking::{Asking, PromptDuration};
 use super::progress::ProgressDisplay;
 
 /// Maximum length of an answer, in bytes.
@@ -15,7 +15,7 @@ pub(super) struct Terminal {
     progress: Arc<ProgressDisplay>,
     /// Locked during a question, so that only one is asked at a time.
     conversation: Mutex<Option<mpsc::Receiver<String>>>,
-    time: AskingTime,
+    time: PromptDuration,
     /// Notified when Ctrl-C is pressed during a question.
     interrupted: Notify,
 }
@@ -36,7 +36,7 @@ impl Terminal {
         Self {
             progress,
             conversation: Mutex::default(),
-            time: AskingTime::default(),
+            time: PromptDuration::default(),
             interrupted: Notify::new(),
         }
     }
@@ -64,7 +64,7 @@ impl Terminal {
     }
 
     /// Returns the time that the user has taken to answer.
-    pub(super) fn time(&self) -> &AskingTime {
+    pub(super) fn time(&self) -> &PromptDuration {
         &self.time
     }
 }

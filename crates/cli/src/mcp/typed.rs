@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The JSON types that a schema allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kinds {
+pub(crate) struct SchemaTypes {
     null: bool,
     boolean: bool,
     integer: bool,
@@ -27,10 +27,10 @@ const MAX_INSPECTED: usize = 1000;
 ///
 /// # Errors
 /// The types that the schema allows.
-pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, Kinds> {
-    let kinds = Kinds::of(schema, root);
+pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, SchemaTypes> {
+    let kinds = SchemaTypes::of(schema, root);
     let json = serde_json::from_str::<Value>(text);
-    if kinds == Kinds::default() {
+    if kinds == SchemaTypes::default() {
         return Ok(json.unwrap_or_else(|_| Value::String(text.to_owned())));
     }
     match json {
@@ -41,7 +41,7 @@ pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, K
     }
 }
 
-impl Kinds {
+impl SchemaTypes {
     /// Returns the types of a schema, including those of its alternatives and references.
     pub(super) fn of(schema: &Value, root: &Value) -> Self {
         let mut kinds = Self::default();
@@ -113,7 +113,7 @@ impl Kinds {
     }
 }
 
-impl fmt::Display for Kinds {
+impl fmt::Display for SchemaTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [
             (self.integer, "an integer"),
@@ -197,13 +197,13 @@ mod tests {
         let root =
             json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}});
         assert_eq!(
-            Kinds::of(&json!({"$ref": "#/$defs/a"}), &root),
-            Kinds::default()
+            SchemaTypes::of(&json!({"$ref": "#/$defs/a"}), &root),
+            SchemaTypes::default()
         );
         let wide = json!({"$defs": {"a": {"anyOf": vec![json!({"$ref": "#/$defs/a"}); 100]}}});
         assert_eq!(
-            Kinds::of(&json!({"$ref": "#/$defs/a"}), &wide),
-            Kinds::default()
+            SchemaTypes::of(&json!({"$ref": "#/$defs/a"}), &wide),
+            SchemaTypes::default()
         );
     }
 }

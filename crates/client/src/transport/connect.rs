@@ -13,7 +13,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use ureq::unversioned::transport::NextTimeout;
 
 use super::InterruptHook;
-use super::connection::{INTERRUPTED, SLICE};
+use super::connection::{INTERRUPT_INTERVAL, INTERRUPTED};
 
 /// A failure to connect. Separate from failures of an open connection, because no request was sent.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub(super) fn connect(
         if left.is_zero() {
             return Err(ureq::Error::Timeout(timeout.reason));
         }
-        match attempt(&address, left.min(SLICE)) {
+        match attempt(&address, left.min(INTERRUPT_INTERVAL)) {
             Ok(stream) => return Ok(stream),
             // EAGAIN: the backlog was full for the whole slice. EINTR: a signal arrived.
             Err(Errno::EAGAIN | Errno::EINTR) => {

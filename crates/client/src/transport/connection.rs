@@ -12,7 +12,7 @@ use super::InterruptHook;
 
 /// The longest wait between two calls of the interrupt hook. A signal usually ends a wait at once;
 /// this limit covers a signal that arrives just before the wait begins.
-pub(super) const SLICE: Duration = Duration::from_millis(200);
+pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The error inside `ureq::Error::Io` when the interrupt hook ended a wait.
 pub(crate) const INTERRUPTED: Interrupted = Interrupted;
@@ -65,7 +65,7 @@ impl Connection {
                 return Err(ureq::Error::Timeout(timeout.reason));
             }
             let slice = if self.interrupt.is_some() {
-                left.min(SLICE)
+                left.min(INTERRUPT_INTERVAL)
             } else {
                 left
             };

@@ -29,7 +29,7 @@ fn decide(model: &ModelConfig) -> (Vec<String>, Vec<String>) {
     let offer = offer(tools.iter().map(|(tool, origin)| (tool, origin)), model);
     (
         offer.offered.iter().map(|t| t.name().to_string()).collect(),
-        offer.dropped.iter().map(Dropped::to_string).collect(),
+        offer.dropped.iter().map(DroppedTool::to_string).collect(),
     )
 }
 

@@ -9,7 +9,7 @@ use super::{ComposeError, Composition, MAX_STEPS, Output};
 
 /// The steps that have run before some point.
 #[derive(Clone, Default)]
-struct Before<'a> {
+struct PrecedingSteps<'a> {
     certainly: HashSet<&'a str>,
     perhaps: HashSet<&'a str>,
 }
@@ -44,7 +44,7 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
         return Err(ComposeError::new("lends", what));
     }
     let check = Check { all };
-    let mut before = Before::default();
+    let mut before = PrecedingSteps::default();
     check.sequence(steps, "steps", &mut before)?;
     if let Output::Template(output) = &composition.output {
         let mut fault = None;
@@ -63,7 +63,7 @@ impl<'a> Check<'a> {
         &self,
         steps: &'a [Step],
         place: &str,
-        before: &mut Before<'a>,
+        before: &mut PrecedingSteps<'a>,
     ) -> Result<(), ComposeError> {
         let mut steps = steps.iter().enumerate();
         steps.try_for_each(|(number, step)| self.step(step, &format!("{place}[{number}]"), before))
@@ -73,7 +73,7 @@ impl<'a> Check<'a> {
         &self,
         step: &'a Step,
         place: &str,
-        before: &mut Before<'a>,
+        before: &mut PrecedingSteps<'a>,
     ) -> Result<(), ComposeError> {
         match step {
             Step::Call(call) => {
@@ -125,7 +125,12 @@ impl<'a> Check<'a> {
     }
 
     /// Returns what is wrong with a reference at a point before which these steps have run.
-    fn reference(&self, pointer: &Pointer, may_lack: bool, before: &Before<'_>) -> Option<String> {
+    fn reference(
+        &self,
+        pointer: &Pointer,
+        may_lack: bool,
+        before: &PrecedingSteps<'_>,
+    ) -> Option<String> {
         let Source::Step(name) = &pointer.source else {
             return None;
         };

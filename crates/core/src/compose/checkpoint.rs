@@ -19,11 +19,11 @@ pub struct StepCheckpoint {
 }
 
 /// The return type of [`CheckpointStore::take`].
-pub type TakeFuture =
+pub type CheckpointTakeFuture =
     Pin<Box<dyn Future<Output = Result<Option<StepCheckpoint>, ToolFailure>> + Send>>;
 
 /// The return type of [`CheckpointStore::save`].
-pub type SaveFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
+pub type CheckpointSaveFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
 /// The checkpoint store of composed tools: stores the results of finished steps while another step
 /// waits for an approval. A call that is repeated after the decision continues there, without
@@ -33,10 +33,10 @@ pub type SaveFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Sen
 pub trait CheckpointStore: Send + Sync + 'static {
     /// Removes and returns the checkpoint of a key; `None` if there is none or it has expired. Of
     /// concurrent callers, only one gets it. After a failure, no step runs.
-    fn take(&self, key: String) -> TakeFuture;
+    fn take(&self, key: String) -> CheckpointTakeFuture;
 
     /// Stores a checkpoint, replacing any other with this key.
-    fn save(&self, key: String, checkpoint: StepCheckpoint) -> SaveFuture;
+    fn save(&self, key: String, checkpoint: StepCheckpoint) -> CheckpointSaveFuture;
 }
 
 /// A checkpoint store in memory.
@@ -60,14 +60,14 @@ impl MemoryCheckpoints {
 }
 
 impl CheckpointStore for MemoryCheckpoints {
-    fn take(&self, key: String) -> TakeFuture {
+    fn take(&self, key: String) -> CheckpointTakeFuture {
         let found = self.stored.lock().remove(&key);
         let found = found.filter(|(at, _)| at.elapsed() < self.ttl);
         let checkpoint = found.map(|(_, checkpoint)| checkpoint);
         Box::pin(async move { Ok(checkpoint) })
     }
 
-    fn save(&self, key: String, checkpoint: StepCheckpoint) -> SaveFuture {
+    fn save(&self, key: String, checkpoint: StepCheckpoint) -> CheckpointSaveFuture {
         let mut stored = self.stored.lock();
         stored.retain(|_, (at, _)| at.elapsed() < self.ttl);
         let has_room = stored.len() < MAX_STORED;

@@ -55,7 +55,7 @@ pub type WaitingCallFuture =
     Pin<Box<dyn Future<Output = Result<Option<CallId>, ToolFailure>> + Send>>;
 
 /// The return type of [`Approver::spend`].
-pub type SpendFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
+pub type ConsumeFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
 /// Decides on calls that need approval, or forwards them to a person who decides.
 ///
@@ -79,14 +79,14 @@ pub trait Approver: Send + Sync + 'static {
     /// Uses up an approval that [`decide`](Self::decide) granted, as the last step before the tool
     /// runs. A failure ends the call with that failure. The default implementation does nothing,
     /// for approvals that are valid for any number of calls.
-    fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
+    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
         let _ = request;
         Box::pin(async { Ok(()) })
     }
 }
 
 /// The approval of a call that needed one.
-pub(super) struct Granted {
+pub(super) struct GrantedApproval {
     pub(super) id: String,
     /// The request that the approver approved; `None` if the call's context contained the decision.
     pub(super) request: Option<ApprovalRequest>,
@@ -102,7 +102,7 @@ pub(super) async fn check(
     arguments: &JsonObject,
     context: &CallContext,
     mut entry: Option<&mut Entry>,
-) -> Result<Option<Granted>, ToolFailure> {
+) -> Result<Option<GrantedApproval>, ToolFailure> {
     let asks = rules.asks(tool, registry);
     if !asks && context.denied.is_empty() {
         return Ok(None);
@@ -148,7 +148,7 @@ pub(super) async fn check(
     };
     let (code, what) = match decision {
         Decision::Approved => {
-            let granted = Granted {
+            let granted = GrantedApproval {
                 id,
                 request: approved,
             };

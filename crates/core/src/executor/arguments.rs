@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
-use super::fair_queue::{Bounds, FairQueue, Need};
+use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
 use super::{Account, ExecutorConfig, run};
 use crate::json_error_text;
 use crate::registry::RegisteredTool;
@@ -107,7 +107,7 @@ impl Checks {
         let began = Instant::now();
         let limit = config.timeout_of(tool);
         let deadline = began + limit;
-        let need = Need::here(tool, Account::of(context));
+        let need = PermitRequest::here(tool, Account::of(context));
         let place = self
             .queue
             .acquire(need, config.queue_timeout, deadline)
@@ -146,10 +146,10 @@ impl Checks {
     }
 }
 
-fn bounds(config: &ExecutorConfig) -> Bounds {
+fn bounds(config: &ExecutorConfig) -> QueueLimits {
     let processors = available_parallelism().map_or(1, NonZeroUsize::get);
     let places = processors.max(2);
-    Bounds::by_account(places, places / 2, config.max_queued)
+    QueueLimits::by_account(places, places / 2, config.max_queued)
 }
 
 #[cfg(test)]

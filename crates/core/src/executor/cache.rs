@@ -181,12 +181,12 @@ enum CacheLookup<'a> {
     /// The same call is already running.
     Follow(watch::Receiver<Option<Arc<ToolOutput>>>),
     /// No such call is running; other calls may wait for this one.
-    Lead(Leader<'a>),
+    Lead(SharedRun<'a>),
 }
 
 /// A call whose result other calls wait for. If dropped without a result, one of the waiting calls
 /// runs next.
-struct Leader<'a> {
+struct SharedRun<'a> {
     cache: &'a ResultCache,
     key: String,
     result: watch::Sender<Option<Arc<ToolOutput>>>,
@@ -265,7 +265,7 @@ impl ResultCache {
         state.misses += 1;
         let (result, leading) = watch::channel(None);
         state.flights.insert(key.to_owned(), leading);
-        CacheLookup::Lead(Leader {
+        CacheLookup::Lead(SharedRun {
             cache: self,
             key: key.to_owned(),
             result,
@@ -305,7 +305,7 @@ impl ResultCache {
     }
 }
 
-impl Leader<'_> {
+impl SharedRun<'_> {
     fn store_and_publish(self, output: &ToolOutput, ttl: Duration, config: &CacheConfig) {
         let output = Arc::new(output.without_response());
         let mut state = self.cache.state.lock();
@@ -316,7 +316,7 @@ impl Leader<'_> {
     }
 }
 
-impl Drop for Leader<'_> {
+impl Drop for SharedRun<'_> {
     fn drop(&mut self) {
         self.cache.state.lock().flights.remove(&self.key);
     }

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::fair_queue::Bounds;
+use super::fair_queue::QueueLimits;
 use super::{ApprovalRules, CacheConfig};
 use crate::registry::RegisteredTool;
 
@@ -128,11 +128,11 @@ impl ExecutorConfig {
         })
     }
 
-    pub(super) fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self) -> QueueLimits {
         let of_source = self.max_concurrent;
         let local = self.max_concurrent_local.unwrap_or(of_source);
         let places = self.max_concurrent_total.get();
-        Bounds {
+        QueueLimits {
             places,
             local_places: local.get(),
             server_places: of_source.get(),

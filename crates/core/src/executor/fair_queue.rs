@@ -16,12 +16,12 @@ use tokio::time::Instant;
 
 use super::run::seconds_text;
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin};
-pub(super) use bounds::Bounds;
-pub(super) use state::Need;
-use state::{Counted, State, Waiter};
+pub(super) use bounds::QueueLimits;
+pub(super) use state::PermitRequest;
+use state::{CountedCall, State, Waiter};
 
 /// `retry_after` of a call that a full queue rejects.
-const COME_BACK: Duration = Duration::from_secs(1);
+const QUEUE_FULL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Gives out permits to running calls, and queues calls that wait for a permit.
 ///
@@ -57,7 +57,7 @@ impl From<&ToolOrigin> for ToolSource {
 pub(super) struct QueuePermit {
     queue: Arc<FairQueue>,
     /// Boxed, because the future of every call holds this value several times.
-    counted: Box<Counted>,
+    counted: Box<CountedCall>,
 }
 
 /// The queue is full.
@@ -67,14 +67,14 @@ struct Full;
 /// A queued call. Dropping this value removes the call from the queue.
 struct QueuedCall {
     queue: Arc<FairQueue>,
-    need: Need,
+    need: PermitRequest,
     ticket: u64,
     answer: oneshot::Receiver<Result<QueuePermit, Full>>,
 }
 
 /// The number of running and queued calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct QueueLoad {
     /// Calls whose tools run or are about to run.
     pub running: usize,
     /// Calls that wait for a permit.
@@ -82,13 +82,13 @@ pub struct Load {
 }
 
 impl FairQueue {
-    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
+    pub(super) fn new(bounds: QueueLimits) -> Arc<Self> {
         let state = Mutex::new(State::new(bounds));
         Arc::new(Self { state })
     }
 
     /// Replaces the limits. Running calls keep their permits.
-    pub(super) fn set_bounds(self: &Arc<Self>, bounds: Bounds) {
+    pub(super) fn set_bounds(self: &Arc<Self>, bounds: QueueLimits) {
         let mut state = self.state.lock();
         state.bounds = bounds;
         let next = state.next();
@@ -96,9 +96,9 @@ impl FairQueue {
         self.call(next);
     }
 
-    pub(super) fn load(&self) -> Load {
+    pub(super) fn load(&self) -> QueueLoad {
         let state = self.state.lock();
-        Load {
+        QueueLoad {
             running: state.running,
             queued: state.waiting,
         }
@@ -107,7 +107,7 @@ impl FairQueue {
     /// Returns a permit, after waiting at most `max_wait` and never beyond `deadline`.
     pub(super) async fn acquire(
         self: &Arc<Self>,
-        need: Need,
+        need: PermitRequest,
         max_wait: Duration,
         deadline: Instant,
     ) -> Result<QueuePermit, ToolFailure> {
@@ -121,7 +121,10 @@ impl FairQueue {
     }
 
     /// Returns a permit, or a place in the queue if no permit is free.
-    fn enter(self: &Arc<Self>, need: Need) -> Result<Result<QueuePermit, QueuedCall>, Full> {
+    fn enter(
+        self: &Arc<Self>,
+        need: PermitRequest,
+    ) -> Result<Result<QueuePermit, QueuedCall>, Full> {
         let mut state = self.state.lock();
         // If a permit is free, no queued call could use it: it would have got the permit already.
         if state.may_run(&need) {
@@ -150,7 +153,7 @@ impl FairQueue {
     }
 
     /// Hands permits to the picked calls.
-    fn call(self: &Arc<Self>, next: Vec<(Waiter, Box<Counted>)>) {
+    fn call(self: &Arc<Self>, next: Vec<(Waiter, Box<CountedCall>)>) {
         for (waiter, counted) in next {
             let queue = Arc::clone(self);
             // If the call no longer waits, dropping the permit releases it.
@@ -206,5 +209,5 @@ fn full() -> ToolFailure {
         ErrorCode::RateLimited,
         "The queue is full. Retry after 1 second.",
     )
-    .with_retry_after(COME_BACK)
+    .with_retry_after(QUEUE_FULL_RETRY_INTERVAL)
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::Executor;
 use crate::store::CallId;
-use crate::tool::{CallContext, FurtherCallFuture, MakesCalls, Nesting, PausableClock, ToolCall};
+use crate::tool::{
+    CallContext, NestedCallFuture, NestedCallRunner, Nesting, PausableClock, ToolCall,
+};
 
 /// Runs the nested calls of one running call.
 pub(super) struct Calls {
@@ -24,8 +26,8 @@ impl Calls {
     }
 }
 
-impl MakesCalls for Calls {
-    fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> FurtherCallFuture {
+impl NestedCallRunner for Calls {
+    fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> NestedCallFuture {
         let executor = self.executor.clone();
         let mut nesting = self.nesting.clone();
         nesting.is_lent = is_lent;

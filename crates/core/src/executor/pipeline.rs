@@ -22,10 +22,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fair_queue::Need;
+use super::fair_queue::PermitRequest;
 use super::{
-    Account, ApprovalRequest, Approver, Executor, ReadyCall, Shared, approval, arguments, cache,
-    journal, nested, output, resolve, run,
+    Account, ApprovalRequest, Approver, Executor, ReadyCall, SharedExecutor, approval, arguments,
+    cache, journal, nested, output, resolve, run,
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
@@ -57,7 +57,7 @@ impl Executor {
         mut entry: Option<&mut journal::Entry>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
-        let Shared {
+        let SharedExecutor {
             registry,
             config,
             checks,
@@ -159,7 +159,7 @@ impl Executor {
         entry: Option<&mut journal::Entry>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
-        let Shared { config, queue, .. } = &*self.shared;
+        let SharedExecutor { config, queue, .. } = &*self.shared;
         let queue = self.own_queue.as_ref().unwrap_or(queue);
         let tool = ready.tool;
         let queue_timeout = config.queue_timeout;
@@ -168,7 +168,7 @@ impl Executor {
         let _place = match makes_calls {
             true => None,
             false => {
-                let need = Need::to_run(tool, Account::of(&ready.context));
+                let need = PermitRequest::to_run(tool, Account::of(&ready.context));
                 Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
             }
         };

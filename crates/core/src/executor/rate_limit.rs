@@ -22,11 +22,11 @@ use window::CallTimes;
 /// let nearly twice as many through (ADR 0002).
 pub(super) struct RateLimiter {
     limits: RateLimits,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<RateLimitCounts>>,
 }
 
 #[derive(Default)]
-struct Ledger {
+struct RateLimitCounts {
     times: HashMap<Key, CallTimes>,
     admissions_since_sweep: usize,
 }
@@ -58,11 +58,11 @@ pub struct PastCall {
 
 /// How long past calls of unregistered tools are kept: a tool that is registered later may have a
 /// cooldown.
-pub(super) const LATER_TOOLS: Duration = Duration::from_secs(300);
+pub(super) const UNREGISTERED_TOOL_TTL: Duration = Duration::from_secs(300);
 
 /// Number of admitted calls after which the ledger drops calls that are outside every window, so
 /// that it does not grow with the number of users.
-const SWEEP_EVERY: usize = 1024;
+const CALLS_PER_SWEEP: usize = 1024;
 
 /// Maximum number of pairs of an account and a tool or server that the ledger keeps between two
 /// sweeps: about 10 MB.
@@ -73,8 +73,8 @@ const MAX_CALLS: usize = 4_000_000;
 
 /// Number of pairs that remain after a sweep of a full ledger, so that the next sweeps find nothing
 /// to drop.
-const ENOUGH_ACCOUNTS: usize = MAX_ACCOUNTS / 8 * 7;
-const ENOUGH_CALLS: usize = MAX_CALLS / 8 * 7;
+const SWEEP_TARGET_ACCOUNTS: usize = MAX_ACCOUNTS / 8 * 7;
+const SWEEP_TARGET_CALLS: usize = MAX_CALLS / 8 * 7;
 
 impl RateLimiter {
     pub(super) fn new(limits: RateLimits) -> Self {
@@ -94,7 +94,7 @@ impl RateLimiter {
     }
 
     /// Returns the longest of all rate-limit windows and cooldowns of registered tools, at least
-    /// [`LATER_TOOLS`].
+    /// [`UNREGISTERED_TOOL_TTL`].
     pub(super) fn lookback(&self, registry: &ToolRegistry) -> Duration {
         let limits = &self.limits;
         let windows = limits.tools.values().chain(limits.servers.values());
@@ -104,7 +104,7 @@ impl RateLimiter {
         let tools = registry.tools(None);
         let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
         let longest = windows.chain(cooldowns).max().unwrap_or_default();
-        longest.max(LATER_TOOLS)
+        longest.max(UNREGISTERED_TOOL_TTL)
     }
 
     /// Counts calls that were admitted elsewhere.
@@ -119,7 +119,7 @@ impl RateLimiter {
             let tool = registry.get(&call.tool);
             let cooldown = match tool {
                 Some(tool) => tool.definition().cooldown(),
-                None if call.server.is_none() => LATER_TOOLS,
+                None if call.server.is_none() => UNREGISTERED_TOOL_TTL,
                 // Tools of MCP servers have no cooldown.
                 None => Duration::ZERO,
             };
@@ -196,14 +196,14 @@ impl RateLimiter {
             ledger.times.entry(key).or_default().add(now, horizon);
         }
         ledger.admissions_since_sweep += 1;
-        if ledger.admissions_since_sweep >= SWEEP_EVERY {
+        if ledger.admissions_since_sweep >= CALLS_PER_SWEEP {
             ledger.sweep(now);
         }
         Ok(())
     }
 }
 
-impl Ledger {
+impl RateLimitCounts {
     /// Drops calls that no window contains any more. If the ledger is still too large, drops the
     /// entries that were used longest ago.
     fn sweep(&mut self, now: Instant) {
@@ -228,7 +228,7 @@ impl Ledger {
         // The entry that was used last stays, however large it is.
         by_age.pop();
         for (_, key) in by_age {
-            if self.times.len() <= ENOUGH_ACCOUNTS && calls <= ENOUGH_CALLS {
+            if self.times.len() <= SWEEP_TARGET_ACCOUNTS && calls <= SWEEP_TARGET_CALLS {
                 break;
             }
             let gone = self.times.remove(&key);

@@ -76,7 +76,7 @@ async fn l1_tools_of_a_caller_are_only_for_that_caller() {
         let tool = RegisteredTool::new(Arc::new(tool)).unwrap();
         (tool.name().clone(), Arc::new(tool))
     };
-    let tools = OwnTools::from_iter([own("mine"), own("who")]);
+    let tools = CallerOnlyTools::from_iter([own("mine"), own("who")]);
     let of_caller = executor.with_own_tools(Arc::new(tools));
     let context = CallContext::for_user("alice");
     let run = async |executor: &Executor, name: &str| {
@@ -107,7 +107,7 @@ async fn g3_an_override_runs_under_the_limits_and_rules_of_its_tool() {
         Ok(ToolOutput::text("may run"))
     });
     let stand_in = RegisteredTool::new(Arc::new(stand_in)).unwrap();
-    let tools = OwnTools::from_iter([(add.name().clone(), Arc::new(stand_in))]);
+    let tools = CallerOnlyTools::from_iter([(add.name().clone(), Arc::new(stand_in))]);
     let standing_in = executor.with_overrides(Arc::new(tools));
     let context = CallContext::for_user("alice");
     let add = |arguments: Value| call("c", "add", arguments);
@@ -215,7 +215,7 @@ async fn c1_a_tool_that_holds_the_only_permit_may_make_calls() {
     let outer = call("c", "outer", json!({}));
     let result = executor.execute_one(outer, &CallContext::default()).await;
     assert_eq!(result.result, json!(2));
-    assert_eq!(executor.load(), Load::default());
+    assert_eq!(executor.load(), QueueLoad::default());
 }
 
 #[tokio::test]

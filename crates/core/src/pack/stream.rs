@@ -19,7 +19,7 @@ const MAX_EVENTS: usize = 1_024;
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Maximum number of events in the resource of a stream.
-const SHOWN: usize = 100;
+const MAX_RESOURCE_EVENTS: usize = 100;
 
 /// An event stream of a pack. The last events are stored in memory, so that a reconnecting client
 /// can resume. Read as a resource, the stream returns the last 100 events.
@@ -59,7 +59,7 @@ pub struct StreamEvent {
 /// A message for a stream listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Heard {
+pub enum StreamMessage {
     /// The first message for a new listener, which contains an id to resume from.
     Ready {
         /// The id to resume from.
@@ -149,14 +149,14 @@ impl EventStream {
         let (next, greeting) = match known {
             None => (
                 now,
-                Some(Heard::Ready {
+                Some(StreamMessage::Ready {
                     id: self.id(now - 1),
                 }),
             ),
             Some(Some(number)) => (number + 1, None),
             Some(None) => (
                 first,
-                Some(Heard::Reset {
+                Some(StreamMessage::Reset {
                     id: self.id(first - 1),
                 }),
             ),
@@ -175,7 +175,10 @@ impl EventStream {
         let ring = self.ring.lock();
         let events = ring.events.iter().rev();
         let events = events.filter(|event| reader.may_see(event.user.as_deref()));
-        let mut shown: Vec<_> = events.take(SHOWN).map(|event| event.data.clone()).collect();
+        let mut shown: Vec<_> = events
+            .take(MAX_RESOURCE_EVENTS)
+            .map(|event| event.data.clone())
+            .collect();
         drop(ring);
         shown.reverse();
         let values = shown.iter().map(|data| serde_json::from_str(data));
@@ -226,12 +229,12 @@ pub struct StreamListener {
     news: watch::Receiver<u64>,
     /// The number of the next event.
     next: u64,
-    greeting: Option<Heard>,
+    greeting: Option<StreamMessage>,
 }
 
 impl StreamListener {
     /// Waits for the next message. Cancel-safe: dropping the future loses nothing.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> StreamMessage {
         if let Some(greeting) = self.greeting.take() {
             return greeting;
         }
@@ -247,18 +250,18 @@ impl StreamListener {
         }
     }
 
-    fn take(&mut self) -> Option<Heard> {
+    fn take(&mut self) -> Option<StreamMessage> {
         let ring = self.stream.ring.lock();
         let first = ring.events.front()?.number;
         if self.next < first {
             self.next = first;
             let id = self.stream.id(first - 1);
-            return Some(Heard::Reset { id });
+            return Some(StreamMessage::Reset { id });
         }
         let place = usize::try_from(self.next - first).ok()?;
         let event = ring.events.get(place)?.clone();
         self.next = event.number + 1;
-        Some(Heard::Event(event))
+        Some(StreamMessage::Event(event))
     }
 }
 
@@ -273,7 +276,7 @@ mod tests {
 
     async fn event(listener: &mut StreamListener) -> StreamEvent {
         match listener.next().await {
-            Heard::Event(event) => event,
+            StreamMessage::Event(event) => event,
             other => panic!("{other:?}"),
         }
     }
@@ -283,7 +286,7 @@ mod tests {
         let stream = stream();
         stream.emit("a", None, &json!(0));
         let mut listener = stream.listen(None);
-        let Heard::Ready { id: place } = listener.next().await else {
+        let StreamMessage::Ready { id: place } = listener.next().await else {
             panic!("no place");
         };
         stream.emit("a", None, &json!(1));
@@ -302,7 +305,7 @@ mod tests {
         for unknown in ["", "x-1", &format!("{}-99", stream.epoch)] {
             let mut listener = stream.listen(Some(unknown));
             let heard = listener.next().await;
-            assert!(matches!(heard, Heard::Reset { .. }), "{heard:?}");
+            assert!(matches!(heard, StreamMessage::Reset { .. }), "{heard:?}");
             assert_eq!(&*event(&mut listener).await.data, "0");
         }
     }
@@ -315,8 +318,8 @@ mod tests {
         for number in 0..10 {
             stream.emit("a", None, &json!([number, &large]));
         }
-        assert!(matches!(slow.next().await, Heard::Ready { .. }));
-        assert!(matches!(slow.next().await, Heard::Reset { .. }));
+        assert!(matches!(slow.next().await, StreamMessage::Ready { .. }));
+        assert!(matches!(slow.next().await, StreamMessage::Reset { .. }));
         assert!(event(&mut slow).await.data.starts_with("[7,"));
         assert!(stream.ring.lock().bytes <= MAX_BYTES);
     }

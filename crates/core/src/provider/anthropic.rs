@@ -9,10 +9,10 @@ use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 #[cfg(test)]
 mod tests;
 
-const CALL: &str = "tool_use";
+const TOOL_USE: &str = "tool_use";
 
 /// Blocks with an `input`; Anthropic runs all but the first kind.
-const WITH_INPUT: [&str; 3] = [CALL, "server_tool_use", "mcp_tool_use"];
+const BLOCKS_WITH_INPUT: [&str; 3] = [TOOL_USE, "server_tool_use", "mcp_tool_use"];
 
 /// Blocks with the thoughts of a model.
 const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
@@ -28,7 +28,7 @@ pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
 pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, ProviderError> {
     let mut calls = Vec::new();
     for block in body.required("content")?.items()? {
-        if block.is_type(CALL)? {
+        if block.is_type(TOOL_USE)? {
             calls.push(ToolCall::new(
                 block.required("id")?.text()?,
                 block.required("name")?.text()?,
@@ -60,7 +60,7 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
         if kind == "text" && block.required("text")?.text()?.trim().is_empty() {
             continue;
         }
-        let has_input = WITH_INPUT.contains(&kind);
+        let has_input = BLOCKS_WITH_INPUT.contains(&kind);
         let mut block = block.value().clone();
         if has_input && let Some(input) = block.get_mut("input") {
             *input = arguments_object(input);

@@ -12,7 +12,7 @@ mod tests;
 
 /// The prefix of generated ids. The API rejects an id in the result of a call without an id, so
 /// generated ids must be recognizable.
-const MADE_UP: &str = "pillion_call_";
+const GENERATED_ID_PREFIX: &str = "pillion_call_";
 
 /// Maximum length of a response id that becomes part of a generated call id, in bytes.
 const MAX_RESPONSE_ID: usize = 64;
@@ -51,9 +51,9 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
 pub(super) fn synthesize_id(response_id: Option<&str>, place: usize) -> String {
     match response_id {
         Some(id) if !id.is_empty() && id.len() <= MAX_RESPONSE_ID => {
-            format!("{MADE_UP}{id}_{place}")
+            format!("{GENERATED_ID_PREFIX}{id}_{place}")
         }
-        _ => format!("{MADE_UP}{place}"),
+        _ => format!("{GENERATED_ID_PREFIX}{place}"),
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn format_results(results: &[ToolResult]) -> Value {
         .iter()
         .map(|result| {
             let mut response = json!({"name": result.tool_name});
-            if !result.tool_call_id.starts_with(MADE_UP) {
+            if !result.tool_call_id.starts_with(GENERATED_ID_PREFIX) {
                 response["id"] = json!(result.tool_call_id);
             }
             response["response"] = response_of(result);

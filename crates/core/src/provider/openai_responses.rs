@@ -9,7 +9,7 @@ use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_text};
 #[cfg(test)]
 mod tests;
 
-const CALL: &str = "function_call";
+const FUNCTION_CALL: &str = "function_call";
 const REASONING: &str = "reasoning";
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
@@ -26,7 +26,7 @@ pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
 pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, ProviderError> {
     let mut calls = Vec::new();
     for item in body.required("output")?.items()? {
-        if item.is_type(CALL)? {
+        if item.is_type(FUNCTION_CALL)? {
             calls.push(ToolCall::new(
                 // Results refer to `call_id`, not to the item's `id`.
                 item.required("call_id")?.text()?,
@@ -69,7 +69,7 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
     parse_tool_calls(body)?;
     let mut items = Vec::new();
     for item in body.required("output")?.items()? {
-        let is_call = item.is_type(CALL)?;
+        let is_call = item.is_type(FUNCTION_CALL)?;
         let mut item = item.value().clone();
         if is_call && let Some(call) = item.as_object_mut() {
             let text = arguments_text(call.get("arguments").unwrap_or(&Value::Null));

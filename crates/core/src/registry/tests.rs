@@ -202,7 +202,7 @@ fn b1_a_tool_waits_until_its_name_is_free() {
     };
     registry.register(tool("a", "others")).unwrap();
     let first = registry.put(tool("a", "first"), |_| false).unwrap();
-    assert_eq!(first.outcome, Placed::StandsBy);
+    assert_eq!(first.outcome, RegistrationState::StandsBy);
     let second = registry.put(tool("a", "second"), |_| false).unwrap();
     assert!(Arc::ptr_eq(&second.before.unwrap(), &first.entry));
     registry.alias("b", "a").unwrap();
@@ -214,14 +214,14 @@ fn b1_a_tool_waits_until_its_name_is_free() {
 
     let third = registry.put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry));
     let third = third.unwrap();
-    assert_eq!(third.outcome, Placed::Replaced);
+    assert_eq!(third.outcome, RegistrationState::Replaced);
     // A replaced tool cannot be withdrawn.
     assert!(!registry.withdraw(&second.entry));
     assert_eq!(category().as_deref(), Some("third"));
     assert!(registry.withdraw(&third.entry));
     assert!(!registry.contains("a") && !registry.contains("b"));
     let last = registry.put(tool("a", "last"), |_| false).unwrap();
-    assert_eq!(last.outcome, Placed::Added);
+    assert_eq!(last.outcome, RegistrationState::Added);
     // A withdrawn standby tool is not registered later.
     let other = registry.put(tool("a", "other"), |_| false).unwrap();
     assert!(!registry.withdraw(&other.entry));

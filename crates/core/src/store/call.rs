@@ -115,7 +115,7 @@ pub struct ToolCallRecord {
 
 /// The properties of a call that rate limits need.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallThatRan {
+pub struct RateLimitRecord {
     /// The id of the call.
     pub id: CallId,
     /// The `life` of the process that ran the call.

@@ -7,7 +7,7 @@ use uuid::{NoContext, Uuid};
 use super::Timestamp;
 
 /// A smaller step back of the system clock counts as a correction and keeps ids in order.
-const SET_BACK: Duration = Duration::from_secs(10);
+const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);
 
 /// The id of a recorded call: a UUID version 7. The id begins with its creation time, so ids sort
 /// by arrival of the calls, and a time range is an id range.
@@ -39,7 +39,7 @@ impl CallId {
     /// clock was set back, the library reuses the old time until the clock has caught up, so all
     /// calls of some hours would seem to arrive at one future time.
     fn not_after(id: Self, now: SystemTime) -> Self {
-        if id.creation_time() <= Timestamp::from(now).plus(SET_BACK) {
+        if id.creation_time() <= Timestamp::from(now).plus(MAX_CLOCK_STEP_BACK) {
             return id;
         }
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 
 use super::{
-    CallFilter, CallId, CallThatRan, Page, PageRequest, ProcessLife, Pruned, Retention, StoreError,
-    Timestamp, ToolCallRecord, ToolStatistics,
+    CallFilter, CallId, Page, PageRequest, ProcessLife, Pruned, RateLimitRecord, Retention,
+    StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
 /// Stores all tool calls.
@@ -54,7 +54,7 @@ pub trait CallLog: Send + Sync {
         owner: &str,
         from: Timestamp,
         page: &PageRequest,
-    ) -> Result<Page<CallThatRan>, StoreError>;
+    ) -> Result<Page<RateLimitRecord>, StoreError>;
 
     /// Returns statistics of the calls of each tool, ordered by server and tool.
     ///

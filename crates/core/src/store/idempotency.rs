@@ -37,14 +37,14 @@ pub enum KeyClaim {
 }
 
 /// How long an expired claim without a result is kept. No call runs for longer.
-pub const UNFINISHED_KEYS_STAY: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+pub const UNFINISHED_KEY_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// Stores the results of requests with an `Idempotency-Key`.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
     /// Claims a key that is free. `fingerprint` identifies the request, so that the caller can
     /// detect reuse of the key for another request. A claim without a result remains `InProgress`
-    /// for [`UNFINISHED_KEYS_STAY`] after its expiry: the request may still run, or its process
+    /// for [`UNFINISHED_KEY_TTL`] after its expiry: the request may still run, or its process
     /// died and it is unknown whether the request ran.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ pub trait IdempotencyStore: Send + Sync {
     async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
     /// Removes the results that expired by `now`, and the claims without a result that expired at
-    /// least [`UNFINISHED_KEYS_STAY`] earlier. Returns their number.
+    /// least [`UNFINISHED_KEY_TTL`] earlier. Returns their number.
     ///
     /// # Errors
     /// Errors of the store.

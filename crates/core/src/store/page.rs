@@ -35,7 +35,7 @@ pub struct PageRequest {
 
 impl PageRequest {
     /// Maximum number of records of a page.
-    pub const LARGEST: u32 = 1_000;
+    pub const MAX_LIMIT: u32 = 1_000;
 
     /// Requests the first page.
     #[must_use]
@@ -55,7 +55,7 @@ impl PageRequest {
     /// Returns the limit, clamped to 1 to 1,000.
     #[must_use]
     pub fn size(&self) -> u32 {
-        self.limit.clamp(1, Self::LARGEST)
+        self.limit.clamp(1, Self::MAX_LIMIT)
     }
 }
 

@@ -24,7 +24,7 @@ pub struct ServerRecord {
 
 /// Which server owns the calls, approvals and pins that are recorded under a server's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamedRecords {
+pub enum RecordOwner {
     /// The stored server of that name.
     Own,
     /// Another server of that name, which is not in the store.
@@ -48,7 +48,7 @@ pub trait ServerStore: Send + Sync {
     async fn update_server(
         &self,
         server: &ServerRecord,
-        records: NamedRecords,
+        records: RecordOwner,
     ) -> Result<(), StoreError>;
 
     /// Records that a connection was established. Does nothing if the server is gone.
@@ -61,7 +61,7 @@ pub trait ServerStore: Send + Sync {
     ///
     /// # Errors
     /// `not_found` if there is no such server.
-    async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError>;
+    async fn remove_server(&self, id: &str, records: RecordOwner) -> Result<(), StoreError>;
 
     /// Returns the server with this id.
     ///

@@ -55,7 +55,7 @@ pub struct CallContext {
     /// Ids of denied approvals: calls with these ids end as `denied`.
     pub denied: HashSet<String>,
     /// The caller's wishes for the approval that the call may need.
-    pub approval: ApprovalWish,
+    pub approval: ApprovalRequestOptions,
     /// Further application data for tools.
     pub extra: JsonObject,
     /// The way back to the caller, if the interface has one.
@@ -102,7 +102,7 @@ impl CallContext {
 /// The caller's wishes for the approval that a call may need, for an approver that stores
 /// approvals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ApprovalWish {
+pub struct ApprovalRequestOptions {
     /// The id of the approval that the call wants to use.
     pub named: Option<String>,
     /// How long the caller waits for a decision.

@@ -7,28 +7,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{CallContext, PausableClock, Pause, ToolCall, ToolOrigin, ToolResult};
 use crate::store::CallId;
 
-/// The return type of [`MakesCalls::make`].
-pub type FurtherCallFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
+/// The return type of [`NestedCallRunner::make`].
+pub type NestedCallFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 
 /// Runs the nested calls of a tool; implemented by the executor.
-pub trait MakesCalls: Send + Sync + 'static {
+pub trait NestedCallRunner: Send + Sync + 'static {
     /// Runs one call through the whole pipeline, on behalf of the caller in `context`. With
     /// `is_lent`, the caller itself need not be allowed to use the tool.
-    fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> FurtherCallFuture;
+    fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> NestedCallFuture;
 }
 
 /// Lets a running tool call other tools as part of its own call: on behalf of the same caller,
 /// within the same deadline, and as children of its call-log record.
 #[derive(Clone)]
-pub struct FurtherCalls(Arc<dyn MakesCalls>);
+pub struct FurtherCalls(Arc<dyn NestedCallRunner>);
 
 impl FurtherCalls {
     /// Creates a handle that runs calls with `maker`.
-    pub fn new(maker: impl MakesCalls) -> Self {
+    pub fn new(maker: impl NestedCallRunner) -> Self {
         Self(Arc::new(maker))
     }
 
-    /// Runs one call; see [`MakesCalls::make`]. Dropping the future cancels the call.
+    /// Runs one call; see [`NestedCallRunner::make`]. Dropping the future cancels the call.
     pub async fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> ToolResult {
         self.0.make(call, context, is_lent).await
     }

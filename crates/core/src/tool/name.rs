@@ -26,8 +26,8 @@ pub struct InvalidToolName(pub String);
 
 /// Returns the beginning of a name, for error messages.
 fn beginning(name: &str) -> String {
-    const SHOWN: usize = 64;
-    match name.char_indices().nth(SHOWN) {
+    const MAX_SHOWN_CHARS: usize = 64;
+    match name.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name.to_owned(),
     }

@@ -39,8 +39,8 @@ impl Server {
         Self { url, connections }
     }
 
-    fn shortcut(&self) -> Arc<Shortcut> {
-        Shortcut::to(&self.url, &EgressPolicy::default()).unwrap()
+    fn shortcut(&self) -> Arc<DirectClient> {
+        DirectClient::to(&self.url, &EgressPolicy::default()).unwrap()
     }
 
     fn connections(&self) -> usize {
@@ -62,15 +62,15 @@ async fn read_request(stream: &mut TcpStream) -> String {
     String::from_utf8(read).unwrap()
 }
 
-async fn post(shortcut: &Arc<Shortcut>) -> Sent {
+async fn post(shortcut: &Arc<DirectClient>) -> SendOutcome {
     shortcut.post(&HeaderMap::new(), Bytes::from("{}")).await
 }
 
 /// Sends a POST and reads the complete response.
-async fn text(shortcut: &Arc<Shortcut>) -> String {
+async fn text(shortcut: &Arc<DirectClient>) -> String {
     match post(shortcut).await {
-        Sent::Answered(response) => response.text().await.unwrap(),
-        Sent::Broken(error) => panic!("{error:?}"),
+        SendOutcome::Answered(response) => response.text().await.unwrap(),
+        SendOutcome::Broken(error) => panic!("{error:?}"),
         _ => panic!("not answered"),
     }
 }
@@ -87,7 +87,7 @@ fn the_shortcut_is_only_for_allowed_loopback_addresses() {
         "http://127.0.0.1/",
         "http://[::1]:9/",
     ] {
-        assert!(Shortcut::to(&url(there), &open).is_some(), "{there}");
+        assert!(DirectClient::to(&url(there), &open).is_some(), "{there}");
     }
     for elsewhere in [
         "https://localhost/",
@@ -96,7 +96,7 @@ fn the_shortcut_is_only_for_allowed_loopback_addresses() {
         "http://user:word@localhost/",
     ] {
         assert!(
-            Shortcut::to(&url(elsewhere), &open).is_none(),
+            DirectClient::to(&url(elsewhere), &open).is_none(),
             "{elsewhere}"
         );
     }
@@ -104,7 +104,7 @@ fn the_shortcut_is_only_for_allowed_loopback_addresses() {
         allow_loopback: false,
         ..EgressPolicy::default()
     };
-    assert!(Shortcut::to(&url("http://127.0.0.1/"), &closed).is_none());
+    assert!(DirectClient::to(&url("http://127.0.0.1/"), &closed).is_none());
 }
 
 #[tokio::test]
@@ -112,14 +112,14 @@ async fn the_policy_applies_to_local_names_when_they_are_resolved() {
     let server = Server::with(&[PLAIN]).await;
     let port = server.url.port().unwrap();
     let by_name = url(&format!("http://localhost:{port}/mcp"));
-    let open = Shortcut::to(&by_name, &EgressPolicy::default()).unwrap();
+    let open = DirectClient::to(&by_name, &EgressPolicy::default()).unwrap();
     assert_eq!(text(&open).await, "{}");
     let closed = EgressPolicy {
         allow_loopback: false,
         ..EgressPolicy::default()
     };
-    let closed = Shortcut::to(&by_name, &closed).unwrap();
-    assert!(matches!(post(&closed).await, Sent::NotTaken));
+    let closed = DirectClient::to(&by_name, &closed).unwrap();
+    assert!(matches!(post(&closed).await, SendOutcome::NotTaken));
     assert_eq!(server.connections(), 1);
 }
 
@@ -128,7 +128,7 @@ async fn the_request_has_its_path_and_the_usual_headers() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let shortcut = url(&format!("http://127.0.0.1:{port}/a/b?c=d%20e"));
-    let shortcut = Shortcut::to(&shortcut, &EgressPolicy::default()).unwrap();
+    let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let request = read_request(&mut stream).await;
@@ -170,7 +170,7 @@ async fn concurrent_requests_have_separate_connections() {
     for _ in 0..2 {
         let (a, b) = (post(&shortcut).await, post(&shortcut).await);
         for sent in [a, b] {
-            let Sent::Answered(response) = sent else {
+            let SendOutcome::Answered(response) = sent else {
                 panic!("not answered");
             };
             assert_eq!(response.text().await.unwrap(), "{}");
@@ -222,8 +222,8 @@ async fn an_idle_connection_is_closed_after_a_timeout() {
     let shortcut = server.shortcut();
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(shortcut.waiting.lock().idle.len(), 1);
-    shortcut.waiting.lock().idle[0].since -= MAX_IDLE_TIME;
-    sleep(MAX_IDLE_TIME * 2).await;
+    shortcut.waiting.lock().idle[0].since -= IDLE_TIMEOUT;
+    sleep(IDLE_TIMEOUT * 2).await;
     assert!(shortcut.waiting.lock().idle.is_empty());
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(server.connections(), 2);
@@ -253,7 +253,7 @@ async fn a_configured_host_header_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let shortcut = url(&format!("http://127.0.0.1:{port}/"));
-    let shortcut = Shortcut::to(&shortcut, &EgressPolicy::default()).unwrap();
+    let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
     let headers = [(HOST, HeaderValue::from_static("mcp.local"))];
     let headers: HeaderMap = headers.into_iter().collect();
     let serve = async {
@@ -263,7 +263,7 @@ async fn a_configured_host_header_is_sent() {
         request.to_lowercase()
     };
     let (request, sent) = tokio::join!(serve, shortcut.post(&headers, Bytes::from("{}")));
-    assert!(matches!(sent, Sent::Answered(_)));
+    assert!(matches!(sent, SendOutcome::Answered(_)));
     assert!(request.contains("\r\nhost: mcp.local\r\n"), "{request}");
     assert!(!request.contains("127.0.0.1"), "{request}");
 }
@@ -272,11 +272,14 @@ async fn a_configured_host_header_is_sent() {
 async fn a_broken_connection_is_an_error_without_a_retry() {
     // The connection ends without a response, or with half a response.
     let server = Server::with(&[""]).await;
-    assert!(matches!(post(&server.shortcut()).await, Sent::Broken(_)));
+    assert!(matches!(
+        post(&server.shortcut()).await,
+        SendOutcome::Broken(_)
+    ));
     assert_eq!(server.connections(), 1);
 
     let server = Server::with(&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"]).await;
-    let Sent::Answered(response) = post(&server.shortcut()).await else {
+    let SendOutcome::Answered(response) = post(&server.shortcut()).await else {
         panic!("not answered");
     };
     assert!(response.bytes().await.is_err());
@@ -287,11 +290,11 @@ async fn a_broken_connection_is_an_error_without_a_retry() {
 async fn after_a_redirect_the_shortcut_is_not_used() {
     let server = Server::with(&["HTTP/1.1 307 There\r\nlocation: /x\r\n\r\n"]).await;
     let shortcut = server.shortcut();
-    let Sent::Redirected(to) = post(&shortcut).await else {
+    let SendOutcome::Redirected(to) = post(&shortcut).await else {
         panic!("not redirected");
     };
     assert_eq!(to, server.url.join("/x").unwrap());
-    assert!(matches!(post(&shortcut).await, Sent::NotTaken));
+    assert!(matches!(post(&shortcut).await, SendOutcome::NotTaken));
     assert_eq!(server.connections(), 1);
 }
 
@@ -301,7 +304,7 @@ async fn a_cross_origin_redirect_is_refused_and_other_redirects_are_returned() {
     let server = Server::with(&[AWAY]).await;
     assert!(matches!(
         post(&server.shortcut()).await,
-        Sent::RedirectRefused
+        SendOutcome::RedirectRefused
     ));
     for answer in [
         "HTTP/1.1 302 There\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n",
@@ -309,7 +312,7 @@ async fn a_cross_origin_redirect_is_refused_and_other_redirects_are_returned() {
         "HTTP/1.1 307 There\r\ncontent-length: 0\r\n\r\n",
     ] {
         let server = Server::with(Box::leak(Box::new([answer]))).await;
-        let Sent::Answered(response) = post(&server.shortcut()).await else {
+        let SendOutcome::Answered(response) = post(&server.shortcut()).await else {
             panic!("{answer}");
         };
         assert!(response.status().is_redirection(), "{answer}");
@@ -322,8 +325,8 @@ async fn a_refused_connection_falls_back_to_the_regular_client() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let shortcut = url(&format!("http://127.0.0.1:{port}/"));
-    let shortcut = Shortcut::to(&shortcut, &EgressPolicy::default()).unwrap();
-    assert!(matches!(post(&shortcut).await, Sent::NotTaken));
+    let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
+    assert!(matches!(post(&shortcut).await, SendOutcome::NotTaken));
 }
 
 #[test]

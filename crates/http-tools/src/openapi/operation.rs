@@ -17,13 +17,13 @@ use crate::{HttpTool, HttpToolError, entry};
 const MAX_DESCRIPTION_LEN: usize = 1_024;
 
 /// Maximum size of a schema, as JSON, in bytes.
-const LARGEST_SCHEMA: usize = 256 * 1024;
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// Maximum number of parameters of an operation.
 const MAX_PARAMETERS: usize = 256;
 
 /// The name of the argument for a request's body.
-const BODY: &str = "body";
+const BODY_ARGUMENT: &str = "body";
 
 /// An operation of a document.
 pub(super) struct Operation<'a> {
@@ -148,9 +148,9 @@ impl<'a> Operation<'a> {
             schema["$defs"] = Value::Object(definitions);
         }
         let size = schema.to_string().len();
-        if size > LARGEST_SCHEMA {
+        if size > MAX_SCHEMA_BYTES {
             return Err(fault(format!(
-                "the schema has {size} bytes; the limit is {LARGEST_SCHEMA}"
+                "the schema has {size} bytes; the limit is {MAX_SCHEMA_BYTES}"
             )));
         }
         let definition =
@@ -205,7 +205,7 @@ impl<'a> Operation<'a> {
         }
         // Path parameters keep their names.
         all.sort_by_key(|((place, _), _)| place != "path");
-        let mut taken = vec![BODY.to_owned()];
+        let mut taken = vec![BODY_ARGUMENT.to_owned()];
         let named = all.into_iter().map(|((place, name), parameter)| {
             let argument = match taken.contains(&name) {
                 true => format!("{place}_{name}"),
@@ -311,11 +311,11 @@ impl Parts<'_> {
             Some(schema) => self.schemas.copy(schema)?,
             None => json!({}),
         };
-        self.properties.insert(BODY.to_owned(), schema);
+        self.properties.insert(BODY_ARGUMENT.to_owned(), schema);
         if is_required {
-            self.required.push(BODY.to_owned());
+            self.required.push(BODY_ARGUMENT.to_owned());
         }
-        self.body = Some(InputTemplate::argument(BODY));
+        self.body = Some(InputTemplate::argument(BODY_ARGUMENT));
         Ok(())
     }
 }

@@ -18,10 +18,10 @@ const MAX_DEPTH: usize = 64;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// The cost of any value, in addition to its strings.
-const ANY_VALUE: usize = 4;
+const VALUE_COST: usize = 4;
 
 /// Keywords that are dropped, because they do not constrain values.
-const LEFT_OUT: [&str; 8] = [
+const DROPPED_KEYWORDS: [&str; 8] = [
     "$schema",
     "$id",
     "example",
@@ -33,10 +33,10 @@ const LEFT_OUT: [&str; 8] = [
 ];
 
 /// Keywords whose values contain no schemas.
-const PLAIN: [&str; 5] = ["enum", "const", "default", "required", "type"];
+const VALUE_KEYWORDS: [&str; 5] = ["enum", "const", "default", "required", "type"];
 
 /// Keywords whose values are maps of schemas by arbitrary names.
-const MAPS: [&str; 5] = [
+const MAP_KEYWORDS: [&str; 5] = [
     "properties",
     "patternProperties",
     "$defs",
@@ -108,7 +108,7 @@ impl<'a> Schemas<'a> {
                 members.collect::<Result<_, String>>().map(Value::Object)
             }
             scalar => {
-                self.charge(scalar.as_str().map_or(0, str::len) + ANY_VALUE)?;
+                self.charge(scalar.as_str().map_or(0, str::len) + VALUE_COST)?;
                 Ok(scalar.clone())
             }
         }
@@ -128,20 +128,20 @@ impl<'a> Schemas<'a> {
             }
             plain => return self.plain(plain),
         };
-        self.charge(ANY_VALUE)?;
+        self.charge(VALUE_COST)?;
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
             let name = self.refer(reference)?;
             return Ok(json!({"$ref": format!("#/$defs/{name}")}));
         }
         let mut copy = JsonObject::new();
         for (key, value) in members {
-            if LEFT_OUT.contains(&key.as_str()) || key.starts_with("x-") {
+            if DROPPED_KEYWORDS.contains(&key.as_str()) || key.starts_with("x-") {
                 continue;
             }
             self.charge(key.len())?;
-            let value = if PLAIN.contains(&key.as_str()) {
+            let value = if VALUE_KEYWORDS.contains(&key.as_str()) {
                 self.plain(value)?
-            } else if MAPS.contains(&key.as_str()) {
+            } else if MAP_KEYWORDS.contains(&key.as_str()) {
                 self.map(value, depth)?
             } else {
                 self.copy_at(value, depth + 1)?

@@ -7,13 +7,13 @@ use rand::RngExt;
 use crate::McpErrorKind;
 
 /// Number of consecutive failures after which connection attempts back off.
-const TRIP: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+const FAILURE_THRESHOLD: u32 = 3;
+const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(500);
+const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum backoff while connections are refused: a refused attempt costs the server and its
 /// callers hardly any time, and callers find a restarted server within this time.
-const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(2);
+const MAX_REFUSED_BACKOFF_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A circuit breaker: after several failed attempts to connect, calls fail at once until a backoff
 /// has passed. The next calls then share one attempt to connect; if it fails, the next backoff is
@@ -77,13 +77,13 @@ impl Circuit {
         }
         state.failures = state.failures.saturating_add(1);
         state.cause = Some(error.to_string());
-        if let Some(more) = state.failures.checked_sub(TRIP) {
-            let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
+        if let Some(more) = state.failures.checked_sub(FAILURE_THRESHOLD) {
+            let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
             // Half to all of the backoff, so that workers do not reconnect at the same time.
             let jitter = rand::rng().random_range(0.5..=1.0);
             let longest = match error {
-                McpErrorKind::Connect(error) if !error.is_timeout() => MAX_REFUSED_PAUSE,
-                _ => MAX_PAUSE,
+                McpErrorKind::Connect(error) if !error.is_timeout() => MAX_REFUSED_BACKOFF_INTERVAL,
+                _ => MAX_BACKOFF_INTERVAL,
             };
             let pause = pause.min(longest).mul_f64(jitter);
             state.not_before = Some(Instant::now() + pause);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn after_three_failures_calls_are_rejected_until_the_backoff_ends() {
         let circuit = Circuit::default();
-        for _ in 0..TRIP {
+        for _ in 0..FAILURE_THRESHOLD {
             circuit.check().unwrap();
             circuit.failed(&McpErrorKind::StreamClosed);
         }
@@ -106,12 +106,12 @@ mod tests {
             panic!()
         };
         assert_eq!(cause, Some(McpErrorKind::StreamClosed.to_string()));
-        assert!(retry_after <= FIRST_PAUSE);
+        assert!(retry_after <= MIN_BACKOFF_INTERVAL);
         circuit.end_pause();
         circuit.check().unwrap();
         circuit.failed(&McpErrorKind::StreamClosed);
         circuit.check().unwrap_err();
-        std::thread::sleep(FIRST_PAUSE * 2);
+        std::thread::sleep(MIN_BACKOFF_INTERVAL * 2);
         circuit.check().unwrap();
         circuit.failed(&McpErrorKind::StreamClosed);
         circuit.check().unwrap_err();

@@ -8,24 +8,24 @@ use crate::McpErrorKind;
 use crate::jsonrpc::RpcOutcome;
 
 /// How long the client does not check the server again for the same sign.
-const CONFIRMED_FOR: Duration = Duration::from_secs(60);
+const FALSE_ALARM_TTL: Duration = Duration::from_secs(60);
 
 /// Signs of a changed transport or revision that turned out to be false, because a tool uses that
 /// error for something else. Without this cache, every call of such a tool would check the server.
 #[derive(Default)]
-pub(super) struct Confirmed {
+pub(super) struct FalseAlarms {
     /// Expiry of each entry. The number of signs is small: codes of a small range, and statuses.
-    until: Mutex<HashMap<Sign, Instant>>,
+    until: Mutex<HashMap<UnexpectedResponse, Instant>>,
 }
 
 /// An unexpected response of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Sign {
+enum UnexpectedResponse {
     Code(i64),
     Status(u16),
 }
 
-impl Sign {
+impl UnexpectedResponse {
     fn of(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<Self> {
         match outcome {
             Ok(Err(error)) => Some(Self::Code(error.code)),
@@ -35,18 +35,19 @@ impl Sign {
     }
 }
 
-impl Confirmed {
+impl FalseAlarms {
     /// Stores that the server has not changed, despite this outcome.
     pub(super) fn note(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
-        if let Some(sign) = Sign::of(outcome) {
-            let until = Instant::now() + CONFIRMED_FOR;
+        if let Some(sign) = UnexpectedResponse::of(outcome) {
+            let until = Instant::now() + FALSE_ALARM_TTL;
             self.until.lock().insert(sign, until);
         }
     }
 
     /// Returns whether this outcome is known not to mean a change.
     pub(super) fn covers(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
-        let until = Sign::of(outcome).and_then(|sign| self.until.lock().get(&sign).copied());
+        let until =
+            UnexpectedResponse::of(outcome).and_then(|sign| self.until.lock().get(&sign).copied());
         until.is_some_and(|until| Instant::now() < until)
     }
 }
@@ -59,13 +60,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_confirmed_outcome_is_not_checked_again_for_a_while() {
         let outcome = |code| Ok(Err(RpcError::new(code, "no dice")));
-        let confirmed = Confirmed::default();
+        let confirmed = FalseAlarms::default();
         assert!(!confirmed.covers(&outcome(-32000)));
         confirmed.note(&outcome(-32000));
         assert!(confirmed.covers(&outcome(-32000)));
         assert!(!confirmed.covers(&outcome(-32001)));
         assert!(!confirmed.covers(&Err(McpErrorKind::StreamClosed)));
-        tokio::time::advance(CONFIRMED_FOR).await;
+        tokio::time::advance(FALSE_ALARM_TTL).await;
         assert!(!confirmed.covers(&outcome(-32000)));
     }
 }

@@ -10,15 +10,15 @@ use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::circuit::Circuit;
-use super::confirmed::Confirmed;
+use super::confirmed::FalseAlarms;
 use super::session_settings::SessionSettings;
 use crate::close_signal::CloseSignal;
-use crate::connect::Opened;
+use crate::connect::OpenedSession;
 use crate::dialect::Dialect;
-use crate::opener::Opener;
+use crate::opener::ConnectionOpener;
 use crate::peer::Peer;
 use crate::probe::Steps;
-use crate::session::{Extras, Session};
+use crate::session::{RequestExtras, Session};
 use crate::{
     AuthorizationResponse, Feature, Handshake, McpErrorKind, PendingAuthorization, ProbeStep,
     ServerConfig, TransportKind,
@@ -29,15 +29,15 @@ pub use info::{ConnectionInfo, OpenConnection};
 pub(super) struct Connections {
     config: Arc<ServerConfig>,
     peer: Arc<Peer>,
-    opener: OnceLock<Arc<Opener>>,
+    opener: OnceLock<Arc<ConnectionOpener>>,
     circuit: Circuit,
-    confirmed: Confirmed,
+    confirmed: FalseAlarms,
     settings: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
     closed: CloseSignal,
     /// The current connection. Written only with the lock of `opening` held, but read without it,
     /// so that requests on an open connection do not wait.
-    open: RwLock<Option<Arc<Connected>>>,
+    open: RwLock<Option<Arc<OpenSession>>>,
     opening: Mutex<Opening>,
     /// Number of connections opened so far.
     opened: AtomicU64,
@@ -49,10 +49,10 @@ pub(super) struct Connections {
 struct Opening {
     /// The current connection attempt. If a waiting caller gives up, the next caller waits for the
     /// same attempt.
-    attempt: Option<AbortOnDropHandle<Result<Opened, McpErrorKind>>>,
+    attempt: Option<AbortOnDropHandle<Result<OpenedSession, McpErrorKind>>>,
 }
 
-struct Connected {
+struct OpenSession {
     session: Arc<Session>,
     dialect: Dialect,
     steps: Vec<ProbeStep>,
@@ -60,7 +60,7 @@ struct Connected {
     number: u64,
 }
 
-impl Connected {
+impl OpenSession {
     fn info(&self) -> ConnectionInfo {
         ConnectionInfo {
             transport: self.dialect.transport,
@@ -78,7 +78,7 @@ impl Connections {
             peer,
             opener: OnceLock::new(),
             circuit: Circuit::default(),
-            confirmed: Confirmed::default(),
+            confirmed: FalseAlarms::default(),
             settings: SessionSettings::default(),
             closed: CloseSignal::default(),
             open: RwLock::default(),
@@ -119,7 +119,7 @@ impl Connections {
         dialect.map(|dialect| dialect.transport)
     }
 
-    async fn connected(&self) -> Result<Arc<Connected>, McpErrorKind> {
+    async fn connected(&self) -> Result<Arc<OpenSession>, McpErrorKind> {
         if let Some(connected) = self.current() {
             self.admit()?;
             return Ok(connected);
@@ -133,7 +133,7 @@ impl Connections {
         &self.closed
     }
 
-    async fn connect(&self) -> Result<Arc<Connected>, McpErrorKind> {
+    async fn connect(&self) -> Result<Arc<OpenSession>, McpErrorKind> {
         let mut opening = self.opening.lock().await;
         self.admit()?;
         // The previous holder of the lock may have connected.
@@ -148,7 +148,7 @@ impl Connections {
             opened.session.close().await;
             return Err(McpErrorKind::Disconnected);
         }
-        let connected = Arc::new(Connected {
+        let connected = Arc::new(OpenSession {
             session: Arc::new(opened.session),
             dialect: opened.dialect,
             steps: opened.steps,
@@ -159,7 +159,7 @@ impl Connections {
         Ok(connected)
     }
 
-    fn current(&self) -> Option<Arc<Connected>> {
+    fn current(&self) -> Option<Arc<OpenSession>> {
         let open = self.open.read().clone();
         open.filter(|connected| connected.session.is_open())
     }
@@ -174,7 +174,7 @@ impl Connections {
 
     /// Waits for the current connection attempt, or starts one. A caller that joined the attempt of
     /// another caller starts its own if that could not reach the server.
-    async fn open(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
+    async fn open(&self, opening: &mut Opening) -> Result<OpenedSession, McpErrorKind> {
         let joined = opening.attempt.is_some();
         match self.attempt(opening).await {
             Err(error) if joined && is_unreachable(&error) => self.attempt(opening).await,
@@ -182,7 +182,7 @@ impl Connections {
         }
     }
 
-    async fn attempt(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
+    async fn attempt(&self, opening: &mut Opening) -> Result<OpenedSession, McpErrorKind> {
         let attempt = match &mut opening.attempt {
             Some(attempt) => attempt,
             None => {
@@ -205,11 +205,11 @@ impl Connections {
         outcome
     }
 
-    fn opener(&self) -> Result<Arc<Opener>, McpErrorKind> {
+    fn opener(&self) -> Result<Arc<ConnectionOpener>, McpErrorKind> {
         if let Some(opener) = self.opener.get() {
             return Ok(Arc::clone(opener));
         }
-        let opener = Opener::new(&self.config, &self.peer)?;
+        let opener = ConnectionOpener::new(&self.config, &self.peer)?;
         Ok(Arc::clone(self.opener.get_or_init(|| Arc::new(opener))))
     }
 
@@ -236,7 +236,9 @@ impl Connections {
                 let Ok(params) = to_raw_value(&params) else {
                     continue;
                 };
-                let outcome = session.exchange(method, &params, Extras::default()).await;
+                let outcome = session
+                    .exchange(method, &params, RequestExtras::default())
+                    .await;
                 if let Err(error) = outcome.and_then(|outcome| Ok(outcome?)) {
                     tracing::debug!(
                         %error, method,
@@ -263,7 +265,7 @@ impl Connections {
     /// Drops a session that is no longer usable, unless another session replaced it.
     pub(super) async fn forget(&self, session: &Arc<Session>) {
         let _opening = self.opening.lock().await;
-        let is_it = |connected: &mut Arc<Connected>| Arc::ptr_eq(&connected.session, session);
+        let is_it = |connected: &mut Arc<OpenSession>| Arc::ptr_eq(&connected.session, session);
         let forgotten = self.open.write().take_if(is_it);
         drop(forgotten);
     }
@@ -277,7 +279,7 @@ impl Connections {
     }
 
     /// Returns the cache of outcomes that do not mean a changed server.
-    pub(super) fn confirmed(&self) -> &Confirmed {
+    pub(super) fn confirmed(&self) -> &FalseAlarms {
         &self.confirmed
     }
 

@@ -15,10 +15,10 @@ use super::result_type::result_type;
 use super::{McpClient, RequestOptions};
 use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, supported_by};
 use crate::jsonrpc::RpcOutcome;
-use crate::metadata::{CLIENT_CAPABILITIES, RESERVED, with_tasks};
-use crate::peer::Following;
+use crate::metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX, with_tasks};
+use crate::peer::ProgressGuard;
 use crate::result_cache::ResultCache;
-use crate::session::{Extras, Session};
+use crate::session::{RequestExtras, Session};
 use crate::{Feature, McpErrorKind};
 
 /// Maximum number of rounds in which a server may request input for one request.
@@ -90,7 +90,7 @@ impl McpClient {
     }
 
     /// Returns the `_meta` of a request, with a progress token if there is a progress handler.
-    fn meta(&self, options: &RequestOptions) -> (Map<String, Value>, Option<Following>) {
+    fn meta(&self, options: &RequestOptions) -> (Map<String, Value>, Option<ProgressGuard>) {
         let mut meta = options.meta.clone();
         if let Some(capabilities) = &options.capabilities {
             let capabilities = with_tasks(capabilities.clone());
@@ -189,7 +189,7 @@ const MAX_CHANNELS: usize = 8;
 
 /// The reason for sending a request again.
 #[derive(Debug, PartialEq, Eq)]
-enum Again {
+enum RetryReason {
     /// The session has expired; the server has not processed the request.
     SessionExpired,
     /// The server uses another transport or revision now; it has not processed the request.
@@ -257,12 +257,12 @@ impl McpClient {
             tracing::debug!(?again, "Retrying the MCP request");
             match again {
                 // An HTTP session outlives its connections.
-                Again::ConnectionBroken if session.is_open() => {}
-                Again::SessionExpired | Again::ConnectionBroken => {
+                RetryReason::ConnectionBroken if session.is_open() => {}
+                RetryReason::SessionExpired | RetryReason::ConnectionBroken => {
                     self.shared.connections.forget(&session).await;
                 }
-                Again::RevisionRefused => {}
-                Again::DialectChanged => {
+                RetryReason::RevisionRefused => {}
+                RetryReason::DialectChanged => {
                     let before = session.version();
                     self.shared.connections.forget_dialect(&session).await;
                     let now = self.shared.connections.session().await;
@@ -277,7 +277,7 @@ impl McpClient {
                         return Ok((outcome?, session));
                     }
                 }
-                Again::HeadersChanged => {
+                RetryReason::HeadersChanged => {
                     self.shared.results.forget("tools/list");
                     Box::pin(self.learn_tools(&session)).await?;
                 }
@@ -289,10 +289,10 @@ impl McpClient {
     /// Returns whether a request may be sent again for this reason. A request is sent again once
     /// for each reason, but the connection to a program, or a WebSocket, may end several times
     /// before a byte of the request has been sent.
-    fn may_repeat(&self, reason: &Again, tried: &[Again]) -> bool {
+    fn may_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
         let most = match reason {
-            Again::SessionExpired if self.shared.connections.is_channel() => MAX_CHANNELS,
+            RetryReason::SessionExpired if self.shared.connections.is_channel() => MAX_CHANNELS,
             _ => 1,
         };
         before < most
@@ -304,14 +304,16 @@ impl McpClient {
         method: &str,
         params: &RawValue,
         meta: &Map<String, Value>,
-    ) -> Extras {
-        let mut extras = Extras {
+    ) -> RequestExtras {
+        let mut extras = RequestExtras {
             meta: meta.clone(),
-            ..Extras::default()
+            ..RequestExtras::default()
         };
         if !session.has(Feature::RequestMetadata) {
             // An older server would treat reserved keys as an application's.
-            extras.meta.retain(|key, _| !key.starts_with(RESERVED));
+            extras
+                .meta
+                .retain(|key, _| !key.starts_with(RESERVED_PREFIX));
             return extras;
         }
         if let Some(level) = self.shared.connections.settings().log_level() {
@@ -353,9 +355,9 @@ impl McpClient {
         method: &str,
         params: &RawValue,
         outcome: &Result<RpcOutcome, McpErrorKind>,
-    ) -> Option<Again> {
+    ) -> Option<RetryReason> {
         match outcome {
-            Err(McpErrorKind::SessionExpired) => Some(Again::SessionExpired),
+            Err(McpErrorKind::SessionExpired) => Some(RetryReason::SessionExpired),
             Err(
                 McpErrorKind::Broken(_)
                 | McpErrorKind::StreamClosed
@@ -364,27 +366,27 @@ impl McpClient {
                 let tool = || self.called_tool(method, params);
                 let harmless =
                     only_reads(method) || tool().is_some_and(|(tool, _)| tool.harmless_twice);
-                harmless.then_some(Again::ConnectionBroken)
+                harmless.then_some(RetryReason::ConnectionBroken)
             }
             Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
                 // Before that revision, this is an error code of the tool, which may have run.
                 session
                     .has(Feature::RequestMetadata)
-                    .then_some(Again::HeadersChanged)
+                    .then_some(RetryReason::HeadersChanged)
             }
             Ok(Err(error)) if error.code == UNSUPPORTED_VERSION => {
                 let named = supported_by(error);
                 if named.is_some() && named == session.version() {
-                    return Some(Again::RevisionRefused);
+                    return Some(RetryReason::RevisionRefused);
                 }
                 self.may_have_changed(outcome)
-                    .then_some(Again::DialectChanged)
+                    .then_some(RetryReason::DialectChanged)
             }
             outcome => {
                 let misfit = !self.shared.connections.is_channel()
                     && does_not_fit(session, outcome)
                     && self.may_have_changed(outcome);
-                misfit.then_some(Again::DialectChanged)
+                misfit.then_some(RetryReason::DialectChanged)
             }
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::output_schema::OutputSchema;
-use crate::metadata::Mirrored;
+use crate::metadata::MirroredHeaders;
 use crate::param_headers::{self, ParamHeader, ParamHeaderError};
 
 /// What calls need to know about the server's tools, from the last `tools/list`.
@@ -50,7 +50,7 @@ pub struct ToolCallResult {
 
 /// An entry of `tools/list`. Only an invalid name makes the entry unusable.
 #[derive(Deserialize)]
-struct Listed {
+struct ListedToolMembers {
     name: String,
     #[serde(rename = "inputSchema", default)]
     input_schema: Value,
@@ -60,7 +60,7 @@ struct Listed {
     annotations: Value,
 }
 
-impl Listed {
+impl ListedToolMembers {
     /// Returns whether an annotation is `true`; values that are not booleans are ignored.
     fn hints(&self, annotation: &str) -> bool {
         self.annotations.get(annotation) == Some(&Value::Bool(true))
@@ -100,7 +100,7 @@ impl ToolList {
     /// # Errors
     /// If the header annotations of the parameters violate the rules.
     pub(super) fn learn(&mut self, listed: &RawValue) -> Result<(), ParamHeaderError> {
-        let Ok(listed) = serde_json::from_str::<Listed>(listed.get()) else {
+        let Ok(listed) = serde_json::from_str::<ListedToolMembers>(listed.get()) else {
             return Ok(());
         };
         let headers = param_headers::of_schema(&listed.input_schema)?;
@@ -120,9 +120,9 @@ impl ToolList {
 
 impl KnownTool {
     /// Returns the headers that mirror parameters of a call.
-    pub(super) fn headers(&self, arguments: &RawValue) -> Mirrored {
+    pub(super) fn headers(&self, arguments: &RawValue) -> MirroredHeaders {
         if self.headers.is_empty() {
-            return Mirrored::new();
+            return MirroredHeaders::new();
         }
         let arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
         param_headers::of_arguments(&self.headers, &arguments)

@@ -11,10 +11,10 @@ use crate::{Feature, McpError, McpErrorKind, TransportKind};
 const METHOD_NOT_FOUND: i64 = -32601;
 
 /// Maximum total size of a list's pages, as a multiple of the maximum response size.
-const LARGEST_LIST: usize = 4;
+const MAX_LIST_SIZE_FACTOR: usize = 4;
 
 /// Bytes of a list to process before yielding to other tasks.
-const BYTES_A_TURN: usize = 256 * 1024;
+const BYTES_PER_YIELD: usize = 256 * 1024;
 
 impl McpClient {
     /// Returns the server's tools of all pages, each as the server wrote it. Empty if the server
@@ -76,7 +76,7 @@ impl McpClient {
         let known = self.shared.tools.begin();
         let mut list = self.list("tools/list", "tools");
         while let Some(params) = list.next_page()? {
-            let extras = crate::session::Extras::default();
+            let extras = crate::session::RequestExtras::default();
             let result = session.exchange("tools/list", &params, extras).await??;
             list.read(&result)?;
         }
@@ -104,7 +104,7 @@ impl McpClient {
         let mut bytes = 0;
         for tool in tools {
             bytes += tool.get().len();
-            if bytes > BYTES_A_TURN {
+            if bytes > BYTES_PER_YIELD {
                 bytes = 0;
                 tokio::task::yield_now().await;
             }
@@ -159,11 +159,13 @@ impl McpClient {
             method,
             key,
             items: Vec::new(),
-            next: Next::First,
+            next: NextPage::First,
             pages: 0,
             most_pages: limits.max_pages,
             bytes: 0,
-            most_bytes: limits.max_response_bytes.saturating_mul(LARGEST_LIST),
+            most_bytes: limits
+                .max_response_bytes
+                .saturating_mul(MAX_LIST_SIZE_FACTOR),
         }
     }
 }
@@ -173,7 +175,7 @@ struct List {
     method: &'static str,
     key: &'static str,
     items: Vec<Box<RawValue>>,
-    next: Next,
+    next: NextPage,
     pages: usize,
     most_pages: usize,
     bytes: usize,
@@ -181,7 +183,7 @@ struct List {
 }
 
 /// The next page of a list.
-enum Next {
+enum NextPage {
     First,
     At(String),
     Nothing,
@@ -191,9 +193,9 @@ impl List {
     /// Returns the parameters of the request for the next page; `None` after the last page.
     fn next_page(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
         let params = match &self.next {
-            Next::First => json!({}),
-            Next::At(cursor) => json!({ "cursor": cursor }),
-            Next::Nothing => return Ok(None),
+            NextPage::First => json!({}),
+            NextPage::At(cursor) => json!({ "cursor": cursor }),
+            NextPage::Nothing => return Ok(None),
         };
         if self.pages == self.most_pages {
             let limit = self.most_pages;
@@ -224,7 +226,7 @@ impl List {
             None => None,
         };
         let next = next.filter(|next| !next.is_empty());
-        self.next = next.map_or(Next::Nothing, Next::At);
+        self.next = next.map_or(NextPage::Nothing, NextPage::At);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::{McpClient, RequestOptions, ToolCallResult, as_object};
 use crate::{Feature, McpError, McpErrorKind};
 
 /// Longer deadlines are treated as this one, and would overflow the clock.
-const MAX_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Severity of a log message (RFC 5424), in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,9 +63,9 @@ impl McpClient {
         self.call_tool_with_params(name, &params, options).await
     }
 
-    /// Calls a tool like [`call_tool_with`](Self::call_tool_with), with all members of the request's
-    /// parameters, for callers that forward a request. `params` must serialize to an object with the
-    /// members `name`, which is `name`, and `arguments`, which is an object.
+    /// Calls a tool like [`call_tool_with`](Self::call_tool_with), with all members of the
+    /// request's parameters, for callers that forward a request. `params` must serialize to an
+    /// object with the members `name`, which is `name`, and `arguments`, which is an object.
     ///
     /// # Errors
     /// [`McpError`].
@@ -76,7 +76,7 @@ impl McpClient {
         options: &RequestOptions,
     ) -> Result<ToolCallResult, McpError> {
         let time = options.timeout.unwrap_or(self.shared.config.timeout);
-        let until = tokio::time::Instant::now() + time.min(MAX_DEADLINE);
+        let until = tokio::time::Instant::now() + time.min(MAX_TIMEOUT);
         let result = self.request_with("tools/call", params, options).await?;
         let tool = self.shared.tools.get(name);
         let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::result_type::result_type;
-use pillion_schema::{CompiledSchema, Unchecked};
+use pillion_schema::{CheckAborted, CompiledSchema};
 
 /// Maximum size of an output schema, in bytes; larger schemas are not used.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -15,11 +15,11 @@ const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 /// Maximum size of a result that is checked on the current thread, in bytes, because that is faster
 /// than using another thread. Schemas with patterns are excluded, because a match cannot be
 /// interrupted.
-const SMALL_BYTES: usize = 16 * 1024;
-const SMALL_TIME: Duration = Duration::from_millis(5);
+const MAX_INLINE_BYTES: usize = 16 * 1024;
+const INLINE_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Maximum duration of any other check, if the caller has that much time.
-const MAX_TIME: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The `outputSchema` of a tool. Compiled once, when the tool returns its first result.
 pub(super) struct OutputSchema {
@@ -45,12 +45,12 @@ impl OutputSchema {
         until: Instant,
     ) -> Option<String> {
         if let Some(compiled) = self.compiled.get()
-            && result.get().len() <= SMALL_BYTES
+            && result.get().len() <= MAX_INLINE_BYTES
             && !compiled.as_ref().is_some_and(CompiledSchema::has_patterns)
         {
             match compiled
                 .as_ref()
-                .map(|schema| check(schema, result, SMALL_TIME))?
+                .map(|schema| check(schema, result, INLINE_TIMEOUT))?
             {
                 Ok(found) => return found,
                 Err(reason) => {
@@ -65,7 +65,7 @@ impl OutputSchema {
         let checked = tokio::task::spawn_blocking(move || {
             let schema_or_none = schema.compiled();
             let left = until.saturating_duration_since(Instant::now());
-            schema_or_none.map(|schema| check(schema, &result, left.min(MAX_TIME)))
+            schema_or_none.map(|schema| check(schema, &result, left.min(CHECK_TIMEOUT)))
         });
         let reason = match tokio::time::timeout_at(until, checked).await {
             Ok(Ok(None)) => return None,
@@ -112,7 +112,7 @@ fn check(
     schema: &CompiledSchema,
     result: &RawValue,
     time: Duration,
-) -> Result<Option<String>, Unchecked> {
+) -> Result<Option<String>, CheckAborted> {
     #[derive(Deserialize)]
     struct Output {
         #[serde(rename = "structuredContent", default, deserialize_with = "present")]
@@ -187,7 +187,7 @@ mod tests {
             (json!({"task": {"taskId": "a", "status": "working"}}), false),
         ] {
             let raw = to_raw_value(&result).unwrap();
-            let found = check(&schema, &raw, MAX_TIME).unwrap();
+            let found = check(&schema, &raw, CHECK_TIMEOUT).unwrap();
             assert_eq!(found.is_some(), is_final, "{result}");
         }
     }

@@ -25,20 +25,21 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
 /// Returns whether a result is certainly `complete`, without parsing a large JSON: the member's
 /// name occurs nowhere, or once with that value, at whatever depth.
 fn is_seen_to_be_complete(text: &str) -> bool {
-    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resultType\""));
-    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
-    let mut places = NAME.find_iter(text.as_bytes());
+    static MEMBER_FINDER: LazyLock<Finder<'static>> =
+        LazyLock::new(|| Finder::new("\"resultType\""));
+    static ESCAPE_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
+    let mut places = MEMBER_FINDER.find_iter(text.as_bytes());
     let seen = match (places.next(), places.next()) {
         (None, _) => true,
         (Some(place), None) => {
-            let rest = text[place + NAME.needle().len()..].trim_start();
+            let rest = text[place + MEMBER_FINDER.needle().len()..].trim_start();
             let value = rest.strip_prefix(':').map(str::trim_start);
             value.is_some_and(|value| value.starts_with("\"complete\""))
         }
         (Some(_), Some(_)) => false,
     };
     // The name may contain escapes.
-    seen && ESCAPE.find(text.as_bytes()).is_none()
+    seen && ESCAPE_FINDER.find(text.as_bytes()).is_none()
 }
 
 #[cfg(test)]

@@ -8,17 +8,17 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{McpClient, RequestOptions};
-use crate::session::Extras;
+use crate::session::RequestExtras;
 use crate::{Feature, McpError, McpErrorKind, Notification};
 
 /// Maximum number of notifications that wait for a slow subscriber.
 const MAX_WAITING: usize = 256;
 
-const MIN_PAUSE: Duration = Duration::from_millis(500);
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(500);
+const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Interval for checking that a connection with subscribers is open.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Maximum interval while the connection is reopened repeatedly.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
@@ -140,20 +140,20 @@ impl McpClient {
         params: &RawValue,
         notices: &mpsc::Sender<Notification>,
     ) -> Result<(), McpErrorKind> {
-        let mut pause = MIN_PAUSE;
+        let mut pause = MIN_BACKOFF_INTERVAL;
         loop {
             let outcome = match self.shared.connections.session().await {
                 Ok(session) => {
-                    let extras = Extras {
+                    let extras = RequestExtras {
                         subscriber: Some(notices.clone()),
-                        ..Extras::default()
+                        ..RequestExtras::default()
                     };
                     let since = tokio::time::Instant::now();
                     let outcome = session
                         .exchange("subscriptions/listen", params, extras)
                         .await;
-                    if since.elapsed() > MAX_PAUSE {
-                        pause = MIN_PAUSE;
+                    if since.elapsed() > MAX_BACKOFF_INTERVAL {
+                        pause = MIN_BACKOFF_INTERVAL;
                     }
                     outcome
                 }
@@ -175,7 +175,7 @@ impl McpClient {
             }
             let closed = self.shared.connections.closed();
             closed.run_unless_set(tokio::time::sleep(pause)).await?;
-            pause = (pause * 2).min(MAX_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF_INTERVAL);
         }
     }
 
@@ -193,7 +193,7 @@ impl McpClient {
         let client = self.clone();
         let task = tokio::spawn(async move {
             let _subscriptions = subscriptions;
-            let mut until_look = LOOK;
+            let mut until_look = CHECK_INTERVAL;
             loop {
                 match tokio::time::timeout(until_look, pushed.recv()).await {
                     Ok(Ok(notice)) if filter.matches(&notice) => {
@@ -203,7 +203,7 @@ impl McpClient {
                     }
                     Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
                     Ok(Err(broadcast::error::RecvError::Closed)) => return,
-                    Err(_) if session.is_open() => until_look = LOOK,
+                    Err(_) if session.is_open() => until_look = CHECK_INTERVAL,
                     Err(_) => {
                         match client.shared.connections.listen().await {
                             Ok(opened) => session = opened,
@@ -218,7 +218,7 @@ impl McpClient {
                         until_look = MAX_CHECK_INTERVAL
                             .min(until_look * 2)
                             .mul_f64(jitter)
-                            .max(LOOK);
+                            .max(CHECK_INTERVAL);
                     }
                 }
             }

@@ -11,19 +11,19 @@ use super::{McpClient, RequestOptions};
 use crate::callbacks::Progress;
 use crate::{McpErrorKind, RpcError};
 
-const MIN_POLL: Duration = Duration::from_millis(50);
-const DEFAULT_POLL: Duration = Duration::from_secs(1);
-const MAX_POLL: Duration = Duration::from_secs(60);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum duration of one `tasks/get`: another follows.
 const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause after a first failure; doubles with each further failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const MAX_PAUSE: Duration = Duration::from_secs(5);
+const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of consecutive errors in which the server cannot tell the state of a task.
-const MAX_REFUSALS: u32 = 5;
+const MAX_STATE_ERRORS: u32 = 5;
 
 const INTERNAL_ERROR: i64 = -32603;
 
@@ -50,11 +50,11 @@ impl Task {
     /// Returns how long to wait before the next `tasks/get`.
     fn poll(&self) -> Duration {
         let Some(poll) = self.poll_interval_ms else {
-            return DEFAULT_POLL;
+            return DEFAULT_POLL_INTERVAL;
         };
         let seconds = poll.max(0.0) / 1000.0;
-        let poll = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_POLL);
-        poll.clamp(MIN_POLL, MAX_POLL)
+        let poll = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_POLL_INTERVAL);
+        poll.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
     }
 
     /// Returns the outcome of the task; `None` if the task has not finished.
@@ -80,7 +80,7 @@ impl Task {
 }
 
 /// Follows a task to its result.
-struct Follower<'a> {
+struct TaskPoller<'a> {
     client: &'a McpClient,
     /// Keys of the input requests that are or were being answered.
     answered: IndexSet<String>,
@@ -103,7 +103,7 @@ impl McpClient {
         let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
         let id = task.task_id.clone();
         let guard = CancelTask::new(self, &id);
-        let mut follower = Follower {
+        let mut follower = TaskPoller {
             client: self,
             answered: IndexSet::new(),
             unsent: Answers::new(),
@@ -144,7 +144,7 @@ impl McpClient {
     }
 }
 
-impl Follower<'_> {
+impl TaskPoller<'_> {
     /// Answers new input requests, and repeats responses that may be lost.
     async fn answer(
         &mut self,
@@ -201,7 +201,7 @@ impl Follower<'_> {
         let is_refusal =
             matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
         self.refusals += u32::from(is_refusal);
-        let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_REFUSALS);
+        let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_STATE_ERRORS);
         if tolerated {
             tracing::debug!(%error, "Cannot get the status of a task");
             self.failures = self.failures.saturating_add(1);
@@ -220,9 +220,9 @@ impl Follower<'_> {
         let Some(more) = self.failures.checked_sub(1) else {
             return Duration::ZERO;
         };
-        let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
-        let pause = pause.min(MAX_PAUSE).max(self.retry_after);
-        pause.min(MAX_POLL)
+        let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
+        let pause = pause.min(MAX_BACKOFF_INTERVAL).max(self.retry_after);
+        pause.min(MAX_POLL_INTERVAL)
     }
 }
 
@@ -299,15 +299,15 @@ mod tests {
     fn the_poll_interval_of_a_server_is_clamped() {
         for (interval, poll) in [
             ("250.5", Duration::from_micros(250_500)),
-            ("0", MIN_POLL),
-            ("-3", MIN_POLL),
-            ("-1e300", MIN_POLL),
-            ("1e300", MAX_POLL),
-            ("18446744073709551616", MAX_POLL),
-            ("1e400", DEFAULT_POLL),
-            ("null", DEFAULT_POLL),
-            ("\"soon\"", DEFAULT_POLL),
-            ("{}", DEFAULT_POLL),
+            ("0", MIN_POLL_INTERVAL),
+            ("-3", MIN_POLL_INTERVAL),
+            ("-1e300", MIN_POLL_INTERVAL),
+            ("1e300", MAX_POLL_INTERVAL),
+            ("18446744073709551616", MAX_POLL_INTERVAL),
+            ("1e400", DEFAULT_POLL_INTERVAL),
+            ("null", DEFAULT_POLL_INTERVAL),
+            ("\"soon\"", DEFAULT_POLL_INTERVAL),
+            ("{}", DEFAULT_POLL_INTERVAL),
         ] {
             let task = format!(
                 r#"{{"taskId":"t","status":"working","statusMessage":7,"inputRequests":null,"pollIntervalMs":{interval}}}"#

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Discovered, METHOD_NOT_FOUND, Opened, discovered, rpc_of, stateless_version};
+use super::{Discovered, METHOD_NOT_FOUND, OpenedSession, discovered, rpc_of, stateless_version};
 use crate::callbacks::empty_object;
 use crate::dialect::{Dialect, Opening};
 use crate::http::HttpLink;
@@ -17,7 +17,7 @@ use crate::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, Tra
 
 /// How long to wait for the response to `server/discover`. Some servers never respond, and a
 /// program that takes longer to start responds to the next request.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of times that a program is started again for one connection.
 const MAX_STARTS: usize = 3;
@@ -64,7 +64,7 @@ impl ChannelConnector {
         &self,
         steps: Steps,
         after: Duration,
-    ) -> Option<Result<Opened, McpErrorKind>> {
+    ) -> Option<Result<OpenedSession, McpErrorKind>> {
         match &self.link {
             ChannelLink::Stdio(link) => {
                 let opened = self.open_program(link, steps);
@@ -76,7 +76,11 @@ impl ChannelConnector {
 
     /// Opens a session with a program. Starts the program again if it ends during the handshake and
     /// has responded after an earlier start, because such a program was probably killed.
-    async fn open_program(&self, link: &StdioLink, steps: Steps) -> Result<Opened, McpErrorKind> {
+    async fn open_program(
+        &self,
+        link: &StdioLink,
+        steps: Steps,
+    ) -> Result<OpenedSession, McpErrorKind> {
         for _ in 0..MAX_STARTS {
             match self.open(steps.clone()).await {
                 Err(error) if has_ended(&error) && link.may_start_again() => {
@@ -92,7 +96,7 @@ impl ChannelConnector {
     }
 
     /// Opens a session with the configured or cached revision, or else detects it.
-    async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
+    async fn open(&self, mut steps: Steps) -> Result<OpenedSession, McpErrorKind> {
         if let Some(opening) = self.pinned() {
             let session = self.start().await?;
             return self.open_as(opening, session, steps).await;
@@ -225,7 +229,7 @@ impl ChannelConnector {
         steps: &mut Steps,
     ) -> Result<Discovered, McpErrorKind> {
         session.set_version(version);
-        let patience = MAX_WAIT.min(self.config.timeout / 4);
+        let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = tokio::time::timeout(patience, session.ask("server/discover", &params)).await;
         let outcome = asked.unwrap_or(Err(McpErrorKind::timeout(patience)));
@@ -240,7 +244,7 @@ impl ChannelConnector {
         opening: Opening,
         mut session: Session,
         mut steps: Steps,
-    ) -> Result<Opened, McpErrorKind> {
+    ) -> Result<OpenedSession, McpErrorKind> {
         let opened = match opening {
             Opening::Stateless(version) => {
                 session.set_version(version);
@@ -263,7 +267,7 @@ impl ChannelConnector {
         Ok(self.opened(session, opening, steps))
     }
 
-    fn opened(&self, session: Session, opening: Opening, steps: Steps) -> Opened {
+    fn opened(&self, session: Session, opening: Opening, steps: Steps) -> OpenedSession {
         let transport = match &self.link {
             ChannelLink::Stdio(_) => TransportKind::Stdio,
             ChannelLink::WebSocket(_) => TransportKind::WebSocket,

@@ -29,7 +29,7 @@ impl AuthorizationChallenge {
     pub(crate) fn of(header: &str) -> Self {
         /// Maximum length of a parameter, in characters.
         const MAX_PARAMETER_CHARS: usize = 1000;
-        const SHOWN: [&str; 7] = [
+        const SHOWN_PARAMETERS: [&str; 7] = [
             "realm",
             "error",
             "scope",
@@ -44,7 +44,8 @@ impl AuthorizationChallenge {
         let scopes = scopes.flat_map(|(_, value)| value.split_whitespace());
         let shown = schemes.iter().map(|scheme| {
             let parameters = scheme.parameters.iter();
-            let parameters = parameters.filter(|(name, _)| SHOWN.contains(&name.as_str()));
+            let parameters =
+                parameters.filter(|(name, _)| SHOWN_PARAMETERS.contains(&name.as_str()));
             let parameters: Vec<String> = parameters
                 .map(|(name, value)| {
                     let value: String = without_query(value)

@@ -12,7 +12,7 @@ use super::OAuthError;
 use super::jwt::{SigningKey, unix_time};
 
 /// Validity of a client assertion, in seconds.
-const ASSERTION_SECONDS: u64 = 300;
+const ASSERTION_TTL_SECONDS: u64 = 300;
 
 /// A client registered at one authorization server.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ impl OAuthClient {
             header,
             &json!({
                 "iss": self.id, "sub": self.id, "aud": issuer, "iat": now,
-                "exp": now + ASSERTION_SECONDS, "jti": uuid::Uuid::new_v4().to_string(),
+                "exp": now + ASSERTION_TTL_SECONDS, "jti": uuid::Uuid::new_v4().to_string(),
             }),
         )
     }

@@ -13,7 +13,7 @@ use super::{OAuthError, OAuthTokens};
 
 /// A token that expires within this many seconds is refreshed before it is used; for a short-lived
 /// token, within a fifth of its lifetime.
-const MARGIN_SECONDS: u64 = 30;
+const REFRESH_MARGIN_SECONDS: u64 = 30;
 
 /// The response of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).
 #[derive(Deserialize)]
@@ -101,7 +101,7 @@ impl LiveTokens {
                 Origin::Granted
             },
             dpop,
-            margin_seconds: life.map_or(0, |life| MARGIN_SECONDS.min(life / 5)),
+            margin_seconds: life.map_or(0, |life| REFRESH_MARGIN_SECONDS.min(life / 5)),
             accepted: AtomicBool::new(false),
         })
     }
@@ -116,7 +116,7 @@ impl LiveTokens {
             tokens,
             origin: Origin::Stored,
             dpop,
-            margin_seconds: MARGIN_SECONDS,
+            margin_seconds: REFRESH_MARGIN_SECONDS,
             accepted: AtomicBool::new(false),
         })
     }

@@ -31,7 +31,7 @@ pub(super) struct Outbox {
 }
 
 /// Marks whether a request was written, if its caller needs to know.
-pub(super) struct Departure(Option<Arc<AtomicBool>>);
+pub(super) struct WriteMarker(Option<Arc<AtomicBool>>);
 
 /// The channel's end for the task that reads from the server.
 pub(super) struct Inbox {
@@ -133,7 +133,7 @@ impl Queued {
     }
 }
 
-impl Departure {
+impl WriteMarker {
     fn of(request: Option<(RequestId, Arc<AtomicBool>)>) -> Self {
         Self(request.map(|(_, has_left)| has_left))
     }
@@ -148,11 +148,11 @@ impl Departure {
 
 impl Outbox {
     /// Returns the next message to write; `None` when the connection is to end.
-    pub(super) async fn next(&mut self) -> Option<(Bytes, Departure)> {
+    pub(super) async fn next(&mut self) -> Option<(Bytes, WriteMarker)> {
         loop {
             match self.messages.recv().await? {
                 Queued::Message { request, message } if self.may_leave(request.as_ref()) => {
-                    return Some((message, Departure::of(request)));
+                    return Some((message, WriteMarker::of(request)));
                 }
                 Queued::Message { .. } => {}
                 Queued::End => return None,
@@ -161,11 +161,11 @@ impl Outbox {
     }
 
     /// Returns a message that can be written together with the previous one.
-    pub(super) fn next_waiting(&mut self) -> Option<(Bytes, Departure)> {
+    pub(super) fn next_waiting(&mut self) -> Option<(Bytes, WriteMarker)> {
         match self.messages.try_recv().ok()? {
             Queued::Message { request, message } => self
                 .may_leave(request.as_ref())
-                .then(|| (message, Departure::of(request))),
+                .then(|| (message, WriteMarker::of(request))),
             Queued::End => {
                 self.messages.close();
                 None

@@ -31,12 +31,12 @@ pub(crate) enum EndpointRule {
 ///
 /// A separate task reads the stream while the transport exists.
 pub(crate) struct EventStreamTransport {
-    poster: Arc<Poster>,
+    poster: Arc<EventStreamState>,
     reader: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 /// State shared by the reading task and the callers.
-struct Poster {
+struct EventStreamState {
     link: HttpLink,
     peer: Arc<Peer>,
     endpoint: Url,
@@ -58,7 +58,7 @@ impl EventStreamTransport {
             EndpointRule::SameUrl => link.url.clone(),
             EndpointRule::Announced => announced_endpoint(&mut reader, &link.url).await?,
         };
-        let poster = Arc::new(Poster {
+        let poster = Arc::new(EventStreamState {
             link,
             peer,
             endpoint,
@@ -93,7 +93,7 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
     Ok(endpoint)
 }
 
-async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
+async fn read_responses(poster: Arc<EventStreamState>, mut reader: AnswerReader) {
     // However the task ends, waiting requests fail.
     let _ending = CloseOnDrop(&poster.waiting);
     let mut answers = Answers::default();
@@ -122,7 +122,7 @@ impl Drop for CloseOnDrop<'_> {
     }
 }
 
-impl Poster {
+impl EventStreamState {
     fn dispatch(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
         match message {
             Incoming::Response { id, outcome } => {

@@ -11,7 +11,7 @@ const MAX_TOKEN_LEN: usize = 64;
 #[derive(Default)]
 pub(super) struct MessageId {
     depth: usize,
-    string: InString,
+    string: StringState,
     /// The current string, number or word at the outermost level.
     token: Vec<u8>,
     token_is_too_long: bool,
@@ -21,7 +21,7 @@ pub(super) struct MessageId {
 }
 
 #[derive(Default, PartialEq, Eq)]
-enum InString {
+enum StringState {
     #[default]
     No,
     Yes,
@@ -50,18 +50,18 @@ impl MessageId {
     }
 
     fn read_byte(&mut self, byte: u8) {
-        if self.string != InString::No {
+        if self.string != StringState::No {
             self.keep(byte);
             self.string = match (&self.string, byte) {
-                (InString::Yes, b'\\') => InString::Escaped,
-                (InString::Yes, b'"') => InString::No,
-                _ => InString::Yes,
+                (StringState::Yes, b'\\') => StringState::Escaped,
+                (StringState::Yes, b'"') => StringState::No,
+                _ => StringState::Yes,
             };
             return;
         }
         match byte {
             b'"' => {
-                self.string = InString::Yes;
+                self.string = StringState::Yes;
                 self.keep(byte);
             }
             b'{' | b'[' => self.depth = self.depth.saturating_add(1),

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::{Outgoing, Transport, TransportFuture};
 use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
 use crate::jsonrpc::{Incoming, RequestId, RpcOutcome};
-use crate::metadata::Mirrored;
+use crate::metadata::MirroredHeaders;
 use crate::peer::{Answers, Peer};
 use crate::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use listener::Listener;
@@ -95,7 +95,7 @@ impl PostConnection {
     async fn post(
         &self,
         message: Bytes,
-        mirrored: Mirrored,
+        mirrored: MirroredHeaders,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let url = &self.link.url;
         let mut headers = self.message_headers();
@@ -271,7 +271,10 @@ impl PostConnection {
         if let Some(answer) = self.peer.handle_message(message) {
             let connection = Arc::clone(self);
             answers.send(answer, move |message| async move {
-                connection.post(message, Mirrored::new()).await.map(drop)
+                connection
+                    .post(message, MirroredHeaders::new())
+                    .await
+                    .map(drop)
             });
         }
     }
@@ -284,7 +287,10 @@ impl Transport for PostTransport {
 
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async {
-            let response = self.connection.post(message, Mirrored::new()).await?;
+            let response = self
+                .connection
+                .post(message, MirroredHeaders::new())
+                .await?;
             // The body contains no response, whatever it is; reading it frees the connection.
             if let Ok(Answer::Stream(reader)) =
                 read_answer(response, &self.connection.link.limits).await

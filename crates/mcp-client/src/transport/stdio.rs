@@ -17,21 +17,21 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::lines::{Lines, OutputLine};
+use self::lines::{LineReader, OutputLine};
 use self::process::{ServerProcess, Streams};
 use self::restarts::Restarts;
-use self::stderr::{LastWords, StderrLog};
-use super::duplex::{Departure, Duplex, Inbox, Outbox, duplex};
+use self::stderr::{LastStderrLine, StderrLog};
+use super::duplex::{Duplex, Inbox, Outbox, WriteMarker, duplex};
 use super::{Outgoing, Transport, TransportFuture};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
 
 /// Number of bytes after which a batch of waiting messages is written.
-const WRITE_AT_ONCE: usize = 64 * 1024;
+const BATCH_BYTES: usize = 64 * 1024;
 
 /// How long output is still read after a process has ended or stopped reading.
-const LINGER: Duration = Duration::from_millis(500);
+const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a server that has closed its output may take to exit.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -88,7 +88,7 @@ impl StdioTransport {
             output,
             errors,
         } = streams;
-        let last_words = LastWords::default();
+        let last_words = LastStderrLine::default();
         let secrets = secrets(&link.command);
         let log = StderrLog::new(link.label.to_string(), secrets, last_words.clone());
         let (duplex, outbox, inbox) = duplex(peer);
@@ -127,7 +127,7 @@ async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
     let mut batch = Batch::default();
     while let Some((message, departure)) = outbox.next().await {
         batch.add(&message, departure);
-        while batch.lines.len() < WRITE_AT_ONCE
+        while batch.lines.len() < BATCH_BYTES
             && let Some((message, departure)) = outbox.next_waiting()
         {
             batch.add(&message, departure);
@@ -147,13 +147,13 @@ async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
 struct Batch {
     lines: Vec<u8>,
     /// The start of each message in `lines`.
-    departures: Vec<(usize, Departure)>,
+    departures: Vec<(usize, WriteMarker)>,
 }
 
 impl Batch {
     /// Adds a message as one line. Line breaks in JSON are only white space, because those in
     /// strings are escaped.
-    fn add(&mut self, message: &[u8], departure: Departure) {
+    fn add(&mut self, message: &[u8], departure: WriteMarker) {
         let from = self.lines.len();
         self.departures.push((from, departure));
         self.lines.extend_from_slice(message);
@@ -180,7 +180,7 @@ impl Batch {
             }
         }
         self.lines.clear();
-        self.lines.shrink_to(WRITE_AT_ONCE);
+        self.lines.shrink_to(BATCH_BYTES);
         self.departures.clear();
         Ok(())
     }
@@ -191,7 +191,7 @@ struct Connection {
     inbox: Inbox,
     process: Arc<ServerProcess>,
     restarts: Arc<Restarts>,
-    last_words: LastWords,
+    last_words: LastStderrLine,
     /// Copies the server's standard error.
     log: AbortOnDropHandle<()>,
     started: Instant,
@@ -207,7 +207,7 @@ impl Connection {
         let ended = async {
             process.ended().await;
             // A process that left the group may keep the output open forever.
-            tokio::time::sleep(LINGER).await;
+            tokio::time::sleep(LINGER_TIMEOUT).await;
         };
         tokio::select! {
             () = self.read(output) => {}
@@ -215,7 +215,7 @@ impl Connection {
             () = async {
                 deaf = Some((&mut writing).await);
                 // The server may still respond to what it has read.
-                tokio::time::sleep(LINGER).await;
+                tokio::time::sleep(LINGER_TIMEOUT).await;
             } => {}
         }
         // The server may still run, but without reading or writing it is useless.
@@ -226,7 +226,7 @@ impl Connection {
             Ok(ended) if ended.asked => {}
             Ok(ended) => {
                 // Its last output may not have been read yet.
-                let _ = tokio::time::timeout(LINGER, &mut self.log).await;
+                let _ = tokio::time::timeout(LINGER_TIMEOUT, &mut self.log).await;
                 let (status, last_words) = (ended.status, self.last_words.get());
                 tracing::debug!(?status, last_words, "The server process ended");
                 self.restarts.crashed(lived, has_answered);
@@ -241,7 +241,7 @@ impl Connection {
     }
 
     async fn read(&mut self, output: pipe::Receiver) {
-        let mut lines = Lines::new(output, self.limit);
+        let mut lines = LineReader::new(output, self.limit);
         loop {
             match lines.next().await {
                 Ok(Some(OutputLine::Whole(line))) => self.inbox.take(&line),

@@ -10,7 +10,7 @@ use crate::jsonrpc::{RequestId, RpcOutcome};
 type Reply = Result<RpcOutcome, McpErrorKind>;
 
 /// Creates the error for requests on a closed connection.
-type Ending = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
+type CloseErrorFn = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
 
 /// The requests that wait for their response on a multiplexed stream, by request id.
 pub(super) struct PendingRequests {
@@ -19,7 +19,7 @@ pub(super) struct PendingRequests {
 
 enum State {
     Open(HashMap<RequestId, oneshot::Sender<Reply>>),
-    Closed(Ending),
+    Closed(CloseErrorFn),
 }
 
 /// A waiting request; dropping this value stops waiting.

@@ -31,7 +31,7 @@ type Socket = WebSocketStream<reqwest::Upgraded>;
 
 /// Interval of pings to the server. If nothing arrives between two pings, the connection is dead,
 /// even if the system does not know it yet.
-const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Timeout for sending one message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -126,7 +126,8 @@ async fn write(
     outbox: &mut Outbox,
     heard: &AtomicBool,
 ) -> bool {
-    let mut pings = tokio::time::interval_at(tokio::time::Instant::now() + PING_EVERY, PING_EVERY);
+    let mut pings =
+        tokio::time::interval_at(tokio::time::Instant::now() + PING_INTERVAL, PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {

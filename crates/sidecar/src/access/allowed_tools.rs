@@ -23,7 +23,7 @@ enum Pattern {
 pub struct BadToolPattern;
 
 impl AllowedTools {
-    const WORD: &'static str = "tools=";
+    const ENTRY_PREFIX: &'static str = "tools=";
 
     /// Parses a word of a token's entry: `tools=` and a list. Returns `None` for any other word.
     ///
@@ -31,7 +31,7 @@ impl AllowedTools {
     /// [`BadToolPattern`].
     #[must_use]
     pub fn parse(word: &str) -> Option<Result<Self, BadToolPattern>> {
-        word.strip_prefix(Self::WORD).map(Self::listed)
+        word.strip_prefix(Self::ENTRY_PREFIX).map(Self::listed)
     }
 
     /// Parses a list such as `get_time,far_*`.
@@ -50,7 +50,7 @@ impl AllowedTools {
     pub fn word(&self) -> Option<String> {
         let patterns = self.0.as_ref()?.iter();
         let patterns: Vec<_> = patterns.map(Pattern::to_string).collect();
-        Some(format!("{}{}", Self::WORD, patterns.join(",")))
+        Some(format!("{}{}", Self::ENTRY_PREFIX, patterns.join(",")))
     }
 
     /// Returns whether the tool registered under this name is allowed.

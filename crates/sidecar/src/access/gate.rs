@@ -13,7 +13,7 @@ use axum::http::request::Parts;
 use super::{Grant, Scope, TokenCheck, TokenCheckError, TokenValidity};
 use host::{authority_of, is_same, name_of};
 use pillion_config::TcpSection;
-pub use refusal::Refusal;
+pub use refusal::AccessRejection;
 
 /// An alternative header for the token in requests below `/v1/`.
 const API_KEY: &str = "x-api-key";
@@ -57,8 +57,8 @@ impl Gate {
     /// Checks a request. Returns what its token allows, or `None` for a route that needs no token.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub async fn enter(&self, request: &Parts) -> Result<Option<Grant>, Refusal> {
+    /// [`AccessRejection`].
+    pub async fn enter(&self, request: &Parts) -> Result<Option<Grant>, AccessRejection> {
         let headers = &request.headers;
         let host = self.check_host(request)?;
         self.check_origin(headers, host)?;
@@ -72,15 +72,18 @@ impl Gate {
             return if is_open(path) {
                 Ok(None)
             } else {
-                Err(Refusal::NoToken)
+                Err(AccessRejection::NoToken)
             };
         };
-        let grant = self.check(token).await.map_err(Refusal::CannotCheck)?;
-        let grant = grant.ok_or(Refusal::BadToken)?;
+        let grant = self
+            .check(token)
+            .await
+            .map_err(AccessRejection::CannotCheck)?;
+        let grant = grant.ok_or(AccessRejection::BadToken)?;
         if grant.allows(needed) {
             Ok(Some(grant))
         } else {
-            Err(Refusal::Scope { needed })
+            Err(AccessRejection::Scope { needed })
         }
     }
 
@@ -106,10 +109,10 @@ impl Gate {
     }
 
     /// Returns the host of the request if it is allowed.
-    fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, Refusal> {
+    fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, AccessRejection> {
         let mut values = request.headers.get_all(HOST).iter();
-        let host = values.next().ok_or(Refusal::Host)?;
-        let host = host.to_str().map_err(|_| Refusal::Host)?;
+        let host = values.next().ok_or(AccessRejection::Host)?;
+        let host = host.to_str().map_err(|_| AccessRejection::Host)?;
         let target = request.uri.authority().map(|authority| authority.as_str());
         let is_ours = |authority: &str| {
             name_of(authority).is_some_and(|name| self.hosts.iter().any(|host| is_same(host, name)))
@@ -117,19 +120,19 @@ impl Gate {
         if values.next().is_none() && is_ours(host) && target.is_none_or(is_ours) {
             Ok(host)
         } else {
-            Err(Refusal::Host)
+            Err(AccessRejection::Host)
         }
     }
 
     /// Checks the origin: programs send none; a page's origin must be the server's own or a
     /// configured one.
-    fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
+    fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), AccessRejection> {
         for origin in headers.get_all(ORIGIN) {
-            let origin = origin.to_str().map_err(|_| Refusal::Origin)?;
+            let origin = origin.to_str().map_err(|_| AccessRejection::Origin)?;
             let is_named = self.origins.iter().any(|named| is_same(named, origin));
             let is_own = authority_of(origin).is_some_and(|own| is_same(own, host));
             if !is_named && !is_own {
-                return Err(Refusal::Origin);
+                return Err(AccessRejection::Origin);
             }
         }
         Ok(())
@@ -143,26 +146,26 @@ fn is_open(path: &str) -> bool {
 }
 
 /// Returns the bearer token of the header `Authorization`, if present.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
-    let value = value.to_str().map_err(|_| Refusal::BadToken)?;
-    let (scheme, token) = value.split_once(' ').ok_or(Refusal::BadToken)?;
+    let value = value.to_str().map_err(|_| AccessRejection::BadToken)?;
+    let (scheme, token) = value.split_once(' ').ok_or(AccessRejection::BadToken)?;
     if values.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(Refusal::BadToken);
+        return Err(AccessRejection::BadToken);
     }
     Ok(Some(token.trim()))
 }
 
 /// Returns the token in the header of Anthropic's clients, if present.
-fn api_key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+fn api_key(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
     let mut values = headers.get_all(API_KEY).iter();
     let value = values.next().map(|value| value.to_str().map(str::trim));
     match values.next() {
-        None => value.transpose().map_err(|_| Refusal::BadToken),
-        Some(_) => Err(Refusal::BadToken),
+        None => value.transpose().map_err(|_| AccessRejection::BadToken),
+        Some(_) => Err(AccessRejection::BadToken),
     }
 }
 

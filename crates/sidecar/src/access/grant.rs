@@ -84,7 +84,7 @@ pub struct Grant {
     /// The token's name, or `uid:` and the user's number.
     pub name: String,
     /// The kind of holder that `name` names.
-    pub holder: Holder,
+    pub holder: GrantHolder,
     /// The highest permission level.
     pub scope: Scope,
     /// The users for whom the holder may act.
@@ -108,16 +108,16 @@ pub enum Users {
 }
 
 impl Users {
-    const ANYBODY: &'static str = "any-user";
-    const ONE: &'static str = "user=";
+    const ANY_USER_WORD: &'static str = "any-user";
+    const USER_PREFIX: &'static str = "user=";
 
     /// Parses a word of a token's entry: `any-user` or `user=NAME`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
-        match word.strip_prefix(Self::ONE) {
+        match word.strip_prefix(Self::USER_PREFIX) {
             Some("") => None,
             Some(name) => Some(Self::One(name.to_owned())),
-            None => (word == Self::ANYBODY).then_some(Self::Anybody),
+            None => (word == Self::ANY_USER_WORD).then_some(Self::Anybody),
         }
     }
 
@@ -126,8 +126,8 @@ impl Users {
     pub fn word(&self) -> Option<String> {
         match self {
             Self::Nobody => None,
-            Self::One(name) => Some(format!("{}{name}", Self::ONE)),
-            Self::Anybody => Some(Self::ANYBODY.to_owned()),
+            Self::One(name) => Some(format!("{}{name}", Self::USER_PREFIX)),
+            Self::Anybody => Some(Self::ANY_USER_WORD.to_owned()),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Users {
 /// The kind of holder of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Holder {
+pub enum GrantHolder {
     /// A user of this host, on the Unix socket.
     LocalUser,
     /// The holder of a token in the configuration.
@@ -150,9 +150,9 @@ impl Grant {
     #[must_use]
     pub fn principal(&self) -> String {
         match self.holder {
-            Holder::LocalUser => self.name.clone(),
-            Holder::ConfiguredToken => format!("token:{}", self.name),
-            Holder::StoredToken => format!("stored-token:{}", self.name),
+            GrantHolder::LocalUser => self.name.clone(),
+            GrantHolder::ConfiguredToken => format!("token:{}", self.name),
+            GrantHolder::StoredToken => format!("stored-token:{}", self.name),
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
     fn l1_a_token_acts_for_its_listed_users() {
         let grant = |scope, word| Grant {
             name: "ci".to_owned(),
-            holder: Holder::StoredToken,
+            holder: GrantHolder::StoredToken,
             scope,
             users: Users::parse(word).unwrap_or_default(),
             tools: AllowedTools::default(),
@@ -275,11 +275,11 @@ mod tests {
             grant.principal()
         };
         let all = [
-            of("ci", Holder::ConfiguredToken),
-            of("ci", Holder::StoredToken),
-            of("uid:0", Holder::LocalUser),
-            of("uid:0", Holder::ConfiguredToken),
-            of("uid:0", Holder::StoredToken),
+            of("ci", GrantHolder::ConfiguredToken),
+            of("ci", GrantHolder::StoredToken),
+            of("uid:0", GrantHolder::LocalUser),
+            of("uid:0", GrantHolder::ConfiguredToken),
+            of("uid:0", GrantHolder::StoredToken),
         ];
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "{all:?}");
@@ -289,7 +289,7 @@ mod tests {
     fn l3_a_scope_includes_the_lower_scopes() {
         let grant = |scope| Grant {
             name: String::new(),
-            holder: Holder::LocalUser,
+            holder: GrantHolder::LocalUser,
             scope,
             users: Users::Nobody,
             tools: AllowedTools::default(),

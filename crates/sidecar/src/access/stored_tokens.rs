@@ -11,14 +11,15 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{
-    AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, TokenCheckError, TokenList, Users,
+    AllowedTools, CheckFuture, Grant, GrantHolder, Scope, TokenCheck, TokenCheckError, TokenList,
+    Users,
 };
 
 /// Interval at which the last use of a token is recorded.
-const NOTE_EVERY: Duration = Duration::from_secs(60);
+const LAST_USED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The prefix of all tokens, which makes a leaked token recognizable.
-const PREFIX: &str = "pln_";
+const TOKEN_PREFIX: &str = "pln_";
 
 /// A new token, which is shown once and never stored.
 pub struct NewToken(String);
@@ -29,7 +30,10 @@ impl NewToken {
         let mut bytes = Vec::with_capacity(32);
         bytes.extend_from_slice(Uuid::new_v4().as_bytes());
         bytes.extend_from_slice(Uuid::new_v4().as_bytes());
-        Self(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes)))
+        Self(format!(
+            "{TOKEN_PREFIX}{}",
+            BASE64_URL_SAFE_NO_PAD.encode(bytes)
+        ))
     }
 
     /// Returns the token, for its owner.
@@ -90,7 +94,7 @@ impl StoredTokens {
         }
         Ok(Some(Grant {
             name: found.name,
-            holder: Holder::StoredToken,
+            holder: GrantHolder::StoredToken,
             scope,
             users: users.unwrap_or_default(),
             tools: tools.unwrap_or_default(),
@@ -100,7 +104,7 @@ impl StoredTokens {
     fn is_to_be_noted(&self, hash: &str, now: Timestamp) -> bool {
         let mut noted = self.noted.lock();
         match noted.get(hash) {
-            Some(last) if last.plus(NOTE_EVERY) > now => false,
+            Some(last) if last.plus(LAST_USED_INTERVAL) > now => false,
             _ => {
                 // At most one entry per token.
                 noted.insert(hash.to_owned(), now);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, Users};
+use super::{AllowedTools, CheckFuture, Grant, GrantHolder, Scope, TokenCheck, Users};
 use pillion_config::{TcpSection, read_text};
 
 /// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
@@ -13,7 +13,7 @@ use pillion_config::{TcpSection, read_text};
 const MIN_BYTES: usize = 20;
 
 /// The prefix of a hashed token.
-const HASHED: &str = "sha256:";
+const HASH_PREFIX: &str = "sha256:";
 
 /// The tokens of the configuration. Each entry is `NAME SCOPE sha256:HEX`, optionally followed by
 /// `user=NAME` or `any-user` (see [`Users`]) and `tools=NAME,PREFIX*` (see [`AllowedTools`]); `#`
@@ -215,7 +215,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
         }
     }
     let scope = Scope::parse(scope).ok_or("the scope must be read, execute, approve or admin")?;
-    let hash = match token.strip_prefix(HASHED) {
+    let hash = match token.strip_prefix(HASH_PREFIX) {
         Some(hex) => hash_of(hex).ok_or("the SHA-256 must have 64 hexadecimal digits")?,
         None if !plain => return Err("a token in a file must be sha256: followed by its SHA-256"),
         None if token.len() < MIN_BYTES => {
@@ -225,7 +225,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     };
     let grant = Grant {
         name: name.to_owned(),
-        holder: Holder::ConfiguredToken,
+        holder: GrantHolder::ConfiguredToken,
         scope,
         users: users.unwrap_or_default(),
         tools: tools.unwrap_or_default(),

@@ -14,7 +14,7 @@ use crate::calling_client::message::Request;
 use crate::mcp_server::stdio::{DRAINING, write};
 
 /// A connection to a sidecar, with its unanswered requests.
-pub(super) struct Leg {
+pub(super) struct SidecarConnection {
     pub(super) number: u64,
     pub(super) phase: Phase,
     /// Requests of the sidecar that the client has not answered, by id as in JSON.
@@ -66,7 +66,7 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-impl Leg {
+impl SidecarConnection {
     pub(super) fn new(number: u64, connection: Connection, events: mpsc::Sender<Event>) -> Self {
         let (input, output) = tokio::io::split(connection);
         let (lines, messages) = mpsc::channel(MAX_EVENTS);

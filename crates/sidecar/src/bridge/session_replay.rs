@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::calling_client::message::{self, Members, Request};
 
 /// The prefix of the ids of the bridge's own requests, with the opening quote of JSON.
-const OURS: &str = "\"pillion-bridge-";
+const BRIDGE_ID_PREFIX: &str = "\"pillion-bridge-";
 
 /// Maximum number of resource subscriptions that are repeated, which is the limit of a session.
 const MAX_RESOURCES: usize = 1_000;
@@ -25,7 +25,7 @@ pub(super) struct SessionReplay {
 
 /// Returns whether a response belongs to a request of the bridge itself.
 pub(super) fn is_ours(id: &str) -> bool {
-    id.starts_with(OURS)
+    id.starts_with(BRIDGE_ID_PREFIX)
 }
 
 impl SessionReplay {
@@ -90,5 +90,5 @@ impl SessionReplay {
 }
 
 fn id(number: usize) -> String {
-    format!("{}{number}", &OURS[1..])
+    format!("{}{number}", &BRIDGE_ID_PREFIX[1..])
 }

@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 8 * 1024;
 const MAX_KNOWN_BYTES: usize = 1024;
 
 /// The capabilities of MCP (`ClientCapabilities`), with their members.
-const KNOWN: [(&str, &[&str]); 4] = [
+const KNOWN_CAPABILITIES: [(&str, &[&str]); 4] = [
     ("elicitation", &["form", "url"]),
     ("roots", &["listChanged"]),
     ("sampling", &["context", "tools"]),
@@ -55,7 +55,7 @@ pub(crate) fn bounded(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
 }
 
 fn members_of(capability: &str) -> Option<&'static [&'static str]> {
-    let mut known = KNOWN.iter();
+    let mut known = KNOWN_CAPABILITIES.iter();
     let found = known.find(|(name, _)| *name == capability);
     found.map(|(_, members)| *members)
 }

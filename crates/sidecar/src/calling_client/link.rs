@@ -59,10 +59,10 @@ pub(crate) struct Requester {
 pub(crate) struct LogThreshold(Arc<AtomicU8>);
 
 impl LogThreshold {
-    const NONE: u8 = u8::MAX;
+    const NO_LEVEL: u8 = u8::MAX;
 
     pub(crate) fn new(level: Option<LogLevel>) -> Self {
-        let level = level.map_or(Self::NONE, |level| level as u8);
+        let level = level.map_or(Self::NO_LEVEL, |level| level as u8);
         Self(Arc::new(AtomicU8::new(level)))
     }
 
@@ -186,8 +186,8 @@ impl Link {
         }
     }
 
-    /// Returns the request's `_meta` in this trace context; `None` if that is the client's own trace
-    /// context.
+    /// Returns the request's `_meta` in this trace context; `None` if that is the client's own
+    /// trace context.
     fn meta_in(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
         let trace = trace.filter(|trace| Some(*trace) != self.trace_of_meta.as_ref())?;
         let meta = self.others.get("_meta");
@@ -366,8 +366,8 @@ pub(crate) fn level_of(params: &RawValue) -> Option<LogLevel> {
 fn progress_params(token: &RawValue, progress: &Progress) -> Value {
     /// Writes whole numbers as integers, as most servers do.
     fn number(value: f64) -> Value {
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        if value.fract() == 0.0 && value.abs() < EXACT {
+        const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+        if value.fract() == 0.0 && value.abs() < MAX_EXACT_INTEGER {
             #[expect(clippy::cast_possible_truncation, reason = "whole, and small enough")]
             return json!(value as i64);
         }

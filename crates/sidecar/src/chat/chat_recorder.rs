@@ -7,7 +7,7 @@ use pillion_core::tool::ToolFailure;
 use pillion_wire::ChatToolCall;
 
 use super::claim::Claim;
-use super::stored_chat::{Failure, Stays, StoredChat};
+use super::stored_chat::{ChatRetention, Failure, StoredChat};
 use super::{Ended, answer};
 
 /// Receives the events of a chat. Must not block.
@@ -71,7 +71,7 @@ impl ChatRecorder {
 
     async fn write(&mut self, state: ChatState) -> Result<(), StoreError> {
         self.stored_chat.state = state;
-        if self.stored_chat.stays == Stays::UntilAnswered && !self.would_repeat_calls() {
+        if self.stored_chat.stays == ChatRetention::UntilAnswered && !self.would_repeat_calls() {
             return self.forget().await;
         }
         let next = ChatRecord {

@@ -8,10 +8,10 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use uuid::Uuid;
 
 /// Time after which a claim expires if its process ends unexpectedly.
-const HOLDS: Duration = Duration::from_secs(15);
+const CLAIM_TTL: Duration = Duration::from_secs(15);
 
 /// Interval at which a claim is renewed.
-const RENEWED_EVERY: Duration = Duration::from_secs(5);
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The exclusive right of a request to continue a chat, among all processes with the same store.
 /// Two concurrent requests would run the same calls, and each would overwrite the other's messages.
@@ -40,7 +40,7 @@ impl Claim {
             let (id, by) = (id.to_owned(), by.clone());
             tokio::spawn(async move {
                 loop {
-                    sleep(RENEWED_EVERY).await;
+                    sleep(RENEWAL_INTERVAL).await;
                     let has_ended = has_ended.lock().await;
                     if *has_ended {
                         return;
@@ -129,7 +129,7 @@ async fn claim(store: &dyn Store, owner: &str, id: &str, by: &str) -> Result<boo
 fn claim_now(by: &str) -> ChatClaim {
     ChatClaim {
         by: by.to_owned(),
-        until: Timestamp::now().plus(HOLDS),
+        until: Timestamp::now().plus(CLAIM_TTL),
     }
 }
 

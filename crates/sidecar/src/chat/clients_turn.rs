@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_chat::{ChatEvent, ChatLoop, ChatState, Ending, ProviderMembers};
+use pillion_chat::{AnswerEnd, ChatEvent, ChatLoop, ChatState, ProviderMembers};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::ChatAnswer;
 use uuid::Uuid;
@@ -11,14 +11,14 @@ use crate::app::App;
 
 /// One turn of a model that uses only the client's own tools: calls are returned to the client, and
 /// nothing is stored. The limits of chats apply.
-pub(crate) struct ClientsTurn {
+pub(crate) struct ClientToolTurn {
     id: String,
     model: String,
     chat_loop: ChatLoop,
     state: ChatState,
 }
 
-impl ClientsTurn {
+impl ClientToolTurn {
     /// Reads the conversation, without calling the model.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl ClientsTurn {
         };
         let mut calls = Vec::new();
         let mut provider_members = ProviderMembers::default();
-        let mut ending = Ending::default();
+        let mut ending = AnswerEnd::default();
         let mut failure = None;
         match turn {
             Ok(turn) => {

@@ -14,7 +14,7 @@ pub(super) struct StoredChat {
     pub(super) tools: bool,
     pub(super) channel: Option<String>,
     pub(super) options: TurnOptions,
-    pub(super) stays: Stays,
+    pub(super) stays: ChatRetention,
     pub(super) state: ChatState,
     /// Why the last request failed, if it did.
     pub(super) failure: Option<Failure>,
@@ -23,7 +23,7 @@ pub(super) struct StoredChat {
 /// How long a chat is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Stays {
+pub(super) enum ChatRetention {
     /// Until it expires, because the user may continue.
     Always,
     /// Until it is answered, because the client stores the conversation.

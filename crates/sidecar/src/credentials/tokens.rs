@@ -55,9 +55,9 @@ pub(super) struct TokenOwner {
 
 /// The token stores that were issued to clients of this process. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct TokenStores(Arc<Mutex<Vec<Issued>>>);
+pub(super) struct TokenStores(Arc<Mutex<Vec<IssuedTokenStore>>>);
 
-struct Issued {
+struct IssuedTokenStore {
     owner: TokenOwner,
     store: Weak<VaultTokenStore>,
 }
@@ -69,7 +69,7 @@ impl TokenStores {
         let mut issued = self.0.lock();
         issued.retain(|issued| issued.store.strong_count() > 0);
         let weak = Arc::downgrade(&store);
-        issued.push(Issued { owner, store: weak });
+        issued.push(IssuedTokenStore { owner, store: weak });
         store
     }
 

@@ -4,7 +4,7 @@ use super::DaemonError;
 use crate::access::Access;
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use crate::limits::PastCalls;
+use crate::limits::PredecessorCalls;
 use crate::routes;
 use crate::servers::Servers;
 use crate::state::State;
@@ -16,7 +16,7 @@ pub struct Assembly {
     /// The application that handles requests.
     pub current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
-    pub(super) past_calls: PastCalls,
+    pub(super) past_calls: PredecessorCalls,
 }
 
 impl Assembly {
@@ -42,7 +42,7 @@ impl Assembly {
         let current_app = CurrentApp::new(app, routes::router);
         servers.attach(&current_app);
         current_app.app().wasm_tools().start().await;
-        let mut past_calls = PastCalls::new(state.clone(), current_app.clone());
+        let mut past_calls = PredecessorCalls::new(state.clone(), current_app.clone());
         let counted = past_calls.count().await?;
         if counted > 0 {
             tracing::info!(

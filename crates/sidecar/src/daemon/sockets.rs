@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
-use super::LAST_REQUESTS_BEFORE_RESTART;
-use crate::handover::{Confirmation, Control, Inheritance, Item, control_path, listens_on};
+use super::RESTART_LAST_REQUEST_TIMEOUT;
+use crate::handover::{Confirmation, Control, Item, ReceivedSockets, control_path, listens_on};
 use crate::predecessors::Predecessors;
 use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::Activated;
@@ -16,7 +16,7 @@ use crate::socket::{FileId, Permissions, Socket, SocketError, SocketGuard};
 use pillion_config::Config;
 
 /// Interval at which the sidecar checks that clients can reach its sockets by their paths.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The files and descriptors of the sockets, for cleanup and for a successor.
 pub(super) struct Sockets {
@@ -57,11 +57,11 @@ impl Sockets {
         let activated = Activated::receive().map_err(SocketError::Activation)?;
         let mut inheritance = None;
         if take_over {
-            inheritance = Inheritance::ask(&path).await?;
+            inheritance = ReceivedSockets::ask(&path).await?;
             if inheritance.is_none() && activated.unix.is_none() && !control_path(&path).exists() {
                 // A running sidecar whose control socket was removed restores it in this time.
-                tokio::time::sleep(LOOK_INTERVAL.mul_f32(1.5)).await;
-                inheritance = Inheritance::ask(&path).await?;
+                tokio::time::sleep(CHECK_INTERVAL.mul_f32(1.5)).await;
+                inheritance = ReceivedSockets::ask(&path).await?;
             }
         }
         let (group, mode) = (config.socket.group.as_ref(), config.socket.mode);
@@ -133,7 +133,7 @@ impl Sockets {
                 }
             };
             // While a successor takes over, the files are not restored.
-            let Ok(successor) = tokio::time::timeout(LOOK_INTERVAL, accepted).await else {
+            let Ok(successor) = tokio::time::timeout(CHECK_INTERVAL, accepted).await else {
                 self.restore().await;
                 continue;
             };
@@ -229,7 +229,7 @@ impl Sockets {
             Some(_) => Stop::Ending,
             // New connections wait in the queue of the service manager's socket.
             None => Stop::Continued {
-                last_requests: LAST_REQUESTS_BEFORE_RESTART,
+                last_requests: RESTART_LAST_REQUEST_TIMEOUT,
             },
         }
     }
@@ -253,7 +253,7 @@ fn put(items: &mut Vec<(Item, OwnedFd)>, item: Item, owned: OwnedFd) {
 }
 
 fn inherited(
-    inheritance: &mut Inheritance,
+    inheritance: &mut ReceivedSockets,
     path: &Path,
     permissions: Permissions,
 ) -> Result<(UnixListener, Origin, Option<Control>), SocketError> {
@@ -345,7 +345,7 @@ mod tests {
                 let nobody = Predecessors::default();
                 drop(successor.hand_over(&copies, &nobody, "a").await);
             });
-            let mut inheritance = Inheritance::ask(&path).await.unwrap().unwrap();
+            let mut inheritance = ReceivedSockets::ask(&path).await.unwrap().unwrap();
             let taken = inherited(&mut inheritance, &path, permissions);
             match taken {
                 Ok(_) => assert_eq!(listens, &path),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::compose::{
-    CheckpointStore, MemoryCheckpoints, SaveFuture, StepCheckpoint, TakeFuture,
+    CheckpointSaveFuture, CheckpointStore, CheckpointTakeFuture, MemoryCheckpoints, StepCheckpoint,
 };
 use pillion_core::store::{Store, StoreError, Timestamp};
 use pillion_core::tool::{ErrorCode, ToolFailure};
@@ -25,7 +25,7 @@ impl StepCheckpoints {
 }
 
 impl CheckpointStore for StepCheckpoints {
-    fn take(&self, key: String) -> TakeFuture {
+    fn take(&self, key: String) -> CheckpointTakeFuture {
         let store = Arc::clone(&self.store);
         Box::pin(async move {
             let kept = store.take_step_checkpoint(&key, Timestamp::now()).await;
@@ -39,7 +39,7 @@ impl CheckpointStore for StepCheckpoints {
         })
     }
 
-    fn save(&self, key: String, checkpoint: StepCheckpoint) -> SaveFuture {
+    fn save(&self, key: String, checkpoint: StepCheckpoint) -> CheckpointSaveFuture {
         let store = Arc::clone(&self.store);
         let expires_at = Timestamp::now().plus(self.time);
         Box::pin(async move {

@@ -12,10 +12,10 @@ use crate::timestamp::format_timestamp;
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
     /// A call has started.
-    CallStarted { place: CallPlace<'a>, tool: &'a str },
+    CallStarted { place: EventCall<'a>, tool: &'a str },
     /// A call has finished or was given up.
     CallEnded {
-        place: CallPlace<'a>,
+        place: EventCall<'a>,
         tool: &'a str,
         success: bool,
         code: Option<ErrorCode>,
@@ -45,13 +45,13 @@ pub(crate) enum Event<'a> {
 
 /// The id, server and context of a call.
 #[derive(Debug)]
-pub(crate) struct CallPlace<'a> {
+pub(crate) struct EventCall<'a> {
     id: &'a str,
     server: Option<&'a str>,
     context: &'a CallContext,
 }
 
-impl<'a> CallPlace<'a> {
+impl<'a> EventCall<'a> {
     pub(crate) fn new(
         id: &'a str,
         origin: Option<&'a ToolOrigin>,

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio::sync::watch;
 
-use super::{Bus, Event, News, SerializedEvent};
+use super::{Bus, BusPosition, Event, SerializedEvent};
 
 /// Approximate size at which events are sent together, in bytes.
-const AT_ONCE: usize = 16 * 1024;
+const BATCH_BYTES: usize = 16 * 1024;
 
 /// The kinds of events that a listener receives; all by default.
 #[derive(Debug, Clone, Default)]
@@ -46,12 +46,12 @@ impl Types {
 /// Restricts a listener to the calls and approvals of one user; everything is allowed by default.
 /// Events without a user, such as a server's status, are for all listeners.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hearing {
+pub(crate) struct EventScope {
     pub(crate) calls_of: Option<String>,
     pub(crate) approvals_of: Option<String>,
 }
 
-impl Hearing {
+impl EventScope {
     fn admits(&self, kept: &SerializedEvent) -> bool {
         let own = match kept.kind.split_once('.') {
             Some(("call", _)) => &self.calls_of,
@@ -67,8 +67,8 @@ impl Hearing {
 pub(crate) struct Listener {
     bus: Arc<Bus>,
     types: Types,
-    hearing: Hearing,
-    news: watch::Receiver<News>,
+    hearing: EventScope,
+    news: watch::Receiver<BusPosition>,
     /// The number of the next event.
     next: u64,
     /// The first message of the stream.
@@ -92,7 +92,7 @@ impl Listener {
         Self {
             bus,
             types,
-            hearing: Hearing::default(),
+            hearing: EventScope::default(),
             news,
             next,
             greeting: Some(greeting),
@@ -100,7 +100,7 @@ impl Listener {
     }
 
     /// Restricts the listener.
-    pub(crate) fn with_hearing(mut self, hearing: Hearing) -> Self {
+    pub(crate) fn with_hearing(mut self, hearing: EventScope) -> Self {
         self.hearing = hearing;
         self
     }
@@ -137,7 +137,7 @@ impl Listener {
             if self.types.admit(kept.kind) && self.hearing.admits(kept) {
                 taken.extend_from_slice(&kept.text);
             }
-            if taken.len() > AT_ONCE {
+            if taken.len() > BATCH_BYTES {
                 break;
             }
         }

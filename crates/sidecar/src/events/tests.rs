@@ -119,7 +119,7 @@ async fn event_types_are_selected_by_name_and_group() {
 async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
     let bus = Arc::<Bus>::default();
     let alice = Some("alice".to_owned());
-    let hearing = |calls_of, approvals_of| Hearing {
+    let hearing = |calls_of, approvals_of| EventScope {
         calls_of,
         approvals_of,
     };

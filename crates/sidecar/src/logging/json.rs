@@ -21,10 +21,10 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
 /// Maximum capacity of the line buffer that is kept between lines, in bytes.
-const KEPT_BYTES: usize = 16 * 1024;
+const MAX_BUFFER_BYTES: usize = 16 * 1024;
 
 thread_local! {
-    static LINE: RefCell<Fields> = const { RefCell::new(Fields(Vec::new())) };
+    static LINE_BUFFER: RefCell<Fields> = const { RefCell::new(Fields(Vec::new())) };
 }
 
 /// Writes each event as one line: `timestamp`, `level`, the event's fields, `target`, and `spans`,
@@ -61,13 +61,13 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        LINE.with(|line| match line.try_borrow_mut() {
+        LINE_BUFFER.with(|line| match line.try_borrow_mut() {
             Ok(mut line) => {
                 // A value that panicked leaves a partial line.
                 line.0.clear();
                 self.write(&mut line, event, &context);
                 line.0.clear();
-                line.0.shrink_to(KEPT_BYTES);
+                line.0.shrink_to(MAX_BUFFER_BYTES);
             }
             // Formatting a value may log an event itself.
             Err(_) => self.write(&mut Fields::default(), event, &context),

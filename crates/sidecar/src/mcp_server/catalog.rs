@@ -63,7 +63,7 @@ struct Entry {
 }
 
 /// Time for which a list counts as fresh when a missing entry is looked up.
-const JUST_NOW: Duration = Duration::from_secs(1);
+const FRESH_LIST_TTL: Duration = Duration::from_secs(1);
 
 /// The latest lists of the upstream servers, for routing requests.
 #[derive(Debug, Default)]
@@ -175,7 +175,7 @@ impl Catalog {
         let known = self.known.read();
         known
             .get(&kind)
-            .is_some_and(|known| known.since.elapsed() < JUST_NOW)
+            .is_some_and(|known| known.since.elapsed() < FRESH_LIST_TTL)
     }
 
     /// Returns the first visible matching entry of the latest list, or else of a new list.

@@ -16,8 +16,8 @@ use crate::mcp_server::catalog::Kind;
 
 /// The cache members of a result: the result must not be cached, because servers may change at any
 /// time and the client's rights may differ from those of others.
-const NOT_KEPT: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
-const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
+const NO_CACHE_MEMBERS: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
+const COMPLETE_MEMBER: (&str, &str) = ("resultType", "\"complete\"");
 
 /// Returns the result of a request that is independent of sessions. Requests that concern a
 /// session, and notification streams, are handled by the modules that know the session.
@@ -96,9 +96,9 @@ async fn answer_untraced(
     // Only final results have cache members, not results that ask for more input.
     let is_kept =
         method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
-    let result = with_members(result, &[COMPLETE]);
+    let result = with_members(result, &[COMPLETE_MEMBER]);
     Ok(match is_kept {
-        true => with_members(result, &NOT_KEPT),
+        true => with_members(result, &NO_CACHE_MEMBERS),
         false => result,
     })
 }

@@ -30,10 +30,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 const MAX_WAITING: usize = 1_000;
 
 /// The prefix of Pillion's own `requestState` values.
-const PREFIX: &str = "pillion:";
+const STATE_PREFIX: &str = "pillion:";
 
 /// The key of the only input request of a round.
-const KEY: &str = "question";
+const INPUT_REQUEST_KEY: &str = "question";
 
 /// An `InputRequiredResult`.
 #[derive(Serialize)]
@@ -57,19 +57,19 @@ pub(super) struct Held(Mutex<HashMap<Uuid, Waiting>>);
 struct Waiting {
     running: Running,
     question: Question,
-    about: About,
+    about: RequestIdentity,
     since: Instant,
 }
 
 /// The method, parameters and owner of a request. The next round must have the same.
 #[derive(Debug, PartialEq)]
-struct About {
+struct RequestIdentity {
     method: String,
     owner: Owner,
     params: Vec<(String, String)>,
 }
 
-impl About {
+impl RequestIdentity {
     fn of(request: &Request, owner: &Owner) -> Self {
         let params = ["name", "uri", "arguments", "ref", "argument"];
         let params = params.into_iter().filter_map(|key| {
@@ -118,13 +118,13 @@ impl Held {
         let asked = InputRequired {
             result_type: "input_required",
             input_requests: IndexMap::from([(
-                KEY,
+                INPUT_REQUEST_KEY,
                 Asked {
                     method: question.method.clone(),
                     params: question.params.clone(),
                 },
             )]),
-            request_state: format!("{PREFIX}{id}"),
+            request_state: format!("{STATE_PREFIX}{id}"),
         };
         let mut held = self.0.lock();
         held.retain(|_, waiting| waiting.since.elapsed() < ANSWER_TIMEOUT);
@@ -138,7 +138,7 @@ impl Held {
         let waiting = Waiting {
             running,
             question,
-            about: About::of(request, owner),
+            about: RequestIdentity::of(request, owner),
             since: Instant::now(),
         };
         held.insert(id, waiting);
@@ -159,7 +159,7 @@ impl Held {
         let state = state.and_then(|state| serde_json::from_str::<String>(state.get()).ok());
         let Some(id) = state
             .as_deref()
-            .and_then(|state| state.strip_prefix(PREFIX))
+            .and_then(|state| state.strip_prefix(STATE_PREFIX))
         else {
             return Ok(None);
         };
@@ -167,7 +167,8 @@ impl Held {
         let id = Uuid::parse_str(id).map_err(|_| unknown())?;
         let mut held = self.0.lock();
         let fits = |waiting: &Waiting| {
-            waiting.since.elapsed() < ANSWER_TIMEOUT && waiting.about == About::of(request, owner)
+            waiting.since.elapsed() < ANSWER_TIMEOUT
+                && waiting.about == RequestIdentity::of(request, owner)
         };
         if !held.get(&id).is_some_and(fits) {
             return Err(unknown());
@@ -181,7 +182,7 @@ impl Held {
         let Waiting {
             running, question, ..
         } = waiting;
-        Ok(Some(match responses.swap_remove(KEY) {
+        Ok(Some(match responses.swap_remove(INPUT_REQUEST_KEY) {
             Some(answer) => {
                 // The upstream server may have given up; the request continues anyway.
                 let _ = question.reply.send(Ok(answer));

@@ -22,11 +22,11 @@ const MAX_WAITING: usize = 64;
 
 /// Interval in which further changes of the same list of the same server are combined into one
 /// notification; doubled up to the maximum while changes continue.
-const MIN_GATHERING: Duration = Duration::from_millis(250);
-const MAX_GATHERING: Duration = Duration::from_secs(8);
+const MIN_COALESCE_INTERVAL: Duration = Duration::from_millis(250);
+const MAX_COALESCE_INTERVAL: Duration = Duration::from_secs(8);
 
-const MIN_PAUSE: Duration = Duration::from_secs(1);
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Watches the upstream servers while clients listen, once for all clients.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ type Watches = Mutex<Vec<Arc<Watch>>>;
 pub(super) type Change = &'static str;
 
 /// The changes that clients are notified of.
-const CHANGES: [Change; 3] = [
+const LIST_CHANGED_METHODS: [Change; 3] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
     RESOURCES_CHANGED,
@@ -90,7 +90,7 @@ impl Listening {
     /// Notifies listeners that tools were registered or unregistered.
     pub(super) fn tools_changed(&self) {
         // An error means that there is no listener at present.
-        let _ = self.changes.send(CHANGES[0]);
+        let _ = self.changes.send(LIST_CHANGED_METHODS[0]);
     }
 
     /// Applies a change of the upstream servers: all listeners receive the changes of the new
@@ -190,7 +190,7 @@ impl ChangeReceiver {
 /// Combines the changes of one list of one server: the first change is forwarded at once, and
 /// further changes are forwarded together at the end of an interval.
 #[derive(Debug, Default)]
-struct Gathering {
+struct ChangeCoalescer {
     /// When the current interval ends.
     ends: Option<Instant>,
     length: Duration,
@@ -198,14 +198,14 @@ struct Gathering {
     is_waiting: bool,
 }
 
-impl Gathering {
+impl ChangeCoalescer {
     /// Records a change. Returns whether to forward it now.
     fn record_change(&mut self, now: Instant) -> bool {
         if self.ends.is_some() {
             self.is_waiting = true;
             return false;
         }
-        self.length = MIN_GATHERING;
+        self.length = MIN_COALESCE_INTERVAL;
         self.ends = Some(now + self.length);
         true
     }
@@ -223,7 +223,7 @@ impl Gathering {
             return false;
         }
         let is_waiting = std::mem::take(&mut self.is_waiting);
-        self.length = (self.length * 2).min(MAX_GATHERING);
+        self.length = (self.length * 2).min(MAX_COALESCE_INTERVAL);
         self.ends = is_waiting.then(|| now + self.length);
         is_waiting
     }
@@ -238,7 +238,7 @@ async fn at(instant: Option<Instant>) {
 
 /// Forwards the changes of a server, and reconnects when the subscription ends.
 async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
-    let mut pause = MIN_PAUSE;
+    let mut pause = MIN_RETRY_INTERVAL;
     loop {
         let since = Instant::now();
         let filter = SubscriptionFilter {
@@ -249,13 +249,13 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
         };
         match server.shared.client.subscribe(filter).await {
             Ok(mut subscription) => {
-                let mut gathering = CHANGES.map(|_| Gathering::default());
+                let mut gathering = LIST_CHANGED_METHODS.map(|_| ChangeCoalescer::default());
                 loop {
                     let ends = gathering.iter().filter_map(|list| list.ends).min();
                     tokio::select! {
                         notice = subscription.next() => {
                             let Some(notice) = notice else { break };
-                            let list = CHANGES.iter().position(|it| *it == notice.method);
+                            let list = LIST_CHANGED_METHODS.iter().position(|it| *it == notice.method);
                             let Some(list) = list else { continue };
                             if list == 0 {
                                 server.list_has_changed();
@@ -267,11 +267,11 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                             };
                             if forward_now {
                                 // An error means that there is no listener at present.
-                                let _ = changes.send(CHANGES[list]);
+                                let _ = changes.send(LIST_CHANGED_METHODS[list]);
                             }
                         }
                         () = at(ends) => {
-                            for (list, change) in gathering.iter_mut().zip(CHANGES) {
+                            for (list, change) in gathering.iter_mut().zip(LIST_CHANGED_METHODS) {
                                 if list.take_due_change(Instant::now()) {
                                     let _ = changes.send(change);
                                 }
@@ -279,7 +279,7 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                         }
                     }
                 }
-                for (list, change) in gathering.iter().zip(CHANGES) {
+                for (list, change) in gathering.iter().zip(LIST_CHANGED_METHODS) {
                     if list.is_waiting {
                         let _ = changes.send(change);
                     }
@@ -292,11 +292,11 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                 );
             }
         }
-        if since.elapsed() > MAX_PAUSE {
-            pause = MIN_PAUSE;
+        if since.elapsed() > MAX_RETRY_INTERVAL {
+            pause = MIN_RETRY_INTERVAL;
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(MAX_PAUSE);
+        pause = (pause * 2).min(MAX_RETRY_INTERVAL);
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn repeated_changes_are_announced_less_and_less_often_and_none_is_lost() {
         let start = Instant::now();
-        let mut gathering = Gathering::default();
+        let mut gathering = ChangeCoalescer::default();
         let mut forwarded = Vec::new();
         let mut last_change = 0;
         for millis in 0..60_000 {

@@ -21,7 +21,7 @@ use crate::calling_client::link::Link;
 use crate::calling_client::message::{INTERNAL_ERROR, Members, Request, raw};
 use crate::visibility::Visibility;
 
-const UPDATED: &str = "notifications/resources/updated";
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
 /// Returns the entries of packs in a list.
 pub(super) async fn list(app: &App, caller: &Caller, kind: Kind) -> Vec<Members> {
@@ -126,7 +126,7 @@ pub(super) fn subscribe(
         };
         while let Some(change) = changes.next().await {
             if concerns(&change, &uri) {
-                notify(UPDATED, &params);
+                notify(RESOURCE_UPDATED, &params);
             }
         }
     }))))

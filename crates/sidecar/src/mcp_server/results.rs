@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Caller;
 use crate::app::App;
 use crate::calling_client::message::{INTERNAL_ERROR, Request, raw};
-use crate::results::URI;
+use crate::results::RESULT_URI_PREFIX;
 
 /// Returns the `ReadResourceResult` if the URI names an offloaded result of this caller.
 pub(super) async fn read(
@@ -16,7 +16,7 @@ pub(super) async fn read(
     request: &Request,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
-    let (Some(id), Some(results)) = (uri.strip_prefix(URI), app.results()) else {
+    let (Some(id), Some(results)) = (uri.strip_prefix(RESULT_URI_PREFIX), app.results()) else {
         return Ok(None);
     };
     let unreadable = |error: std::io::Error| {
@@ -45,7 +45,7 @@ pub(super) fn add_link(result: &mut Value, spilled: &Value, version: ProtocolVer
     let id = spilled["id"].as_str().unwrap_or_default();
     let link = json!({
         "type": "resource_link",
-        "uri": format!("{URI}{id}"),
+        "uri": format!("{RESULT_URI_PREFIX}{id}"),
         "name": "The whole result",
         "mimeType": spilled["mediaType"],
         "size": spilled["bytes"],

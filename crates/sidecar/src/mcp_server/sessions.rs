@@ -29,7 +29,7 @@ const MAX_SESSIONS: usize = 10_000;
 const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
 /// Time after which an unused session without an open stream expires.
-const MAX_IDLE_TIME: Duration = Duration::from_secs(3600);
+const SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Maximum number of messages that wait on the stream of a session.
 const MAX_WAITING: usize = 256;
@@ -293,7 +293,7 @@ impl Session {
 
     fn is_expired(&self) -> bool {
         let (is_busy, last_used) = self.usage();
-        !is_busy && last_used.elapsed() > MAX_IDLE_TIME
+        !is_busy && last_used.elapsed() > SESSION_IDLE_TIMEOUT
     }
 
     /// Ends the session: its stream, subscriptions and running requests.

@@ -48,10 +48,10 @@ const MAX_RUNNING: usize = 1_000;
 const MAX_STREAMS: usize = 1_000;
 
 /// Maximum time for running requests of a client that may no longer connect.
-const LAST_CALLS: Duration = Duration::from_secs(30);
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Controls when and how the streams of a client end.
-pub struct Endings<A, U> {
+pub struct StdioShutdown<A, U> {
     /// Maximum time to finish running requests after the client has closed its input.
     pub grace: Duration,
     /// Resolves to a message that is sent to the client at once.
@@ -106,9 +106,9 @@ impl Client {
         self,
         input: impl AsyncBufRead + Unpin,
         output: impl AsyncWrite + Unpin,
-        endings: Endings<impl Future<Output = Bytes>, impl Future<Output = ()>>,
+        endings: StdioShutdown<impl Future<Output = Bytes>, impl Future<Output = ()>>,
     ) -> std::io::Result<()> {
-        let Endings {
+        let StdioShutdown {
             mut grace,
             announcement,
             unwelcome,
@@ -134,7 +134,7 @@ impl Client {
             let outcome = tokio::select! {
                 outcome = conversation.read(input, &mut tasks, &mut streams) => outcome,
                 () = unwelcome => {
-                    (is_unwelcome, grace) = (true, LAST_CALLS);
+                    (is_unwelcome, grace) = (true, LAST_CALLS_TIMEOUT);
                     // The client may not be reading, so this must not wait.
                     conversation.out.try_send(draining());
                     Ok(())
@@ -145,7 +145,11 @@ impl Client {
             drop(timeout(grace, answered).await);
             // The writer ends when the last sender is dropped.
             drop((conversation, tasks, streams));
-            if is_unwelcome && timeout(LAST_CALLS, written.notified()).await.is_err() {
+            if is_unwelcome
+                && timeout(LAST_CALLS_TIMEOUT, written.notified())
+                    .await
+                    .is_err()
+            {
                 return Err(std::io::ErrorKind::TimedOut.into());
             }
             outcome
@@ -430,7 +434,7 @@ mod tests {
         let client = Client::new(current_app, context, visibility, None).unwrap();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
-        let endings = Endings {
+        let endings = StdioShutdown {
             grace,
             announcement: std::future::pending(),
             unwelcome: std::future::pending(),

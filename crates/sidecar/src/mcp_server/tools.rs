@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pillion_core::executor::{Ended, ResolvedCall};
+use pillion_core::executor::{CompletedCall, ResolvedCall};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{self, CallContext, ErrorCode, ServerResponse, ToolCall, ToolResult};
 use pillion_mcp_client::{
@@ -19,7 +19,7 @@ use crate::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_para
 use crate::upstream::{Own, UpstreamTool};
 
 /// A tool under the name that clients see.
-struct Exposed {
+struct ExposedTool {
     name: String,
     tool: Arc<RegisteredTool>,
     /// The tool as its server listed it, if the tool belongs to an MCP server.
@@ -29,7 +29,7 @@ struct Exposed {
 /// Returns all tools with the names that clients see, in the registry's order. A tool of a server
 /// without a configured prefix has the server's name for the tool if that name is unique; all other
 /// tools have their registered names.
-fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
+fn exposed(app: &App, own: &Own) -> Vec<ExposedTool> {
     let mut of_servers = app.upstreams().tools();
     let listed = own.listed.iter();
     of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
@@ -51,7 +51,7 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
         let registered_as = tool.name().as_str();
         let is_taken = app.registry().is_taken(name) || own.tools.contains_key(*name);
         let is_free = name_counts.get(name) == Some(&1) && !is_taken;
-        Exposed {
+        ExposedTool {
             name: if is_free { *name } else { registered_as }.to_owned(),
             tool: Arc::clone(tool),
             listed: of_servers.get(tool.name()).cloned(),
@@ -70,7 +70,7 @@ pub(super) async fn list(
     app.discover().await;
     let own = app.upstreams().own(&caller.context).await;
     let mut tools = Vec::new();
-    for Exposed { name, tool, listed } in exposed(app, &own) {
+    for ExposedTool { name, tool, listed } in exposed(app, &own) {
         if !caller.visibility.admits(&tool, &name) {
             continue;
         }
@@ -176,7 +176,7 @@ pub(super) async fn call(
     let id = uuid::Uuid::now_v7().to_string();
     let executor = resolution.executor(app);
     drop(resolution);
-    let Ended {
+    let CompletedCall {
         result, response, ..
     } = executor
         .execute_resolved(

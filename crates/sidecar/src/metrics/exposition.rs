@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use pillion_core::executor::{CacheCounts, Load};
+use pillion_core::executor::{CacheCounts, QueueLoad};
 use pillion_core::pack::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
@@ -29,7 +29,7 @@ pub struct Scrape {
     /// The number of registered tools.
     pub tools: usize,
     /// The numbers of running and waiting calls.
-    pub load: Load,
+    pub load: QueueLoad,
     /// The counters of the result cache.
     pub cache: CacheCounts,
     /// The counters of packs, by name.
@@ -97,7 +97,7 @@ impl Scrape {
 
     fn encode_executor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
-        let Load { running, queued } = self.load;
+        let QueueLoad { running, queued } = self.load;
         let CacheCounts {
             entries,
             bytes,
@@ -348,7 +348,7 @@ mod tests {
             }],
             system: System::look(),
             tools: 3,
-            load: Load {
+            load: QueueLoad {
                 running: 5,
                 queued: 7,
             },

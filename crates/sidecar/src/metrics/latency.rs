@@ -3,7 +3,7 @@ use std::time::Duration;
 
 /// The upper bounds of the buckets, in seconds: from a call without I/O to the longest useful
 /// timeout.
-pub const BOUNDS_SECONDS: [f64; 15] = [
+pub const BUCKET_BOUNDS_SECONDS: [f64; 15] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
     30.0,
 ];
@@ -12,7 +12,7 @@ pub const BOUNDS_SECONDS: [f64; 15] = [
 #[derive(Debug, Default)]
 pub struct Latency {
     /// One bucket per bound, and one for longer durations.
-    buckets: [AtomicU64; BOUNDS_SECONDS.len() + 1],
+    buckets: [AtomicU64; BUCKET_BOUNDS_SECONDS.len() + 1],
     micros: AtomicU64,
 }
 
@@ -20,8 +20,10 @@ impl Latency {
     /// Adds a duration.
     pub fn add(&self, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
-        let place = BOUNDS_SECONDS.iter().position(|bound| seconds <= *bound);
-        let place = place.unwrap_or(BOUNDS_SECONDS.len());
+        let place = BUCKET_BOUNDS_SECONDS
+            .iter()
+            .position(|bound| seconds <= *bound);
+        let place = place.unwrap_or(BUCKET_BOUNDS_SECONDS.len());
         self.buckets[place].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Ordering::Relaxed);
@@ -31,7 +33,7 @@ impl Latency {
     /// infinite.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
-        let bounds = BOUNDS_SECONDS.iter().copied().chain([f64::INFINITY]);
+        let bounds = BUCKET_BOUNDS_SECONDS.iter().copied().chain([f64::INFINITY]);
         let counts = self
             .buckets
             .iter()
@@ -70,13 +72,13 @@ impl Latency {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let count = count as f64;
             if count > 0.0 && below + count >= wanted {
-                if upper > BOUNDS_SECONDS[BOUNDS_SECONDS.len() - 1] {
+                if upper > BUCKET_BOUNDS_SECONDS[BUCKET_BOUNDS_SECONDS.len() - 1] {
                     return Some(lower);
                 }
                 return Some(lower + (upper - lower) * ((wanted - below) / count));
             }
             below += count;
-            lower = upper.min(BOUNDS_SECONDS[BOUNDS_SECONDS.len() - 1]);
+            lower = upper.min(BUCKET_BOUNDS_SECONDS[BUCKET_BOUNDS_SECONDS.len() - 1]);
         }
         Some(lower)
     }

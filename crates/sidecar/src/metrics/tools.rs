@@ -9,14 +9,14 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResul
 
 use super::Latency;
 
-/// Maximum number of tools that are counted by name; further tools count as [`OTHER`].
+/// Maximum number of tools that are counted by name; further tools count as [`OTHER_TOOLS`].
 pub const MAX_TOOLS: usize = 2000;
 
 /// The name under which calls of unknown tools count.
-const UNKNOWN: &str = "(unknown)";
+const UNKNOWN_TOOL: &str = "(unknown)";
 
 /// The name under which calls count when there are too many names.
-const OTHER: &str = "(other)";
+const OTHER_TOOLS: &str = "(other)";
 
 /// The outcome of a call: success or an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Tools {
     fn name_of(&self, tool: &str, origin: Option<&ToolOrigin>) -> String {
         match origin {
             // Callers can invent names, so only names of known tools are stored.
-            None => UNKNOWN.to_owned(),
+            None => UNKNOWN_TOOL.to_owned(),
             Some(ToolOrigin::Mcp { server_label, .. })
                 if self.of_users.read().contains(server_label) =>
             {
@@ -136,7 +136,11 @@ impl Tools {
             return Arc::clone(stats);
         }
         let mut tools = self.by_name.write();
-        let name = if tools.len() < MAX_TOOLS { name } else { OTHER };
+        let name = if tools.len() < MAX_TOOLS {
+            name
+        } else {
+            OTHER_TOOLS
+        };
         Arc::clone(tools.entry(name.to_owned()).or_default())
     }
 }
@@ -185,7 +189,7 @@ mod tests {
         }
         let all = tools.all();
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].0, UNKNOWN);
+        assert_eq!(all[0].0, UNKNOWN_TOOL);
         assert_eq!(all[0].1.calls_and_failures(), (2, 2));
         assert_eq!(tools.in_flight(), 0);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillion_chat::{NativeServer, ToolRunner};
-use pillion_core::executor::{Executor, OwnTools};
+use pillion_core::executor::{CallerOnlyTools, Executor};
 use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{
@@ -47,7 +47,7 @@ impl NativeEndpoint {
 pub(crate) struct NativeTools {
     servers: Vec<NativeServer>,
     /// The tools that run in the executor instead when the provider asks for permission.
-    stand_ins: OwnTools,
+    stand_ins: CallerOnlyTools,
 }
 
 impl NativeTools {
@@ -99,7 +99,7 @@ impl NativeTools {
     }
 
     fn stand_in(&mut self, api: Provider, tool: &RegisteredTool) {
-        let stand_in = StandIn {
+        let stand_in = ToolOverride {
             definition: tool.definition().clone(),
             origin: tool.origin().clone(),
             digest: tool.tool().digest(),
@@ -177,14 +177,14 @@ impl ToolRunner for Runner {
 }
 
 /// Overrides a tool that the provider calls: the executor does everything except run the tool.
-struct StandIn {
+struct ToolOverride {
     definition: ToolDefinition,
     origin: ToolOrigin,
     digest: Option<String>,
     api: Provider,
 }
 
-impl Tool for StandIn {
+impl Tool for ToolOverride {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }

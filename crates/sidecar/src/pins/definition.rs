@@ -3,7 +3,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// The members of an entry of `tools/list` that define a tool.
-const MEMBERS: [&str; 6] = [
+const PINNED_MEMBERS: [&str; 6] = [
     "name",
     "title",
     "description",
@@ -26,7 +26,7 @@ impl Definition {
     /// Reads an entry; returns `None` for an entry without a name.
     pub(super) fn read(entry: &RawValue) -> Option<Self> {
         let mut entry: Map<String, Value> = serde_json::from_str(entry.get()).ok()?;
-        entry.retain(|key, value| MEMBERS.contains(&key.as_str()) && !value.is_null());
+        entry.retain(|key, value| PINNED_MEMBERS.contains(&key.as_str()) && !value.is_null());
         let name = entry.get("name")?.as_str()?.to_owned();
         let mut whole = Value::Object(entry);
         whole.sort_all_objects();

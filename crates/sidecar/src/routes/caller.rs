@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use pillion_core::tool::{ApprovalWish, CallContext};
+use pillion_core::tool::{ApprovalRequestOptions, CallContext};
 use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_HEADER};
 use serde::Deserialize;
 
 use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
-use crate::access::{Grant, Holder, Scope, Users};
+use crate::access::{Grant, GrantHolder, Scope, Users};
 use crate::app::App;
 use crate::visibility::Visibility;
 use pillion_config::AskClients;
@@ -17,7 +17,7 @@ use pillion_config::AskClients;
 const MAX_BYTES: usize = 256;
 
 /// The expected value of `wait_ms`, for error messages.
-const WAIT: &str = "a number of milliseconds, 0 or more";
+const EXPECTED_WAIT: &str = "a number of milliseconds, 0 or more";
 
 /// The caller of a request, from its headers. A client of the Unix socket may name any user,
 /// because the socket's permissions control who may connect. For a client with a token, the grant
@@ -34,7 +34,7 @@ impl Caller {
     /// header.
     pub(super) fn has_passed_gate(&self) -> bool {
         let grant = self.grant.as_ref();
-        grant.is_some_and(|grant| grant.holder != Holder::LocalUser)
+        grant.is_some_and(|grant| grant.holder != GrantHolder::LocalUser)
     }
 
     /// Returns this caller with the user and channel that the body names, if any.
@@ -74,7 +74,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = RequestError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
-        let approval = ApprovalWish {
+        let approval = ApprovalRequestOptions {
             named: text_of(parts, APPROVAL_HEADER)?,
             wait: wait_of(parts)?,
             decider: decider_of(parts, app),
@@ -151,8 +151,8 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };
     // Matches the OpenAPI document, which declares a signed 64-bit integer.
-    let millis: i64 = parsed(name, text.as_deref(), WAIT)?.unwrap_or(0);
-    let millis = u64::try_from(millis).map_err(|_| RequestError::parameter(name, WAIT))?;
+    let millis: i64 = parsed(name, text.as_deref(), EXPECTED_WAIT)?.unwrap_or(0);
+    let millis = u64::try_from(millis).map_err(|_| RequestError::parameter(name, EXPECTED_WAIT))?;
     Ok(Duration::from_millis(millis))
 }
 

@@ -14,7 +14,7 @@ use super::body::Object;
 use super::caller::Caller;
 use super::error::RequestError;
 use crate::app::App;
-use crate::chat::{self, Beginning, Chat, ChatInput, Chatter};
+use crate::chat::{self, Beginning, Chat, ChatCaller, ChatInput};
 
 /// Starts a chat.
 #[utoipa::path(
@@ -212,9 +212,9 @@ async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
 }
 
 /// Returns the caller, with the user and channel of the headers and the body.
-fn chatter(caller: Caller, request: &ChatRequest) -> Result<Chatter, RequestError> {
+fn chatter(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, RequestError> {
     let caller = caller.on_behalf_of(request.user.as_deref(), request.channel.as_deref())?;
-    Ok(Chatter {
+    Ok(ChatCaller {
         context: caller.context,
         visibility: caller.visibility,
     })

@@ -22,19 +22,19 @@ use tokio::time::timeout;
 
 use super::caller::Caller;
 use super::error::RequestError;
-use super::event_stream::{self, Outlet};
+use super::event_stream::{self, EventSender};
 use crate::app::App;
-use crate::chat::{Beginning, Chat, ChatInput, Chatter, ClientsTurn, Ended, Listener};
+use crate::chat::{Beginning, Chat, ChatCaller, ChatInput, ClientToolTurn, Ended, Listener};
 pub(super) use error_format::{ErrorFormat, rewrite_errors};
 pub(super) use refusals::Refusals;
 
 /// Names the chat of a request that failed or waits for an approval. The same request with this
 /// header continues the chat.
-const CHAT: HeaderName = HeaderName::from_static("x-pillion-chat");
+const CHAT_HEADER: HeaderName = HeaderName::from_static("x-pillion-chat");
 
 /// How long a stream waits for its first event before it sends a status. Shorter than the timeouts
 /// of proxies and clients.
-const UNOPENED: Duration = Duration::from_secs(10);
+const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request of a compatible API.
 pub(super) struct CompatibleRequest {
@@ -98,7 +98,7 @@ pub(super) async fn serve<S: Shape>(
         Some(_) => caller,
         None => caller.on_behalf_of(request.user.as_deref(), None)?,
     };
-    let chatter = Chatter {
+    let chatter = ChatCaller {
         context: caller.context,
         visibility: caller.visibility,
     };
@@ -108,9 +108,11 @@ pub(super) async fn serve<S: Shape>(
         tools: request.may_use_tools,
         options: request.options,
     };
-    let named = headers.get(CHAT).map(|id| id.to_str().unwrap_or_default());
+    let named = headers
+        .get(CHAT_HEADER)
+        .map(|id| id.to_str().unwrap_or_default());
     let run = match (request.own_tools, named) {
-        (Some(tools), _) => Run::Turn(Box::new(ClientsTurn::begin(app, beginning, tools)?)),
+        (Some(tools), _) => Run::Turn(Box::new(ClientToolTurn::begin(app, beginning, tools)?)),
         (None, Some(id)) => Run::of(Chat::resume(app, &chatter, id, &[]).await?),
         (None, None) => Run::of(Chat::begin_unstored(app, &chatter, beginning).await?),
     };
@@ -128,7 +130,7 @@ pub(super) async fn serve<S: Shape>(
 /// What generates the answer: a chat with the sidecar's tools, or one turn with the client's tools.
 enum Run {
     Chat(Box<Chat>),
-    Turn(Box<ClientsTurn>),
+    Turn(Box<ClientToolTurn>),
 }
 
 impl Run {
@@ -159,8 +161,8 @@ impl Run {
     }
 }
 
-/// Streams the answer. The status is sent with the first event or after [`UNOPENED`]; a failure
-/// before that is returned as a plain error response.
+/// Streams the answer. The status is sent with the first event or after [`FIRST_EVENT_TIMEOUT`]; a
+/// failure before that is returned as a plain error response.
 async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response {
     // Set before the outcome is known, so that a client that loses the stream can continue the
     // chat.
@@ -171,7 +173,7 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
     let (unopened, failure) = oneshot::channel();
     let max_duration = app.max_chat_duration();
     let mut response = event_stream::response(max_duration, |events| async move {
-        let answer = Arc::new(Mutex::new(Streamed {
+        let answer = Arc::new(Mutex::new(StreamedAnswer {
             writer,
             events,
             unopened: Some(unopened),
@@ -182,7 +184,7 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
             move |event| answer.lock().send_event(event)
         };
         let mut run = pin!(run.run(Some(Box::new(listener))));
-        let ended = match timeout(UNOPENED, &mut run).await {
+        let ended = match timeout(FIRST_EVENT_TIMEOUT, &mut run).await {
             Ok(ended) => ended,
             Err(_) => {
                 answer.lock().open();
@@ -195,22 +197,22 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
         return failed::response(S::ERROR_FORMAT, &ended);
     }
     if let Some(chat) = chat {
-        response.headers_mut().insert(CHAT, chat);
+        response.headers_mut().insert(CHAT_HEADER, chat);
     }
     response
 }
 
 /// An answer that is being streamed.
-struct Streamed<W> {
+struct StreamedAnswer<W> {
     writer: W,
-    events: Outlet,
+    events: EventSender,
     /// Receives the failure, or `None` when the stream starts; taken then.
     unopened: Option<oneshot::Sender<Option<Ended>>>,
     /// SSE comments from before the first event; they do not start the stream.
     comments: Vec<Bytes>,
 }
 
-impl<W: Writer> Streamed<W> {
+impl<W: Writer> StreamedAnswer<W> {
     /// Starts the stream, once. The status is 200 from then on.
     fn open(&mut self) {
         if let Some(unopened) = self.unopened.take() {

@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::chat::{self, ChatRefusal, Ended};
 use crate::models::Model;
 use request::Completion;
-use stream::Chunks;
+use stream::CompletionChunks;
 
 /// Creates a chat completion.
 #[utoipa::path(
@@ -68,14 +68,14 @@ struct Completions {
 impl Shape for Completions {
     const ERROR_FORMAT: ErrorFormat = ErrorFormat::OpenAi;
 
-    type Writer = Chunks;
+    type Writer = CompletionChunks;
 
     fn whole(&self, ended: &Ended) -> Value {
         answer::of(ended)
     }
 
-    fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> Chunks {
-        Chunks::new(id, model, self.includes_usage, has_own_tools)
+    fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> CompletionChunks {
+        CompletionChunks::new(id, model, self.includes_usage, has_own_tools)
     }
 }
 

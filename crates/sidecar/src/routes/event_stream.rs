@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::access::{Heartbeat, TokenValidity};
 
 /// Maximum size of unread events, in bytes, before the job is paused.
-const MAX_UNREAD: usize = 256 * 1024;
+const MAX_UNREAD_BYTES: usize = 256 * 1024;
 
 /// A source of server-sent events.
 pub(super) trait Events: Send + 'static {
@@ -46,18 +46,18 @@ pub(super) fn of(events: impl Events, token: TokenValidity) -> Response {
 /// Runs the job and streams the events that it sends, until the client disconnects. The job is
 /// paused while too many events are unread. After `max_duration` the job runs unpaused to its end,
 /// which its own timeouts bound.
-pub(super) fn response<F>(max_duration: Duration, job: impl FnOnce(Outlet) -> F) -> Response
+pub(super) fn response<F>(max_duration: Duration, job: impl FnOnce(EventSender) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, events) = unbounded_channel();
-    let backlog = Arc::new(Backlog::new(MAX_UNREAD));
-    let outlet = Outlet {
+    let backlog = Arc::new(Backlog::new(MAX_UNREAD_BYTES));
+    let outlet = EventSender {
         sender,
         backlog: Arc::clone(&backlog),
     };
     let job = paced(job(outlet), Arc::clone(&backlog), max_duration);
-    let events = OfJob {
+    let events = JobEvents {
         events,
         backlog,
         // A separate task, because the job continues while the client does not read.
@@ -69,12 +69,12 @@ where
 
 /// Sends events of a job to its stream.
 #[derive(Clone)]
-pub(super) struct Outlet {
+pub(super) struct EventSender {
     sender: UnboundedSender<Bytes>,
     backlog: Arc<Backlog>,
 }
 
-impl Outlet {
+impl EventSender {
     /// Sends an event. A closed stream is ignored here: it ends the job.
     pub(super) fn send(&self, event: Bytes) {
         self.backlog.add(event.len());
@@ -82,7 +82,8 @@ impl Outlet {
     }
 }
 
-/// Runs the job, paused while the backlog is full. After `max_duration`, the job is no longer paused.
+/// Runs the job, paused while the backlog is full. After `max_duration`, the job is no longer
+/// paused.
 async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, max_duration: Duration) {
     let mut job = pin!(job);
     let paced = timeout(max_duration, backlog.pace(job.as_mut())).await;
@@ -91,13 +92,13 @@ async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, max_duratio
     }
 }
 
-struct OfJob {
+struct JobEvents {
     events: UnboundedReceiver<Bytes>,
     backlog: Arc<Backlog>,
     _job: AbortOnDropHandle<()>,
 }
 
-impl Events for OfJob {
+impl Events for JobEvents {
     async fn next(&mut self) -> Option<Bytes> {
         let event = self.events.recv().await?;
         self.backlog.subtract(event.len());
@@ -129,7 +130,7 @@ mod tests {
         sleep(Duration::from_secs(30)).await;
         let unread = sent.load(Ordering::Acquire);
         assert!(
-            (MAX_UNREAD..MAX_UNREAD + 4096).contains(&unread),
+            (MAX_UNREAD_BYTES..MAX_UNREAD_BYTES + 4096).contains(&unread),
             "{unread}"
         );
         // The job continues as its events are read, and all events arrive.
@@ -143,7 +144,7 @@ mod tests {
         let is_over = Arc::new(AtomicUsize::new(0));
         let noted = Arc::clone(&is_over);
         let _unread = response(Duration::from_secs(60), |outlet| async move {
-            outlet.send(Bytes::from(vec![b'x'; 2 * MAX_UNREAD]));
+            outlet.send(Bytes::from(vec![b'x'; 2 * MAX_UNREAD_BYTES]));
             yield_now().await;
             noted.store(1, Ordering::Release);
         });

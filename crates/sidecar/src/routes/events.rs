@@ -10,7 +10,7 @@ use super::event_stream;
 use super::parameters::Parameters;
 use crate::access::{Grant, TokenValidity};
 use crate::app::App;
-use crate::events::{Event, Hearing, Listener, Types};
+use crate::events::{Event, EventScope, Listener, Types};
 
 /// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -50,7 +50,7 @@ pub(super) async fn events(
 ) -> Result<Response, RequestError> {
     let types = Types::parse(wanted.types.as_deref().unwrap_or_default());
     let types = types.ok_or_else(unknown_type)?;
-    let hearing = Hearing {
+    let hearing = EventScope {
         calls_of: grant.calls_of().map(str::to_owned),
         approvals_of: grant.approvals_of().map(str::to_owned),
     };

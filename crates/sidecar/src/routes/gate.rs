@@ -4,7 +4,9 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{Admission, AllowedTools, Gate, Grant, Holder, Peer, Refusal, Scope, Users};
+use crate::access::{
+    AccessRejection, Admission, AllowedTools, Gate, Grant, GrantHolder, Peer, Scope, Users,
+};
 use crate::app::App;
 use crate::current_app::CurrentApp;
 
@@ -16,7 +18,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
     let grant = match parts.extensions.get::<Peer>() {
         Some(Peer::Network { .. }) => {
             let Some(gate) = &app.access().gate else {
-                return Refusal::Closed.into_response();
+                return AccessRejection::Closed.into_response();
             };
             let grant = match gate.enter(&parts).await {
                 Ok(grant) => grant,
@@ -27,7 +29,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                 if let Some(admission) = admission.map(Arc::clone)
                     && !admission.admit().await
                 {
-                    return Refusal::Full.into_response();
+                    return AccessRejection::Full.into_response();
                 }
                 let current_app = CurrentApp::of(&app, super::router).downgrade();
                 let token_validity = Gate::token_validity(&parts, grant, move || {
@@ -41,7 +43,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
         }
         Some(Peer::Process { uid, .. }) => Some(Grant {
             name: format!("uid:{uid}"),
-            holder: Holder::LocalUser,
+            holder: GrantHolder::LocalUser,
             scope: Scope::Admin,
             users: Users::Anybody,
             tools: AllowedTools::default(),
@@ -49,7 +51,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
         // Only code that uses the router directly, such as a test, has no peer.
         None => Some(Grant {
             name: "in-process".to_owned(),
-            holder: Holder::LocalUser,
+            holder: GrantHolder::LocalUser,
             scope: Scope::Admin,
             users: Users::Anybody,
             tools: AllowedTools::default(),

@@ -118,7 +118,7 @@ pub(super) async fn stdio(
             Ok(stream) => {
                 let (input, output) = tokio::io::split(TokioIo::new(stream));
                 let input = BufReader::new(input);
-                let endings = stdio::Endings {
+                let endings = stdio::StdioShutdown {
                     // After the client has disconnected, running calls get no grace period.
                     grace: Duration::ZERO,
                     announcement,

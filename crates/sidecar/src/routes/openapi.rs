@@ -164,19 +164,19 @@ impl Modify for Headers {
 struct Refusals;
 
 /// Statuses of errors without a body, whose details are in a header.
-const WITHOUT_BODY: [&str; 1] = ["416"];
+const STATUSES_WITHOUT_BODY: [&str; 1] = ["416"];
 
 const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Prefix of the paths whose errors have the format of a compatible API.
-const OF_OTHERS: &str = "/v1/";
+const COMPATIBLE_PREFIX: &str = "/v1/";
 
 impl Modify for Refusals {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let problem = Content::new(Some(Ref::from_schema_name("Problem")));
         let is_bare_refusal = |status: &str, response: &utoipa::openapi::Response| {
             status.starts_with(['4', '5'])
-                && !WITHOUT_BODY.contains(&status)
+                && !STATUSES_WITHOUT_BODY.contains(&status)
                 && response.content.is_empty()
         };
         let refusal = ResponseBuilder::new()
@@ -190,7 +190,7 @@ impl Modify for Refusals {
             .build();
         let items = document.paths.paths.iter_mut();
         let operations = items.flat_map(|(path, item)| {
-            let is_of_others = path.starts_with(OF_OTHERS);
+            let is_of_others = path.starts_with(COMPATIBLE_PREFIX);
             operations(item).map(move |operation| (is_of_others, operation))
         });
         for (is_of_others, operation) in operations {

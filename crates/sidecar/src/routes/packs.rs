@@ -10,7 +10,7 @@ use pillion_core::tool::ToolOrigin;
 use pillion_wire::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackList};
 
 use super::error::RequestError;
-use super::page::WantedPage;
+use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::access::Grant;
 use crate::app::App;
@@ -54,7 +54,7 @@ pub(super) async fn list(
     params(
         ("pack" = String, Path, description = "The pack's name"),
         ("kind" = String, Path, description = "The kind of stored entries, such as `scenes`"),
-        WantedPage,
+        PageQuery,
     ),
     responses(
         (status = 200, description = "A page of entries, ordered by name", body = KeptList),
@@ -67,7 +67,7 @@ pub(super) async fn list_items(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
     path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(page): Parameters<WantedPage>,
+    Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<KeptList>, RequestError> {
     let Path((pack, kind)) = path.map_err(|_| RequestError::UnknownKind)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;

@@ -18,7 +18,7 @@ use crate::telemetry::Span;
 const MAX_ID_LEN: usize = 128;
 
 /// Routes that are polled every few seconds.
-const WATCHED: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::STATUS];
+const POLLED_ROUTES: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::STATUS];
 
 /// The ID of a request, which is also the ID of its call. Stored as a request extension.
 #[derive(Clone)]
@@ -52,7 +52,9 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
         }
         None => {}
     }
-    let is_watched = WATCHED.iter().any(|watched| route.starts_with(watched));
+    let is_watched = POLLED_ROUTES
+        .iter()
+        .any(|watched| route.starts_with(watched));
     let telemetry = app.process().telemetry.as_ref().filter(|_| !is_watched);
     let mut traced = telemetry.map(|telemetry| {
         let parent = trace_of(request.headers());

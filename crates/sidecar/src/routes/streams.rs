@@ -7,7 +7,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use pillion_core::pack::{Heard, StreamListener};
+use pillion_core::pack::{StreamListener, StreamMessage};
 use pillion_wire::{StreamEntry, StreamList};
 
 use super::error::RequestError;
@@ -116,7 +116,7 @@ impl event_stream::Events for Outgoing {
 async fn next_event(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
     loop {
         let message = listener.next().await;
-        if let Heard::Event(event) = &message
+        if let StreamMessage::Event(event) = &message
             && only_of.is_some()
             && only_of != event.user.as_deref()
         {
@@ -128,15 +128,15 @@ async fn next_event(listener: &mut StreamListener, only_of: Option<&str>) -> Byt
     }
 }
 
-fn to_sse(message: &Heard) -> Option<String> {
+fn to_sse(message: &StreamMessage) -> Option<String> {
     let mut text = String::new();
     let (id, kind, data) = match message {
-        Heard::Ready { id } => {
+        StreamMessage::Ready { id } => {
             text.push_str("retry: 2000\n");
             (id, "ready", "{}")
         }
-        Heard::Reset { id } => (id, "reset", "{}"),
-        Heard::Event(event) => (&event.id, event.kind.as_str(), &*event.data),
+        StreamMessage::Reset { id } => (id, "reset", "{}"),
+        StreamMessage::Event(event) => (&event.id, event.kind.as_str(), &*event.data),
         _ => return None,
     };
     // Writing to a string cannot fail.

@@ -15,7 +15,7 @@ use crate::tool_keys::{is_of, vault_id};
 use pillion_config::ServiceKey;
 
 /// The tools with a service that needs a key, and the names of those services.
-const KEYLESS: [(&str, &str); 2] = [
+const KEYED_SERVICES: [(&str, &str); 2] = [
     ("get_weather", "openweathermap"),
     ("web_search", "google, brave"),
 ];
@@ -133,10 +133,12 @@ fn find_key(
 ) -> Result<&ServiceKey, RequestError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
     match app.tool_keys().get(&name) {
-        None => Err(match KEYLESS.iter().find(|(tool, _)| *tool == name) {
-            Some(&(tool, providers)) => RequestError::KeylessTool { tool, providers },
-            None => RequestError::NoToolKey,
-        }),
+        None => Err(
+            match KEYED_SERVICES.iter().find(|(tool, _)| *tool == name) {
+                Some(&(tool, providers)) => RequestError::KeylessTool { tool, providers },
+                None => RequestError::NoToolKey,
+            },
+        ),
         Some(key) if key.is_in_vault => Ok(key),
         Some(_) => Err(RequestError::NotOpen {
             why: "The tool's key comes from an environment variable".to_owned(),

@@ -17,7 +17,7 @@ use crate::workers::{self, Registration};
 const PROTOCOL: &str = "pillion-worker";
 
 /// The response header with the worker's ID.
-const ID: &str = "pillion-worker";
+const WORKER_ID_HEADER: &str = "pillion-worker";
 
 /// Registers a worker and upgrades the connection: calls of the worker's tools and their results
 /// then use this connection.
@@ -71,7 +71,9 @@ pub(super) async fn connect(
         }
     });
     let mut response = upgrade::switching(PROTOCOL);
-    response.headers_mut().insert(ID, HeaderValue::from(id));
+    response
+        .headers_mut()
+        .insert(WORKER_ID_HEADER, HeaderValue::from(id));
     Ok(response)
 }
 

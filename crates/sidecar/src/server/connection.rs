@@ -20,35 +20,35 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::intake::{Intake, Received};
+use super::intake::{ReceiveTracker, Received};
 use super::listener::Listener;
 use super::memory;
 use super::slow_client::{self, SlowClientStream};
-use super::unsent::Unsent;
-use super::waiting_bytes::WaitingShare;
-use super::waiting_room::Guest;
+use super::unsent::SendQueue;
+use super::waiting_bytes::ConnectionByteCounter;
+use super::waiting_room::PendingConnection;
 use crate::access::{Admission, Peer};
 use crate::current_app::CurrentApp;
 use crate::problem::Problem;
 
 /// Maximum time for the last response to a client that may no longer be connected.
-const LAST_ANSWER: Duration = Duration::from_secs(30);
+const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum time in which a process that no rule admits may receive its refusal.
-const REFUSAL: Duration = Duration::from_secs(2);
+const REJECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of refusals that are sent concurrently. Further refused connections are closed
 /// without a response. Refused connections use no permits of admitted connections.
 const MAX_REFUSALS: usize = 16;
 
-static REFUSALS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
+static REJECTION_PERMITS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
 
 /// A connection with the server state that it needs.
 pub struct Connection {
     pub(super) current_app: CurrentApp,
     pub(super) peer: Peer,
     /// Counts the bytes that wait for the client of this connection.
-    pub(super) share: WaitingShare,
+    pub(super) share: ConnectionByteCounter,
     /// When cancelled, the connection ends after its current request.
     pub(super) ending: CancellationToken,
 }
@@ -59,7 +59,7 @@ pub(super) enum ConnectionPermit {
         _permit: Option<OwnedSemaphorePermit>,
     },
     /// The connection gets its permit with its first valid token.
-    Asked(Guest),
+    Asked(PendingConnection),
 }
 
 impl ConnectionPermit {
@@ -124,7 +124,7 @@ impl Connection {
     /// the client did not read.
     async fn converse<S>(self, stream: S, permit: &ConnectionPermit) -> bool
     where
-        S: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static,
+        S: AsyncRead + AsyncWrite + SendQueue + Send + Unpin + 'static,
     {
         let Self {
             current_app,
@@ -139,7 +139,7 @@ impl Connection {
             max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
         };
         let was_cut_off = Arc::new(AtomicBool::new(false));
-        let intake = Intake::default();
+        let intake = ReceiveTracker::default();
         let flag = Arc::clone(&was_cut_off);
         let stream =
             SlowClientStream::new(stream, stream_limits, flag, share.clone(), intake.clone());
@@ -173,7 +173,7 @@ impl Connection {
             () = welcome.ended() => {
                 connection.as_mut().graceful_shutdown();
                 // A stream never ends by itself, so it is cut off after a timeout.
-                timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+                timeout(LAST_RESPONSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
             }
             () = permit.refused() => {
                 connections.count_refused();
@@ -202,14 +202,14 @@ impl Connection {
 
 /// Answers the first request of a process that no rule admits, if the request arrives at once.
 async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
-    let Ok(_told) = REFUSALS.try_acquire() else {
+    let Ok(_told) = REJECTION_PERMITS.try_acquire() else {
         return;
     };
     let refusal = service_fn(move |_: Request<Incoming>| ready(Ok::<_, Infallible>(refusal(peer))));
     let connection = http1::Builder::new()
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), refusal);
-    match timeout(REFUSAL, connection).await {
+    match timeout(REJECTION_TIMEOUT, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "A rejected connection ended with an error"),
         Err(_) => tracing::debug!("A rejected process sent no request"),
@@ -222,8 +222,8 @@ struct Requests {
     current_app: CurrentApp,
     peer: Peer,
     admission: Option<Arc<Admission>>,
-    intake: Intake,
-    share: WaitingShare,
+    intake: ReceiveTracker,
+    share: ConnectionByteCounter,
     max_header_bytes: usize,
 }
 

@@ -9,9 +9,9 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 /// Whether a client has sent bytes that were not read. Such a client may still be sending, and
 /// would lose the response if the connection were closed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Intake(Arc<AtomicBool>);
+pub(super) struct ReceiveTracker(Arc<AtomicBool>);
 
-impl Intake {
+impl ReceiveTracker {
     /// Records that bytes have arrived that belong to no request yet.
     pub(super) fn record_received(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -31,11 +31,11 @@ impl Intake {
 #[derive(Debug)]
 pub(super) struct Received {
     body: Incoming,
-    intake: Intake,
+    intake: ReceiveTracker,
 }
 
 impl Received {
-    pub(super) fn new(body: Incoming, intake: &Intake) -> Self {
+    pub(super) fn new(body: Incoming, intake: &ReceiveTracker) -> Self {
         if body.is_end_stream() {
             intake.finished();
         }

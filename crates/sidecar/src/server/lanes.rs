@@ -14,13 +14,13 @@ const MAX_THREADS: usize = 8;
 /// Interval of a timer that avoids wake-ups. A timer that ends before all other timers of a runtime
 /// wakes the runtime, even if the runtime's own thread sets it, and each call sets two timers. With
 /// a timer that always ends earlier, those wake nothing.
-const TICK: Duration = Duration::from_millis(500);
+const TICK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often the remaining tasks of a runtime are polled before its thread ends.
-const TURNS: usize = 16;
+const FINAL_POLLS: usize = 16;
 
 /// Maximum time to wait for the end of the threads.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Threads that serve connections, each with its own single-threaded runtime. A connection and all
 /// its tasks stay on one thread.
@@ -28,20 +28,20 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// A request is a chain of small steps. In a runtime that all threads share, each step would wake
 /// another thread to look for work, which for a call costs as much as everything else together.
 #[derive(Debug)]
-pub struct Lanes {
-    lanes: Vec<Lane>,
+pub struct ServingThreads {
+    lanes: Vec<ServingThread>,
     next: usize,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct ServingThread {
     runtime: Handle,
     /// Dropping the sender ends the thread and all tasks that still run on it.
     _end: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Lanes {
+impl ServingThreads {
     /// Starts one thread per processor, up to 8.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Lanes {
                     runtime.block_on(until(ended));
                     runtime.shutdown_background();
                 })?;
-            Ok(Lane {
+            Ok(ServingThread {
                 runtime: handle,
                 _end: end,
                 thread,
@@ -82,7 +82,7 @@ impl Lanes {
                 let _ = thread.join();
             }
         });
-        if tokio::time::timeout(LAST_WORDS, all).await.is_err() {
+        if tokio::time::timeout(JOIN_TIMEOUT, all).await.is_err() {
             tracing::warn!("A server thread did not stop in time");
         }
     }
@@ -95,7 +95,7 @@ impl Lanes {
 }
 
 async fn until(mut ended: oneshot::Receiver<()>) {
-    let mut ticks = interval(TICK);
+    let mut ticks = interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -104,7 +104,7 @@ async fn until(mut ended: oneshot::Receiver<()>) {
             _ = ticks.tick() => {}
         }
     }
-    for _ in 0..TURNS {
+    for _ in 0..FINAL_POLLS {
         tokio::task::yield_now().await;
     }
 }

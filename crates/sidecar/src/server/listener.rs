@@ -5,12 +5,12 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use super::unsent::Unsent;
+use super::unsent::SendQueue;
 use crate::access::Peer;
 
 /// Pause after a failed `accept`, which usually means that the process is out of file descriptors:
 /// retrying at once would only waste CPU time.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum TCP segment size, in bytes. Larger segments occur only on the loopback.
 const MAX_SEGMENT_BYTES: u32 = 8 * 1024;
@@ -19,7 +19,7 @@ const MAX_SEGMENT_BYTES: u32 = 8 * 1024;
 pub(super) trait Listener {
     /// A connection that is not registered with a runtime yet.
     type Accepted: Send + 'static;
-    type Stream: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static;
+    type Stream: AsyncRead + AsyncWrite + SendQueue + Send + Unpin + 'static;
 
     /// Returns the next connection and its peer.
     async fn next(&self) -> io::Result<(Self::Accepted, Peer)>;
@@ -34,7 +34,7 @@ pub(super) trait Listener {
                 Ok(accepted) => return accepted,
                 Err(error) => {
                     tracing::warn!(%error, "Cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             }
         }

@@ -1,16 +1,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static IS_GIVING_BACK: AtomicBool = AtomicBool::new(false);
+static IS_TRIMMING: AtomicBool = AtomicBool::new(false);
 
 /// Returns the freed memory of large responses from the allocator to the system. Runs at most once
 /// at a time, on a thread that serves no requests.
 pub(super) fn give_back() {
-    if IS_GIVING_BACK.swap(true, Ordering::AcqRel) {
+    if IS_TRIMMING.swap(true, Ordering::AcqRel) {
         return;
     }
     tokio::task::spawn_blocking(|| {
         trim();
-        IS_GIVING_BACK.store(false, Ordering::Release);
+        IS_TRIMMING.store(false, Ordering::Release);
     });
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::intake::Intake;
-use super::unsent::Unsent;
-use super::waiting_bytes::WaitingShare;
+use super::intake::ReceiveTracker;
+use super::unsent::SendQueue;
+use super::waiting_bytes::ConnectionByteCounter;
 
 /// Maximum and minimum interval between two checks of whether the client reads.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time after which a client that reads nothing counts as stalled. Stalled clients are disconnected
 /// when too many bytes wait.
-const STALLED_AFTER: Duration = Duration::from_secs(2);
+const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum time to read further data from a client after its response, so that the client can
 /// notice the response.
@@ -40,8 +40,8 @@ pub(super) struct SlowClientStream<S> {
     /// Set while a write waits.
     waiting: Option<Waiting>,
     was_cut_off: Arc<AtomicBool>,
-    share: WaitingShare,
-    intake: Intake,
+    share: ConnectionByteCounter,
+    intake: ReceiveTracker,
     /// Set after the write side was closed, while the client may still send.
     lingering: Option<Pin<Box<Sleep>>>,
 }
@@ -61,14 +61,14 @@ struct Waiting {
     progress_at: Instant,
 }
 
-impl<S: Unsent> SlowClientStream<S> {
+impl<S: SendQueue> SlowClientStream<S> {
     /// Wraps `stream`. `was_cut_off` is set when a write fails because the client does not read.
     pub(super) fn new(
         stream: S,
         limits: Limits,
         was_cut_off: Arc<AtomicBool>,
-        share: WaitingShare,
-        intake: Intake,
+        share: ConnectionByteCounter,
+        intake: ReceiveTracker,
     ) -> Self {
         Self {
             stream,
@@ -114,7 +114,7 @@ impl<S: Unsent> SlowClientStream<S> {
             }
             waiting.unsent = unsent;
             let deadline = waiting.progress_at + write_timeout;
-            let has_stalled = now >= waiting.progress_at + STALLED_AFTER;
+            let has_stalled = now >= waiting.progress_at + STALL_TIMEOUT;
             let gives_way = has_stalled && self.share.must_yield(max_waiting_bytes);
             if now >= deadline || gives_way {
                 self.waiting = None;
@@ -148,7 +148,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> SlowClientStream<S> {
+impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> SlowClientStream<S> {
     /// Reads and drops what the client still sends, until the client closes the connection or the
     /// timeout ends. A socket that is closed with unread data discards the response of a client
     /// that has not read it yet (RFC 9112, section 9.6).
@@ -170,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> SlowClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for SlowClientStream<S> {
+impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> AsyncWrite for SlowClientStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -247,7 +247,7 @@ mod tests {
 
     use super::super::waiting_bytes::WaitingBytes;
 
-    impl Unsent for DuplexStream {
+    impl SendQueue for DuplexStream {
         const MAX_WRITE: usize = usize::MAX;
 
         fn unsent(&self) -> Option<u64> {
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    fn slow_client<S: Unsent>(
+    fn slow_client<S: SendQueue>(
         stream: S,
         write_timeout: Duration,
         was_cut_off: &Arc<AtomicBool>,
@@ -266,7 +266,13 @@ mod tests {
         };
         let share = WaitingBytes::new().share();
         let was_cut_off = Arc::clone(was_cut_off);
-        SlowClientStream::new(stream, limits, was_cut_off, share, Intake::default())
+        SlowClientStream::new(
+            stream,
+            limits,
+            was_cut_off,
+            share,
+            ReceiveTracker::default(),
+        )
     }
 
     #[tokio::test(start_paused = true)]

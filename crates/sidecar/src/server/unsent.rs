@@ -8,7 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 const OUTPUT_QUEUE: Opcode = 0x5411;
 
 /// A stream for which the system reports how many bytes the peer has not received.
-pub(super) trait Unsent {
+pub(super) trait SendQueue {
     /// Maximum size of one write, in bytes. A Unix socket frees the memory of one write only after
     /// the peer has read the whole write, so smaller writes show sooner that the peer reads.
     const MAX_WRITE: usize;
@@ -18,7 +18,7 @@ pub(super) trait Unsent {
     fn unsent(&self) -> Option<u64>;
 }
 
-impl Unsent for UnixStream {
+impl SendQueue for UnixStream {
     const MAX_WRITE: usize = 8 * 1024;
 
     fn unsent(&self) -> Option<u64> {
@@ -26,7 +26,7 @@ impl Unsent for UnixStream {
     }
 }
 
-impl Unsent for TcpStream {
+impl SendQueue for TcpStream {
     const MAX_WRITE: usize = usize::MAX;
 
     fn unsent(&self) -> Option<u64> {

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 /// Counts the response bytes that wait for clients, in total and for each connection. Cheap to
 /// clone.
 #[derive(Debug, Clone)]
-pub(super) struct WaitingBytes(Arc<Inner>);
+pub(super) struct WaitingBytes(Arc<WaitingBytesState>);
 
 #[derive(Debug)]
-struct Inner {
+struct WaitingBytesState {
     began: Instant,
     total: AtomicU64,
     connections: Mutex<Connections>,
@@ -25,12 +25,12 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Connections {
     next: u64,
-    shares: BTreeMap<u64, Arc<Share>>,
+    shares: BTreeMap<u64, Arc<ConnectionBytes>>,
 }
 
 /// The bytes that wait on one connection.
 #[derive(Debug)]
-struct Share {
+struct ConnectionBytes {
     bytes: AtomicU64,
     /// When the client last read something, in milliseconds since the server started.
     progress_ms: AtomicU64,
@@ -38,19 +38,19 @@ struct Share {
 
 /// The counter of one connection. Cheap to clone; clones share one counter.
 #[derive(Debug, Clone)]
-pub(super) struct WaitingShare(Arc<Registered>);
+pub(super) struct ConnectionByteCounter(Arc<Registered>);
 
 /// A share that is registered until dropped.
 #[derive(Debug)]
 struct Registered {
     all: WaitingBytes,
     number: u64,
-    share: Arc<Share>,
+    share: Arc<ConnectionBytes>,
 }
 
 impl WaitingBytes {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(WaitingBytesState {
             began: Instant::now(),
             total: AtomicU64::new(0),
             connections: Mutex::default(),
@@ -58,8 +58,8 @@ impl WaitingBytes {
     }
 
     /// Returns the counter of a new connection.
-    pub(super) fn share(&self) -> WaitingShare {
-        let share = Arc::new(Share {
+    pub(super) fn share(&self) -> ConnectionByteCounter {
+        let share = Arc::new(ConnectionBytes {
             bytes: AtomicU64::new(0),
             progress_ms: AtomicU64::new(self.now()),
         });
@@ -68,7 +68,7 @@ impl WaitingBytes {
         connections.next += 1;
         connections.shares.insert(number, Arc::clone(&share));
         drop(connections);
-        WaitingShare(Arc::new(Registered {
+        ConnectionByteCounter(Arc::new(Registered {
             all: self.clone(),
             number,
             share,
@@ -80,7 +80,7 @@ impl WaitingBytes {
     }
 }
 
-impl WaitingShare {
+impl ConnectionByteCounter {
     /// Starts a new response; the bytes of the previous response no longer count.
     pub(super) fn begin_answer(&self) {
         self.0.forget();
@@ -177,7 +177,7 @@ impl Drop for Registered {
 /// A body of unknown length, counted as its frames are taken for writing.
 struct Counted {
     body: Body,
-    share: WaitingShare,
+    share: ConnectionByteCounter,
 }
 
 impl HttpBody for Counted {

@@ -9,39 +9,39 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Admission;
 
 /// Interval at which a request is checked that is in progress when the timeout ends.
-const LAST_REQUEST: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The TCP connections that have not authenticated yet. They use no permits of authenticated
 /// connections, and a new connection never waits for others: above the limit, the oldest connection
 /// is closed.
 #[derive(Debug, Clone)]
-pub(super) struct WaitingRoom(Arc<WaitingConnections>);
+pub(super) struct UnauthenticatedConnections(Arc<UnauthenticatedState>);
 
 #[derive(Debug)]
-struct WaitingConnections {
+struct UnauthenticatedState {
     max_connections: usize,
     timeout: Duration,
-    guests: Mutex<Guests>,
+    guests: Mutex<PendingConnections>,
 }
 
 #[derive(Debug, Default)]
-struct Guests {
+struct PendingConnections {
     next: u64,
     guests: BTreeMap<u64, (Arc<Admission>, CancellationToken)>,
 }
 
 /// A connection that has not authenticated yet.
 #[derive(Debug)]
-pub(super) struct Guest {
-    room: WaitingRoom,
+pub(super) struct PendingConnection {
+    room: UnauthenticatedConnections,
     number: u64,
     admission: Arc<Admission>,
     dismissed: CancellationToken,
 }
 
-impl WaitingRoom {
+impl UnauthenticatedConnections {
     pub(super) fn new(max_connections: usize, timeout: Duration) -> Self {
-        Self(Arc::new(WaitingConnections {
+        Self(Arc::new(UnauthenticatedState {
             max_connections,
             timeout,
             guests: Mutex::default(),
@@ -49,7 +49,7 @@ impl WaitingRoom {
     }
 
     /// Adds a connection, and closes the oldest one above the limit.
-    pub(super) fn enter(&self, admission: Admission) -> Guest {
+    pub(super) fn enter(&self, admission: Admission) -> PendingConnection {
         let admission = Arc::new(admission);
         let dismissed = CancellationToken::new();
         let mut guests = self.0.guests.lock();
@@ -71,7 +71,7 @@ impl WaitingRoom {
             }
         }
         drop(guests);
-        Guest {
+        PendingConnection {
             room: self.clone(),
             number,
             admission,
@@ -84,7 +84,7 @@ impl WaitingRoom {
     }
 }
 
-impl Guest {
+impl PendingConnection {
     pub(super) fn admission(&self) -> &Arc<Admission> {
         &self.admission
     }
@@ -95,7 +95,7 @@ impl Guest {
         let too_long = async {
             sleep(self.room.0.timeout).await;
             while self.admission.is_checking() {
-                sleep(LAST_REQUEST).await;
+                sleep(CHECK_INTERVAL).await;
             }
         };
         tokio::select! {
@@ -110,7 +110,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for PendingConnection {
     fn drop(&mut self) {
         self.room.leave(self.number);
     }

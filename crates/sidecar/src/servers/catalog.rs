@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::store::{NamedRecords, SecretKind, ServerRecord, Store, Timestamp};
+use pillion_core::store::{RecordOwner, SecretKind, ServerRecord, Store, Timestamp};
 use pillion_egress::EgressPolicy;
 use pillion_mcp_client::ServerConfig;
 use secrecy::ExposeSecret;
@@ -234,11 +234,11 @@ impl Catalog {
 
     /// Returns whether the records under this name belong to the server of the store, or to a
     /// server of the configuration file with the same name.
-    fn records_of(&self, name: &str) -> NamedRecords {
+    fn records_of(&self, name: &str) -> RecordOwner {
         if self.of_the_file.iter().any(|(taken, _)| taken == name) {
-            NamedRecords::Anothers
+            RecordOwner::Anothers
         } else {
-            NamedRecords::Own
+            RecordOwner::Own
         }
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 /// Maximum time for ending the session with the server.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The only relevant member of a listed tool.
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ pub(super) async fn try_out(server: ServerConfig) -> ServerTrial {
             ));
         }
     }
-    drop(timeout(FAREWELL, client.disconnect()).await);
+    drop(timeout(SESSION_CLOSE_TIMEOUT, client.disconnect()).await);
     trial.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     trial
 }

@@ -7,12 +7,12 @@ use tokio::sync::broadcast::error::RecvError;
 use super::Servers;
 use crate::connections::Connections;
 use crate::current_app::WeakCurrentApp;
-use crate::upstream::SWEEP_EVERY;
+use crate::upstream::SWEEP_INTERVAL;
 
 /// Closes outdated user connections at intervals, as long as `current_app` exists.
 pub(super) async fn sweep_users(current_app: WeakCurrentApp) {
     loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(current_app) = current_app.upgrade() else {
             return;
         };

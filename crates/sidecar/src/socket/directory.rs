@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::SocketError;
 use pillion_config::SocketMode;
 
-const OTHERS_MAY_WRITE: u32 = 0o002;
-const OTHERS_MAY_ENTER: u32 = 0o001;
-const GROUP_MAY_ENTER: u32 = 0o010;
+const WORLD_WRITABLE: u32 = 0o002;
+const WORLD_EXECUTABLE: u32 = 0o001;
+const GROUP_EXECUTABLE: u32 = 0o010;
 /// With this bit, only the owner of a file may remove the file, as in `/tmp`.
-const STICKY: u32 = 0o1000;
+const STICKY_BIT: u32 = 0o1000;
 
 /// Creates the directory of `socket` if it is missing. An existing directory is checked and never
 /// changed, because it may contain other files.
@@ -36,7 +36,7 @@ pub(super) fn prepare(
 
 fn make(directory: &Path, group: Option<u32>, mode: Option<SocketMode>) -> std::io::Result<()> {
     DirBuilder::new().mode(0o700).create(directory)?;
-    let is_open = mode.is_some_and(|mode| mode.bits() & OTHERS_MAY_WRITE != 0);
+    let is_open = mode.is_some_and(|mode| mode.bits() & WORLD_WRITABLE != 0);
     if is_open {
         return std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755));
     }
@@ -52,12 +52,12 @@ fn check(directory: PathBuf, metadata: &Metadata, group: Option<u32>) -> Result<
     if !metadata.is_dir() {
         return Err(SocketError::NotADirectory(directory));
     }
-    if mode & OTHERS_MAY_WRITE != 0 && mode & STICKY == 0 {
+    if mode & WORLD_WRITABLE != 0 && mode & STICKY_BIT == 0 {
         return Err(SocketError::DirectoryWritableByAll(directory));
     }
     let Some(group) = group else { return Ok(()) };
     let may_enter =
-        mode & OTHERS_MAY_ENTER != 0 || (metadata.gid() == group && mode & GROUP_MAY_ENTER != 0);
+        mode & WORLD_EXECUTABLE != 0 || (metadata.gid() == group && mode & GROUP_EXECUTABLE != 0);
     if may_enter {
         Ok(())
     } else {

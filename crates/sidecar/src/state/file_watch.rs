@@ -4,7 +4,7 @@ use std::time::Duration;
 use pillion_store::SqlStore;
 
 /// Interval at which the store's file is checked for the log. Each write does its own check.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Logs when the file of an open store is deleted or replaced, and when the file is back.
 pub(super) async fn watch(store: Arc<SqlStore>) {
@@ -21,6 +21,6 @@ pub(super) async fn watch(store: Arc<SqlStore>) {
             _ => {}
         }
         was_there = is_there;
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }

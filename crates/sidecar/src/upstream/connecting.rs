@@ -10,10 +10,10 @@ use super::server::Server;
 use crate::connections::ConnectionStatus;
 
 /// The error message for a server that was disconnected manually.
-pub(super) const NOT_CONNECTED: &str = "Not connected to server";
+pub(super) const NOT_CONNECTED_MESSAGE: &str = "Not connected to server";
 
 pub(super) fn not_connected() -> ToolFailure {
-    ToolFailure::new(ErrorCode::Unavailable, NOT_CONNECTED)
+    ToolFailure::new(ErrorCode::Unavailable, NOT_CONNECTED_MESSAGE)
 }
 
 impl Upstreams {

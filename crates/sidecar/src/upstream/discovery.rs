@@ -11,9 +11,9 @@ use pillion_core::tool::ToolName;
 use pillion_wire::UnavailableServer;
 use tokio::time::{Instant, timeout};
 
-use super::connecting::NOT_CONNECTED;
+use super::connecting::NOT_CONNECTED_MESSAGE;
 use super::notification_pause::NotificationPause;
-use super::offer::{Offer, RawTool};
+use super::offer::{ListedTools, RawTool};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
@@ -23,10 +23,10 @@ use crate::events::{Event, ToolChanges};
 pub(super) const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// Maximum time of a `tools/list` request after which change notifications of the server are
-/// honored at once. After a slower response, they are ignored for `LEFT_ALONE` times its duration,
-/// so that a slow server cannot delay all clients permanently.
-const QUICK: Duration = Duration::from_millis(250);
-const LEFT_ALONE: u32 = 10;
+/// honored at once. After a slower response, they are ignored for `BACKOFF_FACTOR` times its
+/// duration, so that a slow server cannot delay all clients permanently.
+const SLOW_LIST_THRESHOLD: Duration = Duration::from_millis(250);
+const BACKOFF_FACTOR: u32 = 10;
 
 /// The discovery state of one server.
 #[derive(Debug, Default, Clone)]
@@ -177,7 +177,7 @@ impl Upstreams {
         let servers = self.servers.iter();
         servers
             .filter_map(|server| {
-                let closed = server.is_closed().then(|| NOT_CONNECTED.to_owned());
+                let closed = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
                 let report = server.report();
                 Some(UnavailableServer {
                     label: report.label,
@@ -263,7 +263,7 @@ impl Upstreams {
         if server.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connected, None);
         }
-        let offer = Offer { server };
+        let offer = ListedTools { server };
         let refresh_after = self.times.refresh_after;
         let now_blocked = blocked.iter().map(|tool| {
             let (server, tool) = (Arc::clone(server), tool.clone());
@@ -285,8 +285,8 @@ impl Upstreams {
             known.extend(registered);
         }
         // The first request includes connecting, and does not count as slow.
-        let is_slow = took > QUICK && state.next.is_some();
-        let paused_until = is_slow.then(|| Instant::now() + took * LEFT_ALONE);
+        let is_slow = took > SLOW_LIST_THRESHOLD && state.next.is_some();
+        let paused_until = is_slow.then(|| Instant::now() + took * BACKOFF_FACTOR);
         server.notification_pause.set(paused_until);
         *state = State {
             tools: names,

@@ -13,11 +13,11 @@ use super::tool::UpstreamTool;
 pub(super) type RawTool = Box<RawValue>;
 
 /// The tools of one server, to be registered.
-pub(super) struct Offer<'a> {
+pub(super) struct ListedTools<'a> {
     pub(super) server: &'a Arc<Server>,
 }
 
-impl Offer<'_> {
+impl ListedTools<'_> {
     /// Registers all tools that are not blocked, each under its prefixed name, and unregisters the
     /// tools in `before` that are gone. A tool that cannot be registered is skipped with a warning.
     /// Returns the registered tools.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use indexmap::IndexMap;
-use pillion_core::executor::OwnTools;
+use pillion_core::executor::CallerOnlyTools;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
 use pillion_mcp_client::EntryKind;
@@ -19,7 +19,7 @@ use super::{Server, UpstreamTool, Upstreams};
 /// The tools that a server lists on one connection, and the time of the next `tools/list`.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    tools: Vec<OwnTool>,
+    tools: Vec<UserTool>,
     /// `None` before the first attempt.
     next: Option<Instant>,
     /// The server's epoch at the last attempt.
@@ -44,7 +44,7 @@ impl Listing {
 }
 
 #[derive(Debug, Clone)]
-struct OwnTool {
+struct UserTool {
     registered: Arc<RegisteredTool>,
     upstream: Arc<UpstreamTool>,
 }
@@ -53,7 +53,7 @@ struct OwnTool {
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     /// The tools, for the executor.
-    pub(crate) tools: Arc<OwnTools>,
+    pub(crate) tools: Arc<CallerOnlyTools>,
     /// The tools as their servers listed them.
     pub(crate) listed: IndexMap<ToolName, Arc<UpstreamTool>>,
     /// The servers that failed.
@@ -135,7 +135,7 @@ impl Upstreams {
         let lists = servers.iter();
         let lists = lists.map(|server| latest.list_own_tools(server, context, sought));
         let mut own = Own::default();
-        let mut tools = OwnTools::new();
+        let mut tools = CallerOnlyTools::new();
         for (server, list) in servers.iter().zip(join_all(lists).await) {
             match list {
                 Ok((listed, error)) => {
@@ -184,7 +184,7 @@ impl Upstreams {
         server: &Arc<Server>,
         context: &CallContext,
         sought: &[String],
-    ) -> Result<(Vec<OwnTool>, Option<String>), ToolFailure> {
+    ) -> Result<(Vec<UserTool>, Option<String>), ToolFailure> {
         let connection = server.connection_for(context).await?;
         let came = Instant::now();
         let mut listing = connection.listing.lock().await;
@@ -215,7 +215,7 @@ impl Upstreams {
                 Ok((tools, blocked)) => {
                     let tools = tools.iter().filter_map(|raw| own_tool(server, raw));
                     let is_offered =
-                        |tool: &OwnTool| !blocked.contains(tool.upstream.remote_name());
+                        |tool: &UserTool| !blocked.contains(tool.upstream.remote_name());
                     *listing = Listing {
                         tools: tools.filter(is_offered).collect(),
                         next: Some(Instant::now() + refresh_after(self.times.refresh_after)),
@@ -261,19 +261,19 @@ impl Upstreams {
 }
 
 fn refresh_after(configured: Duration) -> Duration {
-    const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    const FAR_FUTURE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
     if configured.is_zero() {
-        NEVER
+        FAR_FUTURE
     } else {
         configured
     }
 }
 
 /// Returns `None` for a tool that cannot be offered.
-fn own_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<OwnTool> {
+fn own_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<UserTool> {
     let upstream = UpstreamTool::read(server, raw)?;
     match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
-        Ok(registered) => Some(OwnTool {
+        Ok(registered) => Some(UserTool {
             registered: Arc::new(registered),
             upstream,
         }),

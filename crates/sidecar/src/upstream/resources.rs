@@ -12,7 +12,7 @@ use crate::calling_client::message::INTERNAL_ERROR;
 
 /// JSON-RPC error codes with which servers report an unknown resource or missing support for
 /// resources.
-const NOT_THERE: [i64; 3] = [-32601, -32602, -32002];
+const NOT_FOUND_CODES: [i64; 3] = [-32601, -32602, -32002];
 
 /// The result of `resources/read`.
 #[derive(Debug, Default, Deserialize)]
@@ -44,8 +44,8 @@ impl Server {
     /// Returns the contents of a resource.
     ///
     /// # Errors
-    /// As for [`connection_for`](Self::connection_for), or the server's error: `not_found` if the server has no
-    /// such resource.
+    /// As for [`connection_for`](Self::connection_for), or the server's error: `not_found` if the
+    /// server has no such resource.
     pub(crate) async fn read(
         &self,
         uri: &str,
@@ -68,7 +68,7 @@ impl Server {
         }
         let result = outcome.map_err(|error| {
             let rpc = error.rpc_error();
-            let code = match rpc.is_some_and(|error| NOT_THERE.contains(&error.code)) {
+            let code = match rpc.is_some_and(|error| NOT_FOUND_CODES.contains(&error.code)) {
                 true => ErrorCode::NotFound,
                 false => error_code(error.class()),
             };

@@ -26,7 +26,7 @@ use crate::telemetry::{Span, Telemetry};
 use pillion_config::McpServerSection;
 
 /// Pause before the first immediate retry of a tool list; doubled for each further retry.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Timeout of a request for resources whose result is not used.
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
@@ -214,7 +214,7 @@ impl Server {
         limit: Duration,
     ) -> Result<Vec<RawTool>, String> {
         let _asking = Asking::begin(self);
-        let mut wait = FIRST_WAIT;
+        let mut wait = MIN_RETRY_INTERVAL;
         let mut error = None;
         let tried = timeout(limit, async {
             for attempt in 0..=self.section.retry_attempts {

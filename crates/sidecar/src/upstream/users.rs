@@ -17,17 +17,17 @@ use pillion_config::CredentialPolicy;
 
 /// Maximum number of user connections per server. Above the limit, the least recently used
 /// connection is closed.
-const MAX_LINES: usize = 1_000;
+const MAX_USER_CONNECTIONS: usize = 1_000;
 
 /// Time after which an unused user connection is closed.
-const IDLE: Duration = Duration::from_secs(15 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Interval at which unused user connections, and those whose credential was changed or removed,
 /// are closed.
-pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(60);
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum time for running calls to finish on a closed connection.
-const LAST_CALLS: Duration = Duration::from_secs(600);
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The connections of single users with a server.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl Users {
 impl ConnectionMap {
     /// Closes the least recently used connection if the limit is reached.
     fn make_room(&mut self) {
-        if self.by_user.len() < MAX_LINES {
+        if self.by_user.len() < MAX_USER_CONNECTIONS {
             return;
         }
         let oldest = self.by_user.iter().min_by_key(|(_, entry)| entry.used);
@@ -172,7 +172,8 @@ impl ConnectionMap {
 
     /// Closes connections that have been idle for too long.
     fn close_idle(&mut self, now: Instant) {
-        let idle = |_: &String, entry: &mut UserConnection| now.duration_since(entry.used) > IDLE;
+        let idle =
+            |_: &String, entry: &mut UserConnection| now.duration_since(entry.used) > IDLE_TIMEOUT;
         for (_, entry) in self.by_user.extract_if(idle) {
             give_up(entry.connection);
         }
@@ -183,7 +184,7 @@ impl ConnectionMap {
 fn give_up(connection: Arc<UpstreamConnection>) {
     tokio::spawn(async move {
         let since = Instant::now();
-        while Arc::strong_count(&connection) > 1 && since.elapsed() < LAST_CALLS {
+        while Arc::strong_count(&connection) > 1 && since.elapsed() < LAST_CALLS_TIMEOUT {
             sleep(Duration::from_millis(250)).await;
         }
         connection.client.disconnect().await;

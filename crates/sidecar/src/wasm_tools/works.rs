@@ -1,7 +1,7 @@
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, pending};
 use futures_util::stream::FuturesUnordered;
-use pillion_wasm_tools::{DueFile, LoadedFile};
+use pillion_wasm_tools::{LoadedFile, PendingFile};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
@@ -12,14 +12,14 @@ const MAX_CONCURRENT: usize = 3;
 /// Files that are being compiled on blocking threads, one at a time, except for late files, which
 /// nothing waits for.
 #[derive(Default)]
-pub(super) struct Works {
+pub(super) struct CompileQueue {
     running: FuturesUnordered<BoxFuture<'static, (u64, Turn)>>,
-    awaited: Option<Awaited>,
+    awaited: Option<AwaitedFile>,
     begun: u64,
 }
 
 /// The file that further files wait for.
-struct Awaited {
+struct AwaitedFile {
     number: u64,
     name: String,
     until: Instant,
@@ -35,7 +35,7 @@ pub(super) enum Turn {
     Late(String),
 }
 
-impl Works {
+impl CompileQueue {
     /// Returns whether another file may start.
     pub(super) fn has_room(&self) -> bool {
         self.awaited.is_none() && self.running.len() < MAX_CONCURRENT
@@ -46,10 +46,10 @@ impl Works {
         self.awaited.is_some()
     }
 
-    pub(super) fn begin(&mut self, file: DueFile) {
+    pub(super) fn begin(&mut self, file: PendingFile) {
         self.begun += 1;
         let (number, name) = (self.begun, file.name().to_owned());
-        self.awaited = Some(Awaited {
+        self.awaited = Some(AwaitedFile {
             number,
             name: name.clone(),
             until: Instant::now() + file.load_timeout(),

@@ -37,12 +37,12 @@ enum End {
 }
 
 /// Both directions of a connection.
-struct Wire<S> {
+struct WorkerStream<S> {
     lines: FramedRead<ReadHalf<S>, LinesCodec>,
     writer: WriteHalf<S>,
 }
 
-impl<S: AsyncRead + AsyncWrite> Wire<S> {
+impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
     fn new(stream: S, most_bytes: usize) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         let lines = FramedRead::new(reader, LinesCodec::new_with_max_length(most_bytes));
@@ -76,7 +76,7 @@ impl WorkerRegistration {
     ) where
         S: AsyncRead + AsyncWrite,
     {
-        let mut wire = Wire::new(stream, self.workers.max_message_bytes());
+        let mut wire = WorkerStream::new(stream, self.workers.max_message_bytes());
         let died = std::pin::pin!(died);
         let end = self.serve(&mut wire, stopping, died, &mut welcome).await;
         tracing::debug!(worker.id = self.id, reason = %end, "The connection of a worker ended");
@@ -84,7 +84,7 @@ impl WorkerRegistration {
 
     async fn serve<S>(
         &mut self,
-        wire: &mut Wire<S>,
+        wire: &mut WorkerStream<S>,
         stopping: impl Future<Output = ()>,
         mut died: Pin<&mut impl Future<Output = ()>>,
         welcome: &mut AdmissionWatch,
@@ -121,7 +121,7 @@ impl WorkerRegistration {
     /// Handles a message of a worker outside of a call.
     async fn handle<S>(
         &self,
-        wire: &mut Wire<S>,
+        wire: &mut WorkerStream<S>,
         said: Result<WorkerMessage, End>,
     ) -> Result<(), End>
     where
@@ -141,7 +141,7 @@ impl WorkerRegistration {
     /// Runs one call on the worker.
     async fn run<S>(
         &self,
-        wire: &mut Wire<S>,
+        wire: &mut WorkerStream<S>,
         id: u64,
         tool: &WorkerTool,
         mut job: Box<Job>,

@@ -7,7 +7,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::net::unix::pipe::Receiver;
 
 /// Time in which the last output of an ended process is read.
-const AFTERMATH: Duration = Duration::from_millis(200);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Resolves a moment after the process with this id has ended; never resolves if the process cannot
 /// be observed.
@@ -27,7 +27,7 @@ pub(crate) fn ended(pid: Option<i32>) -> impl Future<Output = ()> + Send + 'stat
         if !is_over {
             std::future::pending::<()>().await;
         }
-        tokio::time::sleep(AFTERMATH).await;
+        tokio::time::sleep(LAST_OUTPUT_TIMEOUT).await;
     }
 }
 

@@ -85,7 +85,7 @@ struct Entry {
 }
 
 /// The members that are only for the sidecar, not for MCP clients.
-const OURS: [&str; 5] = [
+const SIDECAR_MEMBERS: [&str; 5] = [
     "category",
     "requiresConfirmation",
     "cooldownSeconds",
@@ -142,7 +142,7 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
         .build()
         .map_err(|source| RegistrationError::Definition { index, source })?;
     let said = listed.clone();
-    listed.retain(|key, _| !OURS.contains(&key.as_str()));
+    listed.retain(|key, _| !SIDECAR_MEMBERS.contains(&key.as_str()));
     let form = |source| RegistrationError::Form { index, source };
     let listed = to_raw_value(&listed).map_err(form)?;
     let checked = EntryKind::Tool.check(&listed);

@@ -7,11 +7,11 @@ use super::record;
 use crate::database::{Database, Value};
 
 /// Batch sizes are powers of two, so that seven prepared statements serve every batch.
-const SIZES: usize = 7;
-pub(super) const LARGEST: usize = 1 << (SIZES - 1);
+const BATCH_SIZE_COUNT: usize = 7;
+pub(super) const MAX_BATCH_SIZE: usize = 1 << (BATCH_SIZE_COUNT - 1);
 
 /// A batch of at least this many bytes takes no further record.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+const FULL_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// A queued record, and the channel to its caller.
 pub(super) struct Job {
@@ -29,7 +29,7 @@ impl Job {
 }
 
 /// The statements, by the exponent of their batch size.
-pub(super) struct Statements([String; SIZES]);
+pub(super) struct Statements([String; BATCH_SIZE_COUNT]);
 
 impl Statements {
     pub(super) fn new(database: &Database) -> Self {
@@ -96,7 +96,7 @@ fn insert(records: usize, value: fn(usize) -> String) -> String {
 
 /// Takes the next batch from the queue, in order and without two records of one call.
 pub(super) fn take(waiting: &mut VecDeque<Job>) -> Vec<Job> {
-    let mut ids: Vec<CallId> = Vec::with_capacity(LARGEST);
+    let mut ids: Vec<CallId> = Vec::with_capacity(MAX_BATCH_SIZE);
     let calls = waiting.iter().map(|job| &job.call).take_while(|call| {
         let is_first = !ids.contains(&call.id);
         ids.push(call.id);
@@ -107,11 +107,11 @@ pub(super) fn take(waiting: &mut VecDeque<Job>) -> Vec<Job> {
 }
 
 /// Returns how many of the records fit into one statement: a power of two, and not much more than
-/// [`BATCH_BYTES`]; 0 without records. No two records may be of one call.
+/// [`FULL_BATCH_BYTES`]; 0 without records. No two records may be of one call.
 pub(super) fn fitting<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
     let mut bytes = 0;
-    let fitting = calls.take(LARGEST).take_while(|call| {
-        let has_room = bytes <= BATCH_BYTES;
+    let fitting = calls.take(MAX_BATCH_SIZE).take_while(|call| {
+        let has_room = bytes <= FULL_BATCH_BYTES;
         bytes += record::bytes(call);
         has_room
     });

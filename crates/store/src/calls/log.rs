@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, CallThatRan, Page, PageRequest, ProcessLife, Pruned, Retention,
-    StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallFilter, CallId, CallLog, Page, PageRequest, ProcessLife, Pruned, RateLimitRecord,
+    Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
 use super::{query, record, retention, spool, statistics};
@@ -69,7 +69,7 @@ impl CallLog for SqlStore {
         owner: &str,
         from: Timestamp,
         page: &PageRequest,
-    ) -> Result<Page<CallThatRan>, StoreError> {
+    ) -> Result<Page<RateLimitRecord>, StoreError> {
         self.catch_up_with_the_dead().await?;
         query::counted_calls(&self.database, owner, from, page).await
     }

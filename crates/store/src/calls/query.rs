@@ -3,11 +3,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pillion_core::store::{
-    CallFilter, CallId, CallStatus, CallThatRan, Cursor, Page, PageRequest, StoreError, Timestamp,
-    ToolCallRecord,
+    CallFilter, CallId, CallStatus, Cursor, Page, PageRequest, RateLimitRecord, StoreError,
+    Timestamp, ToolCallRecord,
 };
 
-use super::{StuckCalls, page_of, record};
+use super::{UnwrittenCalls, page_of, record};
 use crate::database::{Database, Row, Value};
 
 /// Returns a page of calls, newest first. The calls of `stuck` replace their outdated rows.
@@ -15,9 +15,9 @@ pub(super) async fn calls(
     database: &Database,
     filter: &CallFilter,
     page: &PageRequest,
-    stuck: Option<StuckCalls>,
+    stuck: Option<UnwrittenCalls>,
 ) -> Result<Page<ToolCallRecord>, StoreError> {
-    let StuckCalls { matching, ids } = stuck.unwrap_or_default();
+    let UnwrittenCalls { matching, ids } = stuck.unwrap_or_default();
     let (mut conditions, mut values) = conditions(filter);
     let after = page.after.as_ref().map(place).transpose()?;
     if let Some(after) = after {
@@ -71,7 +71,7 @@ pub(super) async fn counted_calls(
     owner: &str,
     from: Timestamp,
     page: &PageRequest,
-) -> Result<Page<CallThatRan>, StoreError> {
+) -> Result<Page<RateLimitRecord>, StoreError> {
     let mut sql = "SELECT id, life, server, tool, user_name, principal, completed_at, \
                    duration_us \
                    FROM tool_calls WHERE id >= $1 AND owner = $2 AND (duration_us IS NOT NULL \
@@ -86,12 +86,12 @@ pub(super) async fn counted_calls(
     sql += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
     let rows = database.read(&sql, values).await?;
     let items = rows.iter().map(read_run).collect::<Result<_, _>>()?;
-    Ok(page_of(items, page.size(), |call: &CallThatRan| {
+    Ok(page_of(items, page.size(), |call: &RateLimitRecord| {
         cursor(call.id)
     }))
 }
 
-fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
+fn read_run(row: &Row) -> Result<RateLimitRecord, StoreError> {
     let id = row.call_id("id")?;
     let microseconds = row.optional_integer("duration_us")?;
     let duration = microseconds.and_then(|microseconds| u64::try_from(microseconds).ok());
@@ -99,7 +99,7 @@ fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
         (Some(end), Some(duration)) => end.minus(Duration::from_micros(duration)),
         _ => id.creation_time(),
     };
-    Ok(CallThatRan {
+    Ok(RateLimitRecord {
         id,
         life: row.text("life")?,
         server: row.optional_text("server")?,

@@ -3,7 +3,7 @@ use pillion_core::store::{CallId, Pruned, Retention, StoreError, Timestamp};
 use crate::database::{Database, Value};
 
 /// The number of rows that one statement removes: other writers wait for a few milliseconds.
-const STEP: i64 = 500;
+const ROWS_PER_STATEMENT: i64 = 500;
 
 pub(super) async fn prune(
     database: &Database,
@@ -51,10 +51,10 @@ async fn remove(database: &Database, which: &str, id: CallId) -> Result<u64, Sto
     );
     let mut removed = 0;
     loop {
-        let values: Vec<Value> = vec![id.into(), STEP.into()];
+        let values: Vec<Value> = vec![id.into(), ROWS_PER_STATEMENT.into()];
         let step = database.write(&sql, values).await?;
         removed += step;
-        if step < STEP.unsigned_abs() {
+        if step < ROWS_PER_STATEMENT.unsigned_abs() {
             return Ok(removed);
         }
         tokio::task::yield_now().await;

@@ -24,12 +24,12 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::batch::{Statements, fitting};
 use super::{closed, query, repeat};
 use crate::database::Database;
-use gathered::Gathered;
+use gathered::SpoolBuffer;
 
 /// How long records gather before they are written to the database.
-const DELAY: Duration = Duration::from_millis(25);
+const WRITE_INTERVAL: Duration = Duration::from_millis(25);
 /// Delay before a failed write is repeated, unless a caller requests it sooner.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of gathered calls, and maximum size of their records in bytes. Further calls
 /// wait.
 const MAX_CALLS: usize = 4_096;
@@ -39,7 +39,7 @@ type Calls = IndexMap<CallId, ToolCallRecord>;
 
 /// The current state of calls that wait to be written to the database.
 #[derive(Debug, Default)]
-pub(crate) struct StuckCalls {
+pub(crate) struct UnwrittenCalls {
     /// The waiting calls that match a filter.
     pub(crate) matching: Vec<ToolCallRecord>,
     /// The ids of all waiting calls, whose rows in the database are outdated.
@@ -50,7 +50,7 @@ pub(crate) struct StuckCalls {
 /// contain the current state of the calls.
 #[derive(Debug)]
 pub(crate) struct CallSpool {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSpool>,
     flush_requests: mpsc::Sender<FlushRequest>,
 }
 
@@ -58,8 +58,8 @@ pub(crate) struct CallSpool {
 type FlushRequest = oneshot::Sender<Result<(), StoreError>>;
 
 #[derive(Debug)]
-struct Shared {
-    gathered: Mutex<Gathered>,
+struct SharedSpool {
+    gathered: Mutex<SpoolBuffer>,
     news: Notify,
     database: Database,
 }
@@ -71,14 +71,14 @@ impl CallSpool {
     /// # Errors
     /// `unavailable` if the files cannot be created.
     pub(crate) fn start(path: &Path, database: Database) -> Result<Self, StoreError> {
-        let gathered = Gathered::beside(path, database.directory_watch()).map_err(|error| {
+        let gathered = SpoolBuffer::beside(path, database.directory_watch()).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
                 path.display()
             );
             StoreError::unavailable(message).with_source(error)
         })?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedSpool {
             gathered: Mutex::new(gathered),
             news: Notify::new(),
             database: database.clone(),
@@ -125,7 +125,7 @@ impl CallSpool {
 
     /// Returns the calls whose current state the database does not have while it cannot be written,
     /// or `None` if the database can be written.
-    pub(crate) fn stuck_calls(&self, filter: &CallFilter) -> Option<StuckCalls> {
+    pub(crate) fn stuck_calls(&self, filter: &CallFilter) -> Option<UnwrittenCalls> {
         let gathered = self.shared.gathered.lock();
         gathered.is_stuck().then(|| gathered.waiting(filter))
     }
@@ -172,7 +172,7 @@ impl CallSpool {
 
 /// The task that writes records to the database.
 struct Spooler {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSpool>,
     database: Database,
     statements: Statements,
     /// Records that must be written before further records are taken.
@@ -208,9 +208,9 @@ impl Spooler {
     async fn due(&self) {
         if self.batch.is_empty() {
             self.shared.news.notified().await;
-            tokio::time::sleep(DELAY).await;
+            tokio::time::sleep(WRITE_INTERVAL).await;
         } else {
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 
@@ -267,9 +267,9 @@ pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), Stor
 
 /// The records in the files beside a database, which may not be in the database yet.
 #[derive(Debug, Default)]
-pub(crate) struct RecordsOnTheWay(Vec<ToolCallRecord>);
+pub(crate) struct PendingRecords(Vec<ToolCallRecord>);
 
-impl RecordsOnTheWay {
+impl PendingRecords {
     /// Reads the files of all processes, including running ones. A record that is in no file is in
     /// the database.
     ///

@@ -5,14 +5,14 @@ use pillion_core::store::{StoreError, ToolCallRecord};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::batch::{self, Job, LARGEST, Statements};
+use super::batch::{self, Job, MAX_BATCH_SIZE, Statements};
 use super::{closed, record, repeat};
 use crate::database::Database;
 
 /// Maximum number of queued records.
-const QUEUE: usize = 4_096;
+const MAX_QUEUED_RECORDS: usize = 4_096;
 /// Maximum total size of the queued records, in KiB.
-const QUEUE_KIB: u32 = 64 * 1024;
+const MAX_QUEUED_KIB: u32 = 64 * 1024;
 
 enum Message {
     Write(Box<Job>),
@@ -30,7 +30,7 @@ pub(crate) struct CallWriter {
 impl CallWriter {
     /// Starts the task, which ends when the writer is dropped.
     pub(crate) fn start(database: Database) -> Self {
-        let (queue, messages) = mpsc::channel(QUEUE);
+        let (queue, messages) = mpsc::channel(MAX_QUEUED_RECORDS);
         let writer = Writer {
             statements: Statements::new(&database),
             database,
@@ -38,7 +38,7 @@ impl CallWriter {
             finishing: None,
         };
         tokio::spawn(writer.run(messages));
-        let room = Arc::new(Semaphore::new(QUEUE_KIB as usize));
+        let room = Arc::new(Semaphore::new(MAX_QUEUED_KIB as usize));
         Self { queue, room }
     }
 
@@ -46,7 +46,7 @@ impl CallWriter {
     pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let kib = u32::try_from(record::bytes(&call) / 1024).unwrap_or(u32::MAX);
         // A record larger than the limit is queued alone.
-        let room = Arc::clone(&self.room).try_acquire_many_owned(kib.clamp(1, QUEUE_KIB));
+        let room = Arc::clone(&self.room).try_acquire_many_owned(kib.clamp(1, MAX_QUEUED_KIB));
         let too_many = || StoreError::unavailable("the write queue of the call log is full");
         let _room = room.map_err(|_| too_many())?;
         let (done, outcome) = oneshot::channel();
@@ -80,11 +80,11 @@ struct Writer {
 impl Writer {
     async fn run(mut self, mut messages: Receiver<Message>) {
         while !self.waiting.is_empty() || self.wait(&mut messages).await {
-            self.gather(&mut messages, LARGEST);
+            self.gather(&mut messages, MAX_BATCH_SIZE);
             let batch = batch::take(&mut self.waiting);
             if let Err(failure) = self.write(batch).await {
                 // The other records would fail in the same way, each after the same wait.
-                self.gather(&mut messages, QUEUE);
+                self.gather(&mut messages, MAX_QUEUED_RECORDS);
                 for job in self.waiting.drain(..) {
                     job.answer(Err(repeat(&failure)));
                 }

@@ -50,7 +50,7 @@ impl FileId {
 /// later commits go to a file that no process can open, and are lost with this process. A `stat` of
 /// each file detects this; a watch of their directory says when that is needed.
 #[derive(Debug, Clone)]
-pub(crate) struct Placement(Arc<Files>);
+pub(crate) struct DatabaseFiles(Arc<Files>);
 
 #[derive(Debug)]
 struct Files {
@@ -66,7 +66,7 @@ struct Files {
     checked: AtomicU64,
 }
 
-impl Placement {
+impl DatabaseFiles {
     /// Returns the placement of the file that was just opened at `path`.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         // The process may change its working directory.

@@ -12,7 +12,7 @@ use super::{Database, Lease, translate};
 use crate::options::StoreOptions;
 
 /// How long to look for the reason of a failed connection.
-const LAST_TRY: Duration = Duration::from_secs(1);
+const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(
     url: &SecretString,
@@ -52,7 +52,7 @@ async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreErr
     // the reason.
     let error = match error {
         sqlx::Error::PoolTimedOut => {
-            match tokio::time::timeout(LAST_TRY, connect.connect()).await {
+            match tokio::time::timeout(DIAGNOSIS_TIMEOUT, connect.connect()).await {
                 Ok(Err(error)) => error,
                 Ok(Ok(_)) | Err(_) => error,
             }

@@ -11,14 +11,14 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Error};
 
-use super::{Database, Placement, translate};
+use super::{Database, DatabaseFiles, translate};
 use crate::options::{Durability, StoreOptions};
 
 const PAGE_BYTES: u32 = 4_096;
 /// SQLITE_BUSY
 const BUSY: &str = "5";
 /// The minimum time to get a connection, which may have to be opened first.
-const CONNECT: Duration = Duration::from_secs(5);
+const MIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
     create(path)?;
@@ -31,7 +31,7 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
         .connect_with(connect.pragma("query_only", "ON"))
         .await
         .map_err(opened)?;
-    let placement = Placement::of(path).map_err(|source| {
+    let placement = DatabaseFiles::of(path).map_err(|source| {
         let message = format!("the store '{}' cannot be found: {source}", path.display());
         StoreError::unavailable(message).with_source(source)
     })?;
@@ -128,7 +128,7 @@ pub(super) fn create_new(path: &Path) -> io::Result<()> {
 fn pool(connections: u32, options: &StoreOptions) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
         .max_connections(connections)
-        .acquire_timeout(options.busy_timeout.max(CONNECT))
+        .acquire_timeout(options.busy_timeout.max(MIN_ACQUIRE_TIMEOUT))
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)

@@ -4,11 +4,11 @@ use pillion_core::store::StoreError;
 use sqlx::{Executor, SqliteTransaction};
 
 use super::lease::Lease;
-use super::{Placement, Row, Value, translate, value};
+use super::{DatabaseFiles, Row, Value, translate, value};
 
 /// A transaction. Dropping it without a commit rolls it back.
 pub(crate) enum Transaction {
-    Sqlite(SqliteTransaction<'static>, Option<Placement>),
+    Sqlite(SqliteTransaction<'static>, Option<DatabaseFiles>),
     Postgres(Lease),
 }
 

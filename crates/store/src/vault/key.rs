@@ -13,14 +13,14 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
 /// The length of a key, in bytes.
-const LENGTH: usize = 32;
+const KEY_BYTES: usize = 32;
 /// The maximum size of a key file, in bytes; a key takes 44 characters and white space.
 const MAX_FILE_LEN: u64 = 256;
 
 /// The key that encrypts all secrets: 32 bytes. Debug output does not contain them.
 pub struct MasterKey {
     id: String,
-    bytes: SecretBox<[u8; LENGTH]>,
+    bytes: SecretBox<[u8; KEY_BYTES]>,
 }
 
 /// Why a key cannot be loaded.
@@ -63,7 +63,7 @@ impl MasterKey {
     /// Generates a random key.
     #[must_use]
     pub fn generate() -> Self {
-        let mut bytes = Zeroizing::new([0; LENGTH]);
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         rand::rng().fill_bytes(&mut *bytes);
         Self::from_bytes(&bytes)
     }
@@ -90,7 +90,7 @@ impl MasterKey {
         file.take(MAX_FILE_LEN + 1)
             .read_to_end(&mut content)
             .map_err(unreadable)?;
-        match <&[u8; LENGTH]>::try_from(&content[..]) {
+        match <&[u8; KEY_BYTES]>::try_from(&content[..]) {
             Ok(bytes) => Ok(Self::from_bytes(bytes)),
             Err(_) => Self::decode(&content),
         }
@@ -128,14 +128,14 @@ impl MasterKey {
             let Ok(decoded) = decoded.map(Zeroizing::new) else {
                 continue;
             };
-            if let Ok(bytes) = <&[u8; LENGTH]>::try_from(&decoded[..]) {
+            if let Ok(bytes) = <&[u8; KEY_BYTES]>::try_from(&decoded[..]) {
                 return Ok(Self::from_bytes(bytes));
             }
         }
         Err(MasterKeyError::Malformed)
     }
 
-    fn from_bytes(bytes: &[u8; LENGTH]) -> Self {
+    fn from_bytes(bytes: &[u8; KEY_BYTES]) -> Self {
         let mut named = Zeroizing::new(b"pillion key id\0".to_vec());
         named.extend_from_slice(bytes);
         let hash = digest(&SHA256, &named);
@@ -159,7 +159,7 @@ impl MasterKey {
         text.into()
     }
 
-    pub(super) fn bytes(&self) -> &[u8; LENGTH] {
+    pub(super) fn bytes(&self) -> &[u8; KEY_BYTES] {
         self.bytes.expose_secret()
     }
 }

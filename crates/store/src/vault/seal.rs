@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 use super::{MasterKey, VaultError};
 
 /// The version of the format: this byte, the nonce, and the ciphertext with its tag.
-const VERSION: u8 = 1;
+const FORMAT_VERSION: u8 = 1;
 /// Random nonces of 24 bytes do not collide for fewer than about 2^80 secrets.
-const NONCE: usize = 24;
+const NONCE_BYTES: usize = 24;
 
 impl MasterKey {
     pub(super) fn seal(
@@ -18,7 +18,7 @@ impl MasterKey {
         place: &SecretPlace,
         secret: &SecretString,
     ) -> Result<SealedSecret, VaultError> {
-        let mut nonce = [0; NONCE];
+        let mut nonce = [0; NONCE_BYTES];
         rand::rng().fill_bytes(&mut nonce);
         let payload = Payload {
             msg: secret.expose_secret().as_bytes(),
@@ -26,8 +26,8 @@ impl MasterKey {
         };
         let encrypted = self.cipher().encrypt(XNonce::from_slice(&nonce), payload);
         let encrypted = encrypted.map_err(|_| VaultError::Unsealable)?;
-        let mut sealed = Vec::with_capacity(1 + NONCE + encrypted.len());
-        sealed.push(VERSION);
+        let mut sealed = Vec::with_capacity(1 + NONCE_BYTES + encrypted.len());
+        sealed.push(FORMAT_VERSION);
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(&encrypted);
         Ok(SealedSecret {
@@ -49,8 +49,8 @@ impl MasterKey {
         }
         let damaged = || VaultError::Damaged { kind: place.kind };
         let (version, rest) = secret.sealed.split_first().ok_or_else(damaged)?;
-        let (nonce, encrypted) = rest.split_at_checked(NONCE).ok_or_else(damaged)?;
-        if *version != VERSION {
+        let (nonce, encrypted) = rest.split_at_checked(NONCE_BYTES).ok_or_else(damaged)?;
+        if *version != FORMAT_VERSION {
             return Err(damaged());
         }
         let payload = Payload {
@@ -71,7 +71,7 @@ impl MasterKey {
 /// Returns the associated data. A kind contains no zero byte, so that the data of two places always
 /// differs.
 fn bound_to(place: &SecretPlace) -> Vec<u8> {
-    let mut bound = vec![VERSION];
+    let mut bound = vec![FORMAT_VERSION];
     bound.extend_from_slice(place.kind.as_str().as_bytes());
     bound.push(0);
     bound.extend_from_slice(place.id.as_bytes());

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use pillion_core::store::{
     AccessToken, ChatClaim, ChatRecord, ChatSummary, IdempotencyKey, KeyClaim, Memory,
     MemoryCategory, MemorySearch, PendingDefinition, PinOwner, Store, StoreErrorKind, ToolPin,
-    UNFINISHED_KEYS_STAY,
+    UNFINISHED_KEY_TTL,
 };
 
 use super::at;
@@ -68,7 +68,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     store.record_key(&alice, "44").await.unwrap();
     assert_eq!(store.remove_expired_keys(at(199)).await.unwrap(), 0);
     assert_eq!(store.remove_expired_keys(at(200)).await.unwrap(), 1);
-    let much_later = at(200).plus(UNFINISHED_KEYS_STAY);
+    let much_later = at(200).plus(UNFINISHED_KEY_TTL);
     assert_eq!(store.remove_expired_keys(much_later).await.unwrap(), 1);
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_core::store::{NamedRecords, ServerRecord, Store, ToolPin};
+use pillion_core::store::{RecordOwner, ServerRecord, Store, ToolPin};
 
 use super::{at, running};
 
@@ -33,7 +33,7 @@ pub async fn f1_servers_are_stored_and_changed(store: Arc<dyn Store>) {
         ..dice.clone()
     };
     store
-        .update_server(&other_birthday, NamedRecords::Own)
+        .update_server(&other_birthday, RecordOwner::Own)
         .await
         .unwrap();
     store.mark_server_connected("1", at(3)).await.unwrap();
@@ -42,12 +42,12 @@ pub async fn f1_servers_are_stored_and_changed(store: Arc<dyn Store>) {
     assert_eq!(all, [server("2", "cards"), dice]);
 
     let missing = store
-        .update_server(&server("3", "x"), NamedRecords::Own)
+        .update_server(&server("3", "x"), RecordOwner::Own)
         .await
         .unwrap_err();
     assert!(missing.is_not_found(), "{missing:?}");
     let missing = store
-        .remove_server("3", NamedRecords::Own)
+        .remove_server("3", RecordOwner::Own)
         .await
         .unwrap_err();
     assert!(missing.is_not_found(), "{missing:?}");
@@ -61,7 +61,7 @@ pub async fn f1_names_and_ids_are_unique(store: Arc<dyn Store>) {
         assert!(refused.is_conflict(), "{refused:?}");
     }
     let refused = store
-        .update_server(&server("2", "dice"), NamedRecords::Own)
+        .update_server(&server("2", "dice"), RecordOwner::Own)
         .await
         .unwrap_err();
     assert!(refused.is_conflict(), "{refused:?}");
@@ -87,7 +87,7 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
         let user = Some("alice".to_owned());
         store.insert_pin(&ToolPin { user, ..pin }).await.unwrap();
     }
-    store.remove_server("1", NamedRecords::Own).await.unwrap();
+    store.remove_server("1", RecordOwner::Own).await.unwrap();
     assert_eq!(store.server("1").await.unwrap(), None);
     assert!(store.server_pins("1").await.unwrap().is_empty());
     assert_eq!(store.server_pins("2").await.unwrap().len(), 2);
@@ -118,7 +118,7 @@ pub async fn f2_records_follow_the_name_of_a_server(store: Arc<dyn Store>) {
     // A pin of a removed server.
     store.insert_pin(&pin("dice two", "stale")).await.unwrap();
     dice.name = "dice two".to_owned();
-    store.update_server(&dice, NamedRecords::Own).await.unwrap();
+    store.update_server(&dice, RecordOwner::Own).await.unwrap();
     let calls = async || {
         let calls = store.calls(&Default::default(), &Default::default()).await;
         let calls = calls.unwrap().items.into_iter();
@@ -129,7 +129,7 @@ pub async fn f2_records_follow_the_name_of_a_server(store: Arc<dyn Store>) {
     assert_eq!(calls().await, ["cards", "dice two"]);
     assert!(store.server_pins("dice").await.unwrap().is_empty());
     assert_eq!(store.server_pins("dice two").await.unwrap()[0].hash, "own");
-    store.remove_server("1", NamedRecords::Own).await.unwrap();
+    store.remove_server("1", RecordOwner::Own).await.unwrap();
     assert_eq!(calls().await, ["cards"]);
     assert!(store.server_pins("dice two").await.unwrap().is_empty());
 }

@@ -5,7 +5,7 @@ use crate::check::Ability;
 
 /// Phrases that neither the reason nor the narration may contain, in lower case, because the model
 /// must not change the game state.
-const UNSAFE: [&str; 14] = [
+const FORBIDDEN_PHRASES: [&str; 14] = [
     "change hp",
     "set hp",
     "reduce hp",
@@ -23,7 +23,7 @@ const UNSAFE: [&str; 14] = [
 ];
 
 /// Words that are not names even if capitalized.
-const PRONOUNS: [&str; 28] = [
+const NON_NAMES: [&str; 28] = [
     "you",
     "your",
     "yours",
@@ -87,7 +87,7 @@ fn is_unsafe(text: &str) -> bool {
     let lower = text.to_lowercase();
     let words: Vec<_> = lower.split_whitespace().collect();
     let text = words.join(" ");
-    UNSAFE.iter().any(|phrase| text.contains(phrase))
+    FORBIDDEN_PHRASES.iter().any(|phrase| text.contains(phrase))
 }
 
 /// Returns whether a narration contains a name that is not part of an allowed name. The first
@@ -104,7 +104,7 @@ fn names_unknown_actor(narration: &str, allowed: &[String]) -> bool {
     });
     names.any(|name| {
         let name = name.to_lowercase();
-        !PRONOUNS.contains(&name.as_str()) && !allowed.contains(&name)
+        !NON_NAMES.contains(&name.as_str()) && !allowed.contains(&name)
     })
 }
 
@@ -205,7 +205,7 @@ mod tests {
         let reason = |text: &str| rejection_reason(|it| it.reason = text.to_owned(), &[]);
         let narration = |text: &str| rejection_reason(|it| it.narration = text.to_owned(), &[]);
         assert_eq!(reason("change HP by 5"), Some("unsafe_verb"));
-        // Repeats the phrases, so that the test fails if one is removed from `UNSAFE`.
+        // Repeats the phrases, so that the test fails if one is removed from `FORBIDDEN_PHRASES`.
         for phrase in [
             "change HP",
             "set HP",

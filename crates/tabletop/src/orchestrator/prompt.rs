@@ -4,7 +4,7 @@ use super::Action;
 use crate::scenes::Message;
 
 /// The author whose messages are excluded from the prompt.
-const SYSTEM: &str = "system";
+const SYSTEM_AUTHOR: &str = "system";
 
 /// Approximate number of characters per token.
 const CHARACTERS_PER_TOKEN: usize = 4;
@@ -29,7 +29,7 @@ pub(crate) fn facts(messages: &[Message]) -> Vec<String> {
     let lines = messages
         .iter()
         .map(|message| &message.line)
-        .filter(|line| line.author != SYSTEM);
+        .filter(|line| line.author != SYSTEM_AUTHOR);
     let lines = lines.map(|line| {
         let aside = if line.ooc { " (out of character)" } else { "" };
         format!("{}{aside}: {}", line.author, line.message)

@@ -20,14 +20,14 @@ pub(super) struct Proposal {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
-    proposal: Inner,
+struct WrittenProposal {
+    proposal: ProposalMembers,
     narration: String,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Inner {
+struct ProposalMembers {
     action: String,
     ability: String,
     suggested_dc: i64,
@@ -49,7 +49,7 @@ impl Proposal {
 /// Parses a model's response: the first JSON object in it, regardless of surrounding text, must be
 /// a proposal.
 pub(super) fn read(text: &str) -> Option<Proposal> {
-    let Written {
+    let WrittenProposal {
         proposal,
         narration,
     } = serde_json::from_value(first_object(truncate(text))?).ok()?;

@@ -19,19 +19,19 @@ pub(super) type Key = (String, String);
 
 /// Recently accepted and running actions.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<State>);
+pub(super) struct RecentActions(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     accepted: HashMap<Key, (Instant, Arc<Answer>)>,
-    running: HashMap<Key, Arc<Running>>,
+    running: HashMap<Key, Arc<RunningAction>>,
 }
 
 /// The outcome of a running action, for those who wait for it. The holder of the lock runs the
 /// action; if the holder gives up, the next waiter runs it.
-type Running = tokio::sync::Mutex<Option<Outcome>>;
+type RunningAction = tokio::sync::Mutex<Option<Outcome>>;
 
-impl Recent {
+impl RecentActions {
     /// Returns the outcome of an action, and whether it was already available or running.
     pub(super) async fn run<'a>(
         &self,
@@ -121,7 +121,7 @@ mod tests {
 
     #[derive(Default)]
     struct Table {
-        recent: Recent,
+        recent: RecentActions,
         runs: AtomicUsize,
         go: Notify,
     }

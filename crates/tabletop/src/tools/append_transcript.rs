@@ -6,7 +6,7 @@ use serde_json::json;
 use super::tool as make;
 use crate::arguments::{MAX_NAME_LEN, MAX_SCENE_LEN, flag, name, text};
 use crate::failure::store_failure;
-use crate::scenes::{Line, Scenes};
+use crate::scenes::{SceneMessage, Scenes};
 
 /// Maximum length of a message, in characters.
 const MAX_MESSAGE_LEN: usize = 8_000;
@@ -34,7 +34,7 @@ pub(super) fn tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
         scenes,
         |scenes, arguments, _| async move {
             let scene = name(&arguments, "scene_id", MAX_SCENE_LEN)?;
-            let line = Line {
+            let line = SceneMessage {
                 author: name(&arguments, "author", MAX_NAME_LEN)?,
                 message: text(&arguments, "message", MAX_MESSAGE_LEN)?,
                 ooc: flag(&arguments, "ooc")?,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::tool as make;
 use crate::arguments::{find_argument, invalid_argument, seed};
-use crate::check::{Check, Mechanics, rolls};
+use crate::check::{Check, CheckDisplay, rolls};
 use crate::dice::D20;
 
 /// The tool `compute_check {check: {ability, score, ...}, d20_rolls?, seed?}`. The members of
@@ -64,6 +64,6 @@ fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
         Some((first, others)) => check.evaluate(*first, others),
         None => check.throw(&mut D20::for_call(seed(arguments, "seed")?)?),
     };
-    let text = Mechanics(&check, &result).to_string();
+    let text = CheckDisplay(&check, &result).to_string();
     Ok(ToolOutput::text(text).with_data(json!(result)))
 }

@@ -186,9 +186,9 @@ fn read_spec(call: &Call<'_>, options: &CallOptions) -> Result<ToolCallSpec, Fai
 
 /// Returns an ID that is unique in this process and most likely unique across processes.
 pub fn new_id() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_millis());
-    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let (process, count) = (std::process::id(), NEXT_ID.fetch_add(1, Ordering::Relaxed));
     format!("call_{now:x}_{process:x}_{count:x}")
 }

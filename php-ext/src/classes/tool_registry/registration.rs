@@ -20,7 +20,7 @@ use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
 use crate::signature::{self, SignatureOverrides};
 use crate::zend::{
-    Call, Failure, Hidden, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
+    Call, Failure, HiddenValue, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
     new_with_state, state_of, string_of, with_entry, without_entry,
 };
 
@@ -103,7 +103,7 @@ fn add_object(
             if client.is_object() {
                 let mut clients = registry.clients(this)?;
                 index = Some(clients.index_of_or_add(&client));
-                Hidden::of::<Registry>(this)?.set(clients.to_value());
+                HiddenValue::of::<Registry>(this)?.set(clients.to_value());
             }
             if let Some(server) = engine_tool::server_of(tool)? {
                 registry.add_server(server, index);
@@ -184,7 +184,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
     let prefix = call.optional_string(1)?.unwrap_or_default();
-    let Given {
+    let ServerArgument {
         server,
         approval,
         client,
@@ -215,7 +215,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         names.push(string_of(name));
     }
     this.set(CLASS.get(), "tools", objects);
-    Hidden::of::<Registry>(this)?.set(clients.to_value());
+    HiddenValue::of::<Registry>(this)?.set(clients.to_value());
     registry.add_server(server, index);
     Ok(list_of(names))
 }
@@ -223,7 +223,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
 const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
 
 /// The parsed argument `$server`.
-struct Given<'a> {
+struct ServerArgument<'a> {
     server: Arc<Server>,
     /// The approval setting of an entry; a client has none.
     approval: RequireApproval,
@@ -234,13 +234,13 @@ struct Given<'a> {
 
 /// Reads a client, or an entry in HAWKI's format, and lists the tools of its server. Uses the
 /// client's cache, and notifies its logger and event dispatcher.
-fn server_argument<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
+fn server_argument<'a>(call: &Call<'a>) -> Result<ServerArgument<'a>, Failure> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object());
     let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
     if let Some((link, hooks)) = client_of(value)? {
-        return Ok(Given {
+        return Ok(ServerArgument {
             listed: tool_list::list_raw(link, hooks)?,
             server: Arc::clone(link.server()),
             approval: RequireApproval::Unset,
@@ -254,7 +254,7 @@ fn server_argument<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     let approval = RequireApproval::of_entry(&entry)?;
     let server = Server::from_entry(&entry)?
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
-    Ok(Given {
+    Ok(ServerArgument {
         listed: mcp_sse_client::tools_of(&server)?,
         server,
         approval,

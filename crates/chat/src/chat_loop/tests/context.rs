@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{size, trim};
 use super::bench::{Bench, echo, results, user};
-use crate::chat_loop::size::Measured;
+use crate::chat_loop::size::MeasuredRequest;
 use crate::{ChatError, ChatEvent, ChatLimits, Delta, ModelErrorKind, TurnOptions};
 
 const NOTE: &str = "[This result was left out to keep the conversation short]";
@@ -200,7 +200,7 @@ fn h4_tokens_are_estimated_from_bytes_and_the_reported_usage() {
     let bytes = size::bytes(&text);
     assert!((500..600).contains(&bytes), "{bytes}");
     assert_eq!(size::tokens(1_000, None), 250);
-    let measured = |bytes, tokens| Some(Measured { bytes, tokens });
+    let measured = |bytes, tokens| Some(MeasuredRequest { bytes, tokens });
     assert_eq!(size::tokens(1_000, measured(100, 50)), 500);
     // An impossible count is limited.
     assert_eq!(size::tokens(1_600, measured(100, 1)), 100);

@@ -2,7 +2,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::executor::{Executor, ExecutorConfig, OwnTools};
+use pillion_core::executor::{CallerOnlyTools, Executor, ExecutorConfig};
 use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{
@@ -54,7 +54,7 @@ fn executor() -> Executor {
     });
     let registry = Arc::new(ToolRegistry::new());
     let executor = Executor::new(registry, ExecutorConfig::default());
-    executor.with_overrides(Arc::new(OwnTools::from_iter(tools)))
+    executor.with_overrides(Arc::new(CallerOnlyTools::from_iter(tools)))
 }
 
 fn server(require_approval: NativeApproval) -> NativeServer {

@@ -133,7 +133,7 @@ fn h5_calls_of_other_providers_are_signed_for_gemini_3_and_later() {
     sign(&mut other);
     assert_eq!(
         other,
-        json!({"role": "model", "parts": [call(Some(NO_SIGNATURE)), call(None)]})
+        json!({"role": "model", "parts": [call(Some(PLACEHOLDER_SIGNATURE)), call(None)]})
     );
 }
 

@@ -10,7 +10,7 @@ use crate::{Answer, Delta, ModelError};
 use calls::Calls;
 
 /// The members in which servers send the model's thinking.
-const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+const THINKING_MEMBERS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 /// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
 /// server that does not must at least send a finish reason.
@@ -137,7 +137,7 @@ impl ChunkStream {
                     if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
                         if name == "content" || name == "refusal" {
                             deltas.push(Delta::Text(text.to_owned()));
-                        } else if THOUGHTS.contains(&name) && !has_thought {
+                        } else if THINKING_MEMBERS.contains(&name) && !has_thought {
                             // Some servers send the same text in both members.
                             has_thought = true;
                             deltas.push(Delta::Thought(text.to_owned()));

@@ -17,10 +17,10 @@ pub(super) struct ResponseStream {
     /// The completed items, by their position in the output.
     items: BTreeMap<u64, Value>,
     /// The calls that have begun, by their position in the output.
-    calls: BTreeMap<u64, CallSoFar>,
+    calls: BTreeMap<u64, PartialCall>,
 }
 
-struct CallSoFar {
+struct PartialCall {
     index: usize,
     /// The number of bytes of the arguments that were emitted.
     streamed_bytes: usize,
@@ -110,7 +110,7 @@ impl ResponseStream {
         }
         let text = |key: &str| item[key].as_str().map(str::to_owned);
         let arguments = text("arguments").unwrap_or_default();
-        let call = CallSoFar {
+        let call = PartialCall {
             index: self.calls.len(),
             streamed_bytes: arguments.len(),
         };

@@ -17,13 +17,13 @@ const MAX_HEAD_BYTES: usize = 32 * 1024;
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The end of the headers.
-const END: &[u8] = b"\r\n\r\n";
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Maximum number of concurrent connections: browsers open some before they need them.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The expected response to an authorization request.
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedRedirect<'a> {
     pub(super) path: &'a str,
     pub(super) state: &'a str,
     /// The `state` values of earlier requests: reloading an old redirect page is not a new
@@ -34,7 +34,10 @@ pub(super) struct Expected<'a> {
 /// Waits for the response to an authorization request and returns its path and query, unparsed. A
 /// response with an unknown `state` also ends the wait; the caller reports the mismatch. Other
 /// requests get an error response and are ignored.
-pub(super) async fn wait(listener: &TcpListener, expected: &Expected<'_>) -> io::Result<String> {
+pub(super) async fn wait(
+    listener: &TcpListener,
+    expected: &ExpectedRedirect<'_>,
+) -> io::Result<String> {
     let mut visits = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -52,7 +55,7 @@ pub(super) async fn wait(listener: &TcpListener, expected: &Expected<'_>) -> io:
 }
 
 /// Serves one connection. Returns path and query if the request is the response.
-async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String> {
+async fn visit(mut stream: TcpStream, expected: &ExpectedRedirect<'_>) -> Option<String> {
     let head = timeout(IO_TIMEOUT, head(&mut stream)).await.ok()?.ok()?;
     let (reply, answer) = match target(&head) {
         Err(status) => ((status, "This is not a page of Pillion."), None),
@@ -73,7 +76,10 @@ async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String>
 
 /// Returns the HTTP status and text for a request, and whether the request ends the wait (RFC 6749
 /// sections 4.1.2 and 4.1.2.1).
-fn evaluate_request(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str), bool) {
+fn evaluate_request(
+    target: &str,
+    expected: &ExpectedRedirect<'_>,
+) -> ((&'static str, &'static str), bool) {
     const BAD: &str = "400 Bad Request";
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if path != expected.path {
@@ -116,7 +122,7 @@ async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     loop {
         let count = stream.read(&mut bytes).await?;
         // The end marker may span two reads.
-        let new = head.len().saturating_sub(END.len());
+        let new = head.len().saturating_sub(HEAD_END.len());
         head.extend_from_slice(&bytes[..count]);
         if count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[new..]) {
             return Ok(head);
@@ -125,7 +131,7 @@ async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 fn is_complete(head: &[u8]) -> bool {
-    head.windows(END.len()).any(|end| end == END)
+    head.windows(HEAD_END.len()).any(|end| end == HEAD_END)
 }
 
 /// Returns the path and query of a complete GET request, or the error status.
@@ -171,7 +177,7 @@ fn page(status: &str, text: &str) -> String {
 mod tests {
     use super::*;
 
-    const EXPECTED: Expected<'_> = Expected {
+    const EXPECTED: ExpectedRedirect<'_> = ExpectedRedirect {
         path: "/callback",
         state: "s t",
         past_states: &[],
@@ -198,7 +204,7 @@ mod tests {
     #[test]
     fn an_authorization_response_ends_the_wait() {
         let past = ["old".to_owned()];
-        let expected = Expected {
+        let expected = ExpectedRedirect {
             past_states: &past,
             ..EXPECTED
         };

@@ -511,7 +511,7 @@ impl Approver for Once {
         Box::pin(async { Ok(Decision::Approved) })
     }
 
-    fn spend(&self, _: &ApprovalRequest) -> SpendFuture {
+    fn spend(&self, _: &ApprovalRequest) -> ConsumeFuture {
         *self.used.lock() += 1;
         let spent = self.spent.clone();
         Box::pin(async move { spent })

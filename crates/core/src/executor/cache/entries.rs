@@ -9,7 +9,7 @@ use crate::executor::output::json_len;
 use crate::tool::ToolOutput;
 
 /// Approximate size of a cache entry without its result, in bytes.
-const OVERHEAD: usize = 256;
+const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// Cached results by key. Removes the least recently used results first.
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl CacheEntries {
         let metadata: usize = metadata
             .map(|(key, value)| key.len() + json_len(value))
             .sum();
-        let bytes = OVERHEAD
+        let bytes = ENTRY_OVERHEAD_BYTES
             + 2 * key.len()
             + json_len(&output.result)
             + output.data.as_ref().map_or(0, json_len)

@@ -6,7 +6,7 @@ use crate::tool::ToolName;
 
 /// Limits of running and queued calls.
 #[derive(Debug, Clone)]
-pub(in crate::executor) struct Bounds {
+pub(in crate::executor) struct QueueLimits {
     /// Maximum number of running calls, of all tools.
     pub(in crate::executor) places: usize,
     /// Maximum number of running calls of tools that belong to no MCP server.
@@ -24,7 +24,7 @@ pub(in crate::executor) struct Bounds {
     pub(in crate::executor) most_waiting: usize,
 }
 
-impl Bounds {
+impl QueueLimits {
     /// Returns limits that do not depend on the source or the tool, only on the account.
     pub(in crate::executor) fn by_account(
         places: usize,

@@ -2,7 +2,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::oneshot;
 
-use super::{Bounds, Full, QueuePermit, ToolSource};
+use super::{Full, QueueLimits, QueuePermit, ToolSource};
 use crate::executor::Account;
 use crate::registry::RegisteredTool;
 use crate::tool::ToolName;
@@ -10,7 +10,7 @@ use crate::tool::ToolName;
 /// The running and the queued calls.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) bounds: Bounds,
+    pub(super) bounds: QueueLimits,
     pub(super) running: usize,
     /// Number of running calls by source; never 0.
     running_from: HashMap<ToolSource, usize>,
@@ -45,7 +45,7 @@ pub(super) struct Waiter {
 
 /// The counters that a running call increments.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedCall {
     source: ToolSource,
     /// The tool, if the tool has its own limit.
     tool: Option<ToolName>,
@@ -55,13 +55,13 @@ pub(super) struct Counted {
 
 /// The source, tool and account for which a call requests a permit.
 #[derive(Debug, Clone)]
-pub(in crate::executor) struct Need {
+pub(in crate::executor) struct PermitRequest {
     pub(super) source: ToolSource,
     pub(super) tool: ToolName,
     pub(super) account: Account,
 }
 
-impl Need {
+impl PermitRequest {
     /// Returns the request of a call for its tool's source.
     pub(in crate::executor) fn to_run(tool: &RegisteredTool, account: Account) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Need {
 }
 
 impl State {
-    pub(super) fn new(bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: QueueLimits) -> Self {
         Self {
             bounds,
             running: 0,
@@ -97,7 +97,7 @@ impl State {
     }
 
     /// Returns whether a permit is free for this call.
-    pub(super) fn may_run(&self, need: &Need) -> bool {
+    pub(super) fn may_run(&self, need: &PermitRequest) -> bool {
         self.source_may_run(&need.source) && self.one_may_run(&need.tool, &need.account)
     }
 
@@ -120,7 +120,7 @@ impl State {
     }
 
     /// Counts a call as running.
-    pub(super) fn count(&mut self, need: Need) -> Box<Counted> {
+    pub(super) fn count(&mut self, need: PermitRequest) -> Box<CountedCall> {
         self.running += 1;
         *self.running_from.entry(need.source.clone()).or_default() += 1;
         let tool = self.bounds.permits_of_tool(&need.tool).map(|_| need.tool);
@@ -131,7 +131,7 @@ impl State {
         if let Some(account) = &account {
             *self.running_for.entry(account.clone()).or_default() += 1;
         }
-        Box::new(Counted {
+        Box::new(CountedCall {
             source: need.source,
             tool,
             account,
@@ -139,7 +139,7 @@ impl State {
     }
 
     /// Removes a finished call from the counts.
-    pub(super) fn discount(&mut self, counted: &Counted) {
+    pub(super) fn discount(&mut self, counted: &CountedCall) {
         self.running -= 1;
         less(&mut self.running_from, &counted.source);
         if let Some(tool) = &counted.tool {
@@ -153,7 +153,7 @@ impl State {
     /// Queues a call and returns its ticket.
     pub(super) fn wait(
         &mut self,
-        need: Need,
+        need: PermitRequest,
         answer: oneshot::Sender<Result<QueuePermit, Full>>,
     ) -> u64 {
         let ticket = self.next_ticket;
@@ -181,7 +181,7 @@ impl State {
     }
 
     /// Removes and returns the queued calls for which permits are free.
-    pub(super) fn next(&mut self) -> Vec<(Waiter, Box<Counted>)> {
+    pub(super) fn next(&mut self) -> Vec<(Waiter, Box<CountedCall>)> {
         let mut next = Vec::new();
         while let Some(picked) = self.pick() {
             next.push(picked);
@@ -192,7 +192,7 @@ impl State {
     /// Removes and returns the call that runs next: a call of the source with the fewest running
     /// calls, among the sources below their limit. Sources with equally many running calls take
     /// turns.
-    fn pick(&mut self) -> Option<(Waiter, Box<Counted>)> {
+    fn pick(&mut self) -> Option<(Waiter, Box<CountedCall>)> {
         if self.running >= self.bounds.places || self.sources.is_empty() {
             return None;
         }
@@ -218,7 +218,7 @@ impl State {
             }
             self.waiting -= 1;
             less(&mut self.waiting_for, &account);
-            let need = Need {
+            let need = PermitRequest {
                 source,
                 tool: waiter.tool.clone(),
                 account,
@@ -232,7 +232,7 @@ impl State {
     /// Removes a queued call to make room for `need`: the newest call of the account with the most
     /// queued calls, if that account keeps at least as many as the account of `need` gets; else the
     /// newest call of the source with the most queued calls, under the corresponding condition.
-    pub(super) fn make_room(&mut self, need: &Need) -> Result<Waiter, Full> {
+    pub(super) fn make_room(&mut self, need: &PermitRequest) -> Result<Waiter, Full> {
         let own = self.waiting_for.get(&need.account).copied();
         let most = self.waiting_for.iter().max_by_key(|(_, waiting)| **waiting);
         let most = most.filter(|(_, waiting)| **waiting > own.unwrap_or_default() + 1);

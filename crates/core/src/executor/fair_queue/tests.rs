@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, Load};
+use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, QueueLoad};
 use crate::registry::ToolRegistry;
 use crate::tool::{
     CallContext, ErrorCode, FnTool, JsonObject, Tool, ToolCall, ToolDefinition, ToolFuture,
@@ -66,7 +66,7 @@ async fn c1_users_take_turns_however_many_calls_one_user_queues() {
     for user in ["alice", "bob", "alice"] {
         calls.push(begin(&executor, user).await);
     }
-    let load = Load {
+    let load = QueueLoad {
         running: 1,
         queued: 52,
     };
@@ -78,7 +78,7 @@ async fn c1_users_take_turns_however_many_calls_one_user_queues() {
     let first = ["greedy", "greedy", "alice", "bob", "greedy", "alice"];
     assert_eq!(order[..6], first);
     assert_eq!(order.len(), 53);
-    assert_eq!(executor.load(), Load::default());
+    assert_eq!(executor.load(), QueueLoad::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,7 +192,7 @@ async fn c1_calls_of_a_tool_with_one_permit_run_in_order_and_delay_no_other_tool
     ];
     assert_eq!(began.lock()[..6], expected);
     assert_eq!(start.elapsed().as_millis(), 600);
-    assert_eq!(executor.load(), Load::default());
+    assert_eq!(executor.load(), QueueLoad::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +208,7 @@ async fn c1_a_full_queue_of_a_tool_with_one_permit_leaves_other_tools_free() {
         tokio::spawn(press)
     };
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let queued = Load {
+    let queued = QueueLoad {
         running: 1,
         queued: 2,
     };
@@ -236,7 +236,7 @@ async fn a_cancelled_call_of_a_tool_with_one_permit_passes_the_permit_on() {
     second.abort();
     assert!(third.await.unwrap().success);
     assert_eq!(*began.lock(), ["press 1", "press 3"]);
-    assert_eq!(executor.load(), Load::default());
+    assert_eq!(executor.load(), QueueLoad::default());
     assert!(first.await.unwrap_err().is_cancelled());
     assert!(second.await.unwrap_err().is_cancelled());
 }
@@ -322,7 +322,7 @@ async fn time_of(executor: &Executor, user: &str, tool: &str) -> u128 {
 async fn c1_a_slow_server_delays_neither_other_servers_nor_local_tools() {
     let (executor, _) = two_servers(ExecutorConfig::default());
     flood(&executor, "ada", "slow", 20).await;
-    let load = Load {
+    let load = QueueLoad {
         running: 5,
         queued: 15,
     };
@@ -368,7 +368,7 @@ async fn c1_a_server_has_the_configured_number_of_permits() {
     };
     let batches = [batch("slow"), batch("other")];
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let load = Load {
+    let load = QueueLoad {
         running: 4,
         queued: 0,
     };

@@ -12,8 +12,8 @@ use crate::executor::{
 };
 use crate::registry::ToolRegistry;
 use crate::store::{
-    CallFilter, CallId, CallStatus, CallThatRan, Page, PageRequest, Pruned, Retention, StoreError,
-    Timestamp, ToolStatistics,
+    CallFilter, CallId, CallStatus, Page, PageRequest, Pruned, RateLimitRecord, Retention,
+    StoreError, Timestamp, ToolStatistics,
 };
 use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, ToolResult};
 
@@ -52,7 +52,7 @@ impl CallLog for Written {
         _: &str,
         _: Timestamp,
         _: &PageRequest,
-    ) -> Result<Page<CallThatRan>, StoreError> {
+    ) -> Result<Page<RateLimitRecord>, StoreError> {
         Err(StoreError::unavailable("not asked for here"))
     }
 

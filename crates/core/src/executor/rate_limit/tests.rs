@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{ENOUGH_ACCOUNTS, Key, LATER_TOOLS, MAX_ACCOUNTS, PastCall, RateLimiter, Subject};
+use super::{
+    Key, MAX_ACCOUNTS, PastCall, RateLimiter, SWEEP_TARGET_ACCOUNTS, Subject, UNREGISTERED_TOOL_TTL,
+};
 use crate::executor::{Account, Executor, ExecutorConfig, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
@@ -55,7 +57,7 @@ async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
 #[tokio::test(start_paused = true)]
 async fn c7_restored_calls_count_in_any_order() {
     let executor = executor(Duration::ZERO, Some(3));
-    assert_eq!(executor.rate_limit_lookback(), LATER_TOOLS);
+    assert_eq!(executor.rate_limit_lookback(), UNREGISTERED_TOOL_TTL);
     // One of alice's calls is too old, and bob's call does not count for alice.
     let calls = [past("alice", 10), past("alice", 61), past("alice", 50)];
     executor.count_past_calls(calls.into_iter().chain([past("bob", 1)]));
@@ -183,7 +185,7 @@ fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
         tokio::time::advance(Duration::from_secs(count)).await;
         limiter.count(calls, &ToolRegistry::new());
         let ledger = limiter.ledger.lock();
-        assert_eq!(ledger.times.len(), ENOUGH_ACCOUNTS);
+        assert_eq!(ledger.times.len(), SWEEP_TARGET_ACCOUNTS);
         let is_kept = |user: u64| {
             let subject = Subject::Tool("ping".to_owned());
             let account = Account::User(user.to_string());

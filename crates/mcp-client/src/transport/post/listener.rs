@@ -12,21 +12,21 @@ use super::{Outgoing, PostConnection};
 use crate::McpErrorKind;
 use crate::http::{AnswerReader, messages_of};
 use crate::jsonrpc::{self, RequestId};
-use crate::metadata::Mirrored;
+use crate::metadata::MirroredHeaders;
 use crate::peer::Answers;
 
 /// Pause before a stream that cannot be resumed is requested again.
-const PAUSE: Duration = Duration::from_secs(1);
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum pause while streams bring no messages.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+const MAX_RECONNECT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Minimum lifetime after which a stream counts as useful, even without messages.
-const LONG_ENOUGH: Duration = Duration::from_secs(10);
+const MIN_USEFUL_LIFETIME: Duration = Duration::from_secs(10);
 
 /// How long to wait for the stream to open. Some servers send the response head only with the first
 /// event.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Timeout for checking whether the server knows the session.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl Listener {
         async move {
             let ready = ready.wait_for(|ready| *ready);
             // Neither an ended nor a slow task is an error.
-            let _ = tokio::time::timeout(MAX_WAIT, ready).await;
+            let _ = tokio::time::timeout(OPEN_TIMEOUT, ready).await;
         }
     }
 }
@@ -73,7 +73,7 @@ enum Refused {
 
 async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
     let mut resume_headers = HeaderMap::new();
-    let mut pauses = Pauses::up_to(MAX_PAUSE);
+    let mut pauses = Pauses::up_to(MAX_RECONNECT_INTERVAL);
     let mut had_stream = false;
     // These outlive the stream in which the request arrived, because they are sent by POST.
     let mut answers = Answers::default();
@@ -109,7 +109,7 @@ async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
             }
         };
         let usual = if resume_headers.is_empty() {
-            PAUSE
+            RECONNECT_INTERVAL
         } else {
             DEFAULT_WAIT
         };
@@ -163,7 +163,7 @@ impl PostConnection {
         let ping = Outgoing {
             message: jsonrpc::request(&id, "ping", &serde_json::Map::new()),
             id,
-            mirrored: Mirrored::new(),
+            mirrored: MirroredHeaders::new(),
             endless: false,
             opens: false,
         };
@@ -212,7 +212,7 @@ async fn read(
     };
     let resume_headers = resume_header(&reader).filter(|_| can_go_on);
     StreamEnd {
-        was_of_use: has_said || since.elapsed() >= LONG_ENOUGH,
+        was_of_use: has_said || since.elapsed() >= MIN_USEFUL_LIFETIME,
         resume_headers: resume_headers.unwrap_or_default(),
         retry: reader.retry(),
     }

@@ -7,7 +7,7 @@ use crate::jsonrpc::RequestId;
 use crate::transport::message_id::MessageId;
 
 /// Capacity of the empty buffer; a larger one is released.
-const IDLE_BUFFER: usize = 64 * 1024;
+const IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// One line of a server's output.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) enum OutputLine {
 }
 
 /// Splits a stream into lines. Holds at most one line of the allowed length.
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     input: R,
     buffer: BytesMut,
     /// Length of the part of the buffer that is known to have no line break.
@@ -29,7 +29,7 @@ pub(super) struct Lines<R> {
     skipping: Option<MessageId>,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) fn new(input: R, limit: usize) -> Self {
         Self {
             input,
@@ -50,10 +50,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
             }
-            if self.buffer.is_empty() && self.buffer.capacity() != IDLE_BUFFER {
-                self.buffer = BytesMut::with_capacity(IDLE_BUFFER);
+            if self.buffer.is_empty() && self.buffer.capacity() != IDLE_BUFFER_BYTES {
+                self.buffer = BytesMut::with_capacity(IDLE_BUFFER_BYTES);
             }
-            self.buffer.reserve(IDLE_BUFFER / 8);
+            self.buffer.reserve(IDLE_BUFFER_BYTES / 8);
             if self.input.read_buf(&mut self.buffer).await? == 0 {
                 return Ok(self.take_rest());
             }
@@ -114,7 +114,7 @@ mod tests {
             let (mut writer, reader) = tokio::io::duplex(piece);
             let input = input.to_vec();
             tokio::spawn(async move { writer.write_all(&input).await });
-            let mut lines = Lines::new(reader, limit);
+            let mut lines = LineReader::new(reader, limit);
             let mut all = Vec::new();
             while let Some(line) = lines.next().await.unwrap() {
                 all.push(match line {

@@ -27,7 +27,7 @@ use crate::{McpErrorKind, StdioCommand};
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Polling interval where the kernel cannot report a process's end (before 5.3).
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const SHELL: &str = "/bin/sh";
 
@@ -230,7 +230,7 @@ impl Watch {
             }
             let nap = match (&self.pidfd, left) {
                 (Some(_), left) => left,
-                (None, left) => Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))),
+                (None, left) => Some(left.map_or(POLL_INTERVAL, |left| left.min(POLL_INTERVAL))),
             };
             let descriptors = self.pidfd.iter().map(AsFd::as_fd);
             let descriptors = descriptors.chain(stop.iter().map(|stop| stop.as_fd()));

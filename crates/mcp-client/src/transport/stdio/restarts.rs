@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::McpErrorKind;
 
 /// Backoff after the first crash; doubles with each further crash.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Maximum backoff of a program that responds after each start: its callers wait for the restart.
@@ -15,13 +15,13 @@ const MAX_ANSWERING_PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum number of consecutive starts without a response for which callers wait; after more such
 /// starts, calls are refused until the backoff is over.
-const PATIENT_CRASHES: u32 = 3;
+const MAX_AWAITED_CRASHES: u32 = 3;
 
 /// A crash after this run time starts a new series of crashes.
-const STABLE: Duration = Duration::from_secs(10);
+const STABLE_RUN_TIME: Duration = Duration::from_secs(10);
 
 /// Minimum run time after which a program that has responded counts as stable.
-const STABLE_OF_ANSWERING: Duration = Duration::from_secs(1);
+const STABLE_RUN_TIME_AFTER_RESPONSE: Duration = Duration::from_secs(1);
 
 /// Decides when a server that crashed may be started again.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl Restarts {
             return Ok(());
         };
         let retry_after = next_start.saturating_duration_since(Instant::now());
-        if failed_starts > PATIENT_CRASHES && !retry_after.is_zero() {
+        if failed_starts > MAX_AWAITED_CRASHES && !retry_after.is_zero() {
             return Err(McpErrorKind::KnownDown {
                 retry_after,
                 cause: None,
@@ -69,8 +69,8 @@ impl Restarts {
     pub(super) fn crashed(&self, lived: Duration, has_answered: bool) {
         let mut crashes = self.crashes.lock();
         let (stable, longest) = match has_answered {
-            true => (STABLE_OF_ANSWERING, MAX_ANSWERING_PAUSE),
-            false => (STABLE, MAX_PAUSE),
+            true => (STABLE_RUN_TIME_AFTER_RESPONSE, MAX_ANSWERING_PAUSE),
+            false => (STABLE_RUN_TIME, MAX_PAUSE),
         };
         let is_first = lived >= stable;
         let more = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
@@ -87,7 +87,9 @@ impl Restarts {
             false => crashes.failed_starts,
         };
         let doublings = row.saturating_sub(1).min(16);
-        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
+        let pause = MIN_BACKOFF_INTERVAL
+            .saturating_mul(1 << doublings)
+            .min(longest);
         // Reduced by up to half, so that many clients do not start servers at the same time.
         let pause = pause.mul_f64(rand::rng().random_range(0.5..=1.0));
         crashes.next_start = Some(Instant::now() + pause);
@@ -97,7 +99,7 @@ impl Restarts {
     /// program has responded recently.
     pub(super) fn may_start_again(&self) -> bool {
         let crashes = self.crashes.lock();
-        crashes.has_answered && crashes.failed_starts <= PATIENT_CRASHES
+        crashes.has_answered && crashes.failed_starts <= MAX_AWAITED_CRASHES
     }
 
     /// Forgets the last crash, because it means nothing: some servers exit when they get a request
@@ -144,7 +146,7 @@ mod tests {
         };
         assert!(retry_after <= MAX_PAUSE);
         // A crash after a long run time starts a new series.
-        restarts.crashed(STABLE, false);
+        restarts.crashed(STABLE_RUN_TIME, false);
         restarts.wait().await.unwrap();
         restarts.crashed(Duration::ZERO, false);
         restarts.undo_crash();
@@ -156,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn callers_wait_for_a_server_that_works_between_restarts() {
         let restarts = Restarts::default();
-        for lived in [Duration::ZERO, STABLE_OF_ANSWERING] {
+        for lived in [Duration::ZERO, STABLE_RUN_TIME_AFTER_RESPONSE] {
             for _ in 0..50 {
                 restarts.crashed(lived, true);
                 let before = Instant::now();
@@ -167,9 +169,12 @@ mod tests {
         }
         let before = Instant::now();
         restarts.wait().await.unwrap();
-        assert!(before.elapsed() <= FIRST_PAUSE, "it had run for a while");
+        assert!(
+            before.elapsed() <= MIN_BACKOFF_INTERVAL,
+            "it had run for a while"
+        );
         // After several starts without a response, the program is not started again at once.
-        for _ in 0..PATIENT_CRASHES {
+        for _ in 0..MAX_AWAITED_CRASHES {
             restarts.crashed(Duration::ZERO, false);
             assert!(restarts.may_start_again());
         }

@@ -10,26 +10,26 @@ use tokio::time::Instant;
 const MAX_LINE_LEN: usize = 2048;
 
 /// Maximum number of logged lines per time window; further lines are only counted.
-const LINES_AT_ONCE: u32 = 50;
-const WINDOW: Duration = Duration::from_secs(10);
+const MAX_LINES_PER_WINDOW: u32 = 50;
+const WINDOW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum length of the last line in an error, in characters.
-const LAST_WORDS: usize = 300;
+const MAX_LAST_LINE_CHARS: usize = 300;
 
 /// Minimum length of a secret, in bytes: masking shorter values would hide too much.
 const MIN_SECRET_LEN: usize = 4;
 
 /// The last line on a server's standard error, which usually explains a crash.
 #[derive(Clone, Default)]
-pub(super) struct LastWords(Arc<Mutex<String>>);
+pub(super) struct LastStderrLine(Arc<Mutex<String>>);
 
-impl LastWords {
+impl LastStderrLine {
     pub(super) fn get(&self) -> String {
         self.0.lock().clone()
     }
 
     fn set(&self, line: &str) {
-        *self.0.lock() = line.chars().take(LAST_WORDS).collect();
+        *self.0.lock() = line.chars().take(MAX_LAST_LINE_CHARS).collect();
     }
 }
 
@@ -39,19 +39,23 @@ pub(super) struct StderrLog {
     label: String,
     /// Values of the server's environment, which may be credentials.
     secrets: Vec<SecretString>,
-    last_words: LastWords,
+    last_words: LastStderrLine,
     line: Vec<u8>,
-    window: Window,
+    window: LogWindow,
 }
 
 impl StderrLog {
-    pub(super) fn new(label: String, secrets: Vec<SecretString>, last_words: LastWords) -> Self {
+    pub(super) fn new(
+        label: String,
+        secrets: Vec<SecretString>,
+        last_words: LastStderrLine,
+    ) -> Self {
         Self {
             label,
             secrets,
             last_words,
             line: Vec::new(),
-            window: Window::new(),
+            window: LogWindow::new(),
         }
     }
 
@@ -110,13 +114,13 @@ impl StderrLog {
 }
 
 /// Counts the recently logged lines.
-struct Window {
+struct LogWindow {
     since: Instant,
     logged: u32,
     dropped: u64,
 }
 
-impl Window {
+impl LogWindow {
     fn new() -> Self {
         Self {
             since: Instant::now(),
@@ -126,11 +130,11 @@ impl Window {
     }
 
     fn admits(&mut self, label: &str) -> bool {
-        if self.since.elapsed() >= WINDOW {
+        if self.since.elapsed() >= WINDOW_INTERVAL {
             self.log_dropped_lines(label);
             *self = Self::new();
         }
-        if self.logged == LINES_AT_ONCE {
+        if self.logged == MAX_LINES_PER_WINDOW {
             self.dropped += 1;
             return false;
         }
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     async fn last_words_of(input: &[u8], piece: usize) -> String {
-        let last_words = LastWords::default();
+        let last_words = LastStderrLine::default();
         let secrets = vec!["s3cret".into(), "1".into()];
         let log = StderrLog::new("test".to_owned(), secrets, last_words.clone());
         let (mut writer, reader) = tokio::io::duplex(piece);
@@ -186,12 +190,12 @@ mod tests {
         flood.extend(b"y\n".repeat(100_000));
         assert_eq!(last_words_of(&flood, 64 * 1024).await, "y");
         let words = last_words_of(&b"\xff".repeat(100_000), 64 * 1024).await;
-        assert_eq!(words.chars().count(), LAST_WORDS);
+        assert_eq!(words.chars().count(), MAX_LAST_LINE_CHARS);
     }
 
     #[test]
     fn lines_of_a_flood_are_counted_instead_of_logged() {
-        let mut window = Window::new();
+        let mut window = LogWindow::new();
         let admitted = (0..1000).filter(|_| window.admits("test")).count();
         assert_eq!(admitted, 50);
         assert_eq!(window.dropped, 950);

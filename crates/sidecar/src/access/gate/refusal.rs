@@ -9,7 +9,7 @@ use crate::problem::Problem;
 /// Why a request over TCP is rejected. Never contains a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum AccessRejection {
     /// The server has no TCP listener in the current configuration.
     #[error("This sidecar does not accept requests over TCP")]
     Closed,
@@ -39,7 +39,7 @@ pub enum Refusal {
     CannotCheck(#[source] TokenCheckError),
 }
 
-impl Refusal {
+impl AccessRejection {
     fn translate(&self) -> (StatusCode, ErrorCode) {
         match self {
             Self::Closed | Self::Host | Self::Origin | Self::Scope { .. } => {
@@ -78,7 +78,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for AccessRejection {
     fn into_response(self) -> Response {
         let (status, code) = self.translate();
         if let Self::CannotCheck(error) = &self {

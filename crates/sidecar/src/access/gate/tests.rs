@@ -121,7 +121,7 @@ async fn l3_compatible_apis_accept_the_token_in_the_header_of_their_clients() {
 
 #[test]
 fn l3_an_unauthorized_response_is_a_problem_and_names_the_authentication_scheme() {
-    let response = Refusal::NoToken.into_response();
+    let response = AccessRejection::NoToken.into_response();
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(
         response.headers()["content-type"],

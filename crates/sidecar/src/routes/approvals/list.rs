@@ -9,7 +9,7 @@ use super::entry;
 use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::routes::page::WantedPage;
+use crate::routes::page::PageQuery;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 use crate::routes::tagged::EntityTags;
@@ -75,7 +75,7 @@ impl ApprovalQuery {
     description = "A token for one user sees only that user's approvals, unless the token has the scope `approve`.",
     params(
         ApprovalQuery,
-        WantedPage,
+        PageQuery,
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the page")
     ),
     responses(
@@ -90,7 +90,7 @@ pub(in crate::routes) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
     Parameters(query): Parameters<ApprovalQuery>,
-    Parameters(page): Parameters<WantedPage>,
+    Parameters(page): Parameters<PageQuery>,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
     let filter = query.filter(&grant)?;

@@ -7,11 +7,11 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 use serde_json::Value;
 
-use super::{CHAT, ErrorFormat};
+use super::{CHAT_HEADER, ErrorFormat};
 use crate::chat::Ended;
 
 /// The header that OpenAI's and Anthropic's clients check before they retry a request.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Returns the error response.
 pub(super) fn response(error_format: ErrorFormat, ended: &Ended) -> Response {
@@ -20,12 +20,12 @@ pub(super) fn response(error_format: ErrorFormat, ended: &Ended) -> Response {
     let headers = response.headers_mut();
     let answer = &ended.answer;
     if let (true, Ok(id)) = (ended.is_stored, HeaderValue::from_str(&answer.id)) {
-        headers.insert(CHAT, id);
+        headers.insert(CHAT_HEADER, id);
     }
     let is_final = ended.failure.as_ref().is_some_and(|it| it.is_final);
     if ended.is_stored || !answer.tool_calls.is_empty() || is_final {
         // A retry by the client would start a new chat and run tools again, or would fail again.
-        headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"));
     }
     if let Some(after) = answer.retry_after {
         let seconds = HeaderValue::from(after.ceil().max(0.0) as u64);
@@ -43,7 +43,7 @@ pub(super) fn body(error_format: ErrorFormat, ended: &Ended) -> (StatusCode, Val
         let tools: Vec<_> = answer.approvals.iter().map(|it| it.tool.as_str()).collect();
         let message = format!(
             "Calls to {} are waiting for approval ({}). Approve or deny them, and send the request \
-             again with the header {CHAT}: {}",
+             again with the header {CHAT_HEADER}: {}",
             tools.join(", "),
             ids.join(", "),
             answer.id

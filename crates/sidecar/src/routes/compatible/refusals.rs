@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use utoipa::openapi::{RefOr, Response, ResponseBuilder};
 
 /// The error statuses of the compatible APIs, with their descriptions.
-const REFUSALS: [(&str, &str); 10] = [
+const ERROR_STATUSES: [(&str, &str); 10] = [
     ("400", "The request is invalid, or the provider rejected it"),
     (
         "403",
@@ -33,7 +33,7 @@ pub(in crate::routes) struct Refusals;
 
 impl utoipa::IntoResponses for Refusals {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let refusals = REFUSALS.into_iter();
+        let refusals = ERROR_STATUSES.into_iter();
         refusals
             .map(|(status, description)| {
                 let response = ResponseBuilder::new().description(description).build();

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 /// The fields of a call that are streamed as pieces.
-const SENT: [&str; 3] = ["id", "type", "function"];
+const STREAMED_FIELDS: [&str; 3] = ["id", "type", "function"];
 
 /// Tracks the pieces of tool calls that were streamed to the client. OpenAI streams one call after
 /// the other, and its clients treat a call as complete when a piece of another call arrives. Other
@@ -82,7 +82,7 @@ fn beside(call: Value) -> Option<Value> {
     let Value::Object(mut piece) = call else {
         return None;
     };
-    piece.retain(|name, _| !SENT.contains(&name.as_str()));
+    piece.retain(|name, _| !STREAMED_FIELDS.contains(&name.as_str()));
     let has_some = !piece.is_empty();
     piece.insert("index".to_owned(), json!(0));
     has_some.then_some(Value::Object(piece))

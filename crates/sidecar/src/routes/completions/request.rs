@@ -14,7 +14,7 @@ use crate::routes::error::RequestError;
 /// Fields that are rejected instead of forwarded to the provider, each with the expected
 /// alternative: fields that select other models, tools that the provider would run without approval
 /// and call log, and OpenAI's predecessors of `tools`.
-const REFUSED: [(&str, &str); 10] = [
+const REJECTED_FIELDS: [(&str, &str); 10] = [
     ("models", "omitted: `model` selects the model"),
     ("route", "omitted: `model` selects the model"),
     ("fallbacks", "omitted: `model` selects the model"),
@@ -96,7 +96,7 @@ impl Completion {
         if self.n.is_some_and(|n| n != 1) {
             return Err(RequestError::parameter("n", "1"));
         }
-        for (name, expected) in REFUSED {
+        for (name, expected) in REJECTED_FIELDS {
             let asks = |value: &Value| !is_nothing(value) && *value != Value::Bool(false);
             if self.rest.get(name).is_some_and(asks) {
                 return Err(RequestError::parameter(name, expected));
@@ -146,7 +146,8 @@ impl Completion {
         }
         if is_openai {
             // `check` allows rejected fields only if their value is empty.
-            let is_refused = |name: &str| REFUSED.iter().any(|(refused, _)| *refused == name);
+            let is_refused =
+                |name: &str| REJECTED_FIELDS.iter().any(|(refused, _)| *refused == name);
             let rest = self.rest.iter().filter(|(name, _)| !is_refused(name));
             extra.extend(rest.map(|(name, value)| (name.clone(), value.clone())));
             let parallel = self.parallel_tool_calls.map(Value::Bool);

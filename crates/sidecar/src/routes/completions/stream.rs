@@ -10,7 +10,7 @@ use crate::chat::Ended;
 use crate::routes::compatible::Writer;
 
 /// Converts chat events to chunks.
-pub(super) struct Chunks {
+pub(super) struct CompletionChunks {
     id: String,
     model: String,
     created: u64,
@@ -23,7 +23,7 @@ pub(super) struct Chunks {
     calls: Option<Calls>,
 }
 
-impl Chunks {
+impl CompletionChunks {
     pub(super) fn new(id: &str, model: &str, includes_usage: bool, has_own_tools: bool) -> Self {
         Self {
             id: format!("chatcmpl-{id}"),
@@ -60,7 +60,7 @@ impl Chunks {
     }
 }
 
-impl Writer for Chunks {
+impl Writer for CompletionChunks {
     /// Returns the first chunk, with the role.
     fn begin(&mut self) -> Bytes {
         self.delta(&json!({"role": "assistant", "content": ""}))

@@ -13,10 +13,10 @@ use crate::routes::compatible::CompatibleRequest;
 use crate::routes::error::RequestError;
 
 /// Fields for structured output, which only Anthropic models support.
-const FORMATS: [&str; 2] = ["output_config", "output_format"];
+const FORMAT_FIELDS: [&str; 2] = ["output_config", "output_format"];
 
 /// Fields that would make Anthropic run tools itself, without approval and call log.
-const RUN_THERE: [&str; 3] = ["mcp_servers", "betas", "container"];
+const PROVIDER_RUN_FIELDS: [&str; 3] = ["mcp_servers", "betas", "container"];
 
 /// The request body of Anthropic's messages.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
@@ -62,7 +62,7 @@ impl Request {
         if self.messages.is_empty() {
             return Err(RequestError::parameter("messages", "a non-empty array"));
         }
-        for name in RUN_THERE {
+        for name in PROVIDER_RUN_FIELDS {
             if !self.rest.get(name).is_none_or(is_nothing) {
                 let expected = "omitted: tools would run at the provider";
                 return Err(RequestError::parameter(name, expected));
@@ -109,7 +109,7 @@ impl Request {
         let mut extra = Map::new();
         if is_anthropic {
             extra = self.rest.clone();
-            extra.retain(|name, _| !RUN_THERE.contains(&name.as_str()));
+            extra.retain(|name, _| !PROVIDER_RUN_FIELDS.contains(&name.as_str()));
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
             if tool_choice.is_some() {
@@ -123,7 +123,7 @@ impl Request {
                 extra.shift_remove("thinking");
             }
         }
-        for format in FORMATS {
+        for format in FORMAT_FIELDS {
             if !is_anthropic && self.rest.get(format).is_some_and(|it| !it.is_null()) {
                 let expected = "omitted: this model's provider does not support it";
                 return Err(RequestError::parameter(format, expected));

@@ -38,7 +38,7 @@ pub(in crate::routes) async fn refresh(
 
 /// The response after a key rotation.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(in crate::routes) struct Rotated {
+pub(in crate::routes) struct RotationResponse {
     /// Always true.
     success: bool,
     /// The number of secrets encrypted with the new key.
@@ -53,7 +53,7 @@ pub(in crate::routes) struct Rotated {
     summary = "Encrypt every stored secret with a new key",
     description = "Reads the new key from the file that has the name of `vault.key_file` plus `.new`. `pillion vault rotate` creates that file, sends this request, and then replaces `vault.key_file` with the new key.",
     responses(
-        (status = 200, description = "Every stored secret is encrypted with the new key", body = Rotated),
+        (status = 200, description = "Every stored secret is encrypted with the new key", body = RotationResponse),
         (status = 409, description = "The file with the new key is missing or invalid, or `vault.key_file` is not set"),
         (status = 403, description = "The vault has no encryption key"),
         (status = 503, description = "The store is not writable"),
@@ -61,10 +61,10 @@ pub(in crate::routes) struct Rotated {
 )]
 pub(in crate::routes) async fn rotate(
     State(app): State<App>,
-) -> Result<Json<Rotated>, RequestError> {
+) -> Result<Json<RotationResponse>, RequestError> {
     let servers = servers_of(&app)?;
     let secrets = to_the_end(async move { servers.rotate().await }).await?;
-    Ok(Json(Rotated {
+    Ok(Json(RotationResponse {
         success: true,
         secrets,
     }))

@@ -6,7 +6,7 @@ use super::{CallQuery, ServerIds, entry};
 use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::routes::page::WantedPage;
+use crate::routes::page::PageQuery;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 
@@ -17,7 +17,7 @@ use crate::routes::store_of;
     tag = "tool-calls",
     summary = "List recorded calls, newest first",
     description = "A token for one user sees only that user's calls.",
-    params(CallQuery, WantedPage),
+    params(CallQuery, PageQuery),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),
         (status = 400, description = "A parameter is invalid"),
@@ -29,7 +29,7 @@ pub(in crate::routes) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
     Parameters(query): Parameters<CallQuery>,
-    Parameters(page): Parameters<WantedPage>,
+    Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<ToolCallList>, RequestError> {
     let servers = ServerIds::of(&app);
     let (filter, page) = (query.filter(&grant, &servers)?, page.request()?);

@@ -3,7 +3,7 @@ use std::iter::repeat_n;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use pillion_core::executor::{Ended, ResolvedCall};
+use pillion_core::executor::{CompletedCall, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::{Answer, BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
@@ -112,7 +112,7 @@ async fn run(
             all
         }
     };
-    let is_final = all.iter().any(Ended::is_final);
+    let is_final = all.iter().any(CompletedCall::is_final);
     let open = answers.iter_mut().filter(|answer| answer.is_none());
     for (answer, ended) in open.zip(all) {
         *answer = Some(answer::ran(ended.result));

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::database::{DirectoryWatch, FileId};
 
 /// The part of a spool file's name between the database's file name and a random number.
-const INFIX: &str = ".calls-";
+const NAME_INFIX: &str = ".calls-";
 
 /// A spool file of call records beside the database. The file is locked during the life of this
 /// value: an unlocked file belongs to a process that has ended.
@@ -28,7 +28,7 @@ impl SpoolFile {
     pub(super) fn create(database: &Path) -> io::Result<Self> {
         loop {
             let mut path = database.as_os_str().to_owned();
-            path.push(format!("{INFIX}{:016x}", rand::random::<u64>()));
+            path.push(format!("{NAME_INFIX}{:016x}", rand::random::<u64>()));
             let path = PathBuf::from(path);
             let file = OpenOptions::new()
                 .create_new(true)
@@ -107,7 +107,7 @@ fn paths(database: &Path) -> io::Result<Vec<PathBuf>> {
         _ => Path::new("."),
     };
     let mut prefix = database.file_name().map_or_else(OsString::new, Into::into);
-    prefix.push(INFIX);
+    prefix.push(NAME_INFIX);
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -6,7 +6,7 @@ use pillion_core::store::{CallFilter, CallId, StoreError, ToolCallRecord};
 
 use super::file::SpoolFile;
 use super::reserve::Reserve;
-use super::{Calls, MAX_BYTES, MAX_CALLS, StuckCalls, closed, has_run, line, query};
+use super::{Calls, MAX_BYTES, MAX_CALLS, UnwrittenCalls, closed, has_run, line, query};
 use crate::database::DirectoryWatch;
 
 /// Maximum size of the arguments in a record on a full disk, in bytes.
@@ -14,7 +14,7 @@ const MAX_SHORT_ARGUMENTS: usize = 256;
 
 /// The records in the files that may not be in the database yet.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct SpoolBuffer {
     /// One file takes new records. The other file has the records that are being written to the
     /// database, and is emptied afterwards.
     files: [SpoolFile; 2],
@@ -38,7 +38,7 @@ pub(super) struct Gathered {
     directory: DirectoryWatch,
 }
 
-impl Gathered {
+impl SpoolBuffer {
     /// Creates new files beside the database.
     pub(super) fn beside(database: &Path, directory: DirectoryWatch) -> io::Result<Self> {
         let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
@@ -190,13 +190,13 @@ impl Gathered {
     }
 
     /// Returns the calls whose current state is not in the database.
-    pub(super) fn waiting(&self, filter: &CallFilter) -> StuckCalls {
+    pub(super) fn waiting(&self, filter: &CallFilter) -> UnwrittenCalls {
         let is_newer = |call: &&ToolCallRecord| !self.calls.contains_key(&call.id);
         let taken = self.taken.iter().filter(is_newer);
         let all: Vec<_> = self.calls.values().chain(taken).collect();
         let ids: Vec<CallId> = all.iter().map(|call| call.id).collect();
         let matching = all.into_iter().filter(|call| query::admits(filter, call));
-        StuckCalls {
+        UnwrittenCalls {
             matching: matching.cloned().collect(),
             ids,
         }

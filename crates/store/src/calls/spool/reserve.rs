@@ -11,7 +11,7 @@ const RESERVED_BYTES: u64 = 256 * 1024;
 
 /// Number of bytes that are released at once. Another process may fill the released space first,
 /// but gets no more than this.
-const PIECE_BYTES: u64 = 4 * 1024;
+const RELEASE_STEP_BYTES: u64 = 4 * 1024;
 
 /// Disk space that is released piece by piece when the disk is full, so that running calls can be
 /// recorded as ended. A call begins only while the whole space is reserved.
@@ -81,7 +81,7 @@ impl Reserve {
 
     /// Releases a part of the space. Returns whether there was any.
     pub(super) fn release(&mut self) -> io::Result<bool> {
-        let Some(left) = self.bytes.checked_sub(PIECE_BYTES) else {
+        let Some(left) = self.bytes.checked_sub(RELEASE_STEP_BYTES) else {
             return Ok(false);
         };
         self.file.set_len(left)?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::classes::event::{self, Ended};
+use crate::classes::event::{self, CallEnd};
 use crate::exception::run_during_failure;
 use crate::mcp::ServerLink;
 use crate::mcp::hooks::{EVENTS, Hooks};
@@ -57,7 +57,7 @@ pub fn dispatch_end(
     time: Duration,
 ) -> Result<(), Failure> {
     let server = link.server().display_name();
-    let ended = Ended {
+    let ended = CallEnd {
         tool,
         id,
         server: Some(&server),

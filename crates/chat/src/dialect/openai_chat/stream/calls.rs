@@ -31,7 +31,7 @@ struct Call {
 }
 
 /// A piece of a call.
-struct Piece {
+struct CallDelta {
     index: Option<u64>,
     id: Option<String>,
     name: Option<String>,
@@ -47,7 +47,7 @@ impl Calls {
         answer: Option<&Value>,
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ModelError> {
-        let piece = Piece::read(piece)?;
+        let piece = CallDelta::read(piece)?;
         let position = self.find_or_add(&piece);
         let call = &mut self.calls[position];
         let id = call.id.is_empty().then(|| {
@@ -72,7 +72,7 @@ impl Calls {
     }
 
     /// Returns the position of the call that a piece belongs to, which may be a new call.
-    fn find_or_add(&mut self, piece: &Piece) -> usize {
+    fn find_or_add(&mut self, piece: &CallDelta) -> usize {
         let known = match (piece.index, &piece.id) {
             (Some(index), id) => self.by_index.get(&index).copied().filter(|position| {
                 let call = &self.calls[*position];
@@ -121,7 +121,7 @@ impl Call {
     }
 }
 
-impl Piece {
+impl CallDelta {
     fn read(piece: Value) -> Result<Self, ModelError> {
         let Value::Object(mut rest) = piece else {
             return Err(malformed_error("a tool call is not an object"));

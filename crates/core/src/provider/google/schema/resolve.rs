@@ -7,7 +7,7 @@ use crate::tool::JsonObject;
 
 /// Maximum total [`weight`] of the processed schema, about a megabyte. With references, a small
 /// schema can be arbitrarily large when resolved.
-const BUDGET: usize = 100_000;
+const MAX_SCHEMA_WEIGHT: usize = 100_000;
 
 static OBJECT: LazyLock<Value> = LazyLock::new(|| Value::from("object"));
 
@@ -34,7 +34,7 @@ impl<'s> Resolver<'s> {
         Self {
             root,
             open: IndexSet::from([std::ptr::from_ref(root)]),
-            budget: BUDGET,
+            budget: MAX_SCHEMA_WEIGHT,
         }
     }
 
