@@ -24,9 +24,9 @@ pub const KEYS: [&str; 2] = [EXECUTION_KEY, HOLDS_TURN_KEY];
 pub enum ExecutionJob {
     /// Run a tool in PHP.
     Run(Job<ToolRun, Result<ToolOutput, ToolFailure>>),
-    /// Ask the application whether a call may run.
+    /// Call the `approve` callable for a call.
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
-    /// Ask the application before a call runs.
+    /// Call the `before` callable for a call.
     Enter(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
     /// Notify the application about a call.
     Notice(CallNotification),

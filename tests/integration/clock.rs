@@ -206,7 +206,7 @@ fn c7_after_a_restart_calls_with_future_times_do_not_fill_a_limit() {
     let refused = outcome(&run(&daemon.socket, ""));
     assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
     daemon.kill();
-    // Its clock is the machine's.
+    // This sidecar uses the machine's clock.
     let mut daemon = daemon.again();
     assert!(outcome(&run(&daemon.socket, "")).success);
     daemon.kill();

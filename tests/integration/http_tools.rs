@@ -93,7 +93,7 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
         let up = execute(&daemon, "far_tool_calls_show", &json!({"id": up}));
         assert_eq!(up["error_code"], "invalid_input", "{up}");
     }
-    // The other sidecar refuses what the token does not allow.
+    // The other sidecar rejects what the token does not allow.
     let denied = execute(
         &daemon,
         "far_servers_add",

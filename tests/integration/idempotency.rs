@@ -63,7 +63,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     assert_eq!(second.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);
 
-    // Another request, another user, another key.
+    // Another request, user or key is a separate claim.
     let other = post(&daemon.socket, ECHO, key, &json!({"a": 2}));
     assert_eq!(other.status, 422);
     assert_eq!(other.json()["error_code"], "invalid_input");

@@ -122,7 +122,7 @@ fn registry(sleeps_begun: &Arc<AtomicUsize>, sleeps_ended: &Arc<AtomicUsize>) ->
     registry
 }
 
-/// `sleep(ms)`, `panic()`, `who()`, `both()`, `refuse()`.
+/// `sleep(ms)`, `panic()`, `who()`, `both()`, `reject()`.
 fn test_tools(
     sleeps_begun: &Arc<AtomicUsize>,
     sleeps_ended: &Arc<AtomicUsize>,

@@ -50,8 +50,8 @@ impl Default for ChatLimits {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitReached {
-    /// [`max_tool_calls`](ChatLimits::max_tool_calls).
+    /// The number of tool calls ([`ChatLimits::max_tool_calls`]).
     ToolCalls,
-    /// [`max_tool_rounds`](ChatLimits::max_tool_rounds).
+    /// The number of tool rounds ([`ChatLimits::max_tool_rounds`]).
     ToolRounds,
 }

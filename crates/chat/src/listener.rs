@@ -50,7 +50,7 @@ pub trait ChatListener: Send {
     /// Saves the state of a chat that must survive this process. Called before calls start, and
     /// whenever the state has changed in a way that must not be lost. The chat continues after the
     /// state is saved; an error ends the run. A chat that continues from a saved state runs no tool
-    /// twice: the model is told that a call that had started without a result was cut off. The
+    /// twice: the model receives an error result for a call that had started and has no result. The
     /// default implementation does nothing.
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         let _ = state;

@@ -24,9 +24,9 @@ pub trait ToolRunner: Send + Sync {
 
     /// Decides whether the provider may natively call a tool of an MCP server; `call` has the
     /// tool's local name ([`NativeServer`](crate::NativeServer)). A successful result permits the
-    /// call, regardless of the content. A failure denies the call, and the model receives the
-    /// failure as the reason. [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired)
-    /// pauses the chat as in [`run`](Self::run). The default implementation denies every call.
+    /// call; its content is ignored. A failure denies the call, and the model receives the failure
+    /// as the reason. [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) pauses
+    /// the chat as in [`run`](Self::run). The default implementation denies every call.
     async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let _ = context;
         let message = "The provider is not allowed to call tools itself";

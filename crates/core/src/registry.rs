@@ -16,10 +16,10 @@ use pillion_schema::SchemaError;
 /// The registered tools by name, in insertion order. Lookup takes constant time; the registry can
 /// be shared between threads.
 ///
-/// MCP tools and native tools share one map; their [`ToolOrigin`] tells them apart. A tool that is
-/// [not offered](Tool::is_offered) can be found by name but is in no list. If an offered tool takes
-/// the name of a tool that is not offered, the latter goes on standby: it is registered again when
-/// the name becomes free.
+/// MCP tools and native tools share one map; their [`ToolOrigin`] distinguishes them. A tool that
+/// is [not offered](Tool::is_offered) can be found by name but is in no list. If an offered tool
+/// takes the name of a tool that is not offered, the latter goes on standby: it is registered again
+/// when the name becomes free.
 ///
 /// ```
 /// use std::sync::Arc;

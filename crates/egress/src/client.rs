@@ -164,7 +164,8 @@ impl EgressClient {
                 clients.push((here, client.clone()));
                 client
             }
-            // Reading the certificates worked before; the client of another runtime works, too.
+            // Unlikely, because the first client was created with the same certificates; this
+            // client works on every runtime.
             Err(_) => clients[0].1.clone(),
         }
     }

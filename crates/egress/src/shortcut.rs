@@ -347,7 +347,8 @@ impl Body for DrivenBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // Otherwise the body would not be polled to its end, and the connection not become idle.
+        // Without this, the body would not be polled to its end, and the connection would never
+        // become idle.
         false
     }
 

@@ -221,8 +221,8 @@ impl McpClient {
     }
 
     /// Lets the next operation try to connect even though the last attempts have failed; otherwise
-    /// operations are refused until the backoff is over. For callers that ask for the server's
-    /// current state.
+    /// operations fail until the backoff has elapsed. For callers that ask for the server's current
+    /// state.
     pub fn end_pause(&self) {
         self.shared.connections.end_pause();
     }

@@ -214,7 +214,7 @@ impl Connector {
     }
 
     /// Requests the server's supported revisions, with the newest supported revision, and once more
-    /// with another revision if the server asks for that.
+    /// with another revision if the server requests one.
     async fn discover(&self, steps: &mut Steps) -> Result<(Discovered, Session), McpErrorKind> {
         match self.discover_in(ProtocolVersion::LATEST, steps).await? {
             (Discovered::AskIn(version), _) => match self.discover_in(version, steps).await? {

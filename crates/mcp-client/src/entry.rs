@@ -175,7 +175,7 @@ fn check_template(template: &mut Draft) {
     check_description_of_contents(template);
 }
 
-/// Sets a missing or unusable `name` to the entry's title, or else to its identifier.
+/// Sets a missing or invalid `name` to the entry's title, or else to its identifier.
 fn name_after(entry: &mut Draft, id: &str) {
     if entry.text("name").is_ok() {
         return;

@@ -204,8 +204,8 @@ impl HttpLink {
         patience: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        // The work continues where it was: restarted, it could ask a user again who has just
-        // refused.
+        // The future continues after the authorization; restarting it could prompt a user who has
+        // just denied the request.
         let mut work = pin!(work);
         loop {
             match timeout(patience, work.as_mut()).await {

@@ -56,7 +56,7 @@ fn a_schema_that_doubles_the_work_again_and_again_is_given_up() {
                 of_draft_7(linked(60, twice, end.clone())),
             ] {
                 let checked = check(schema, value.clone());
-                // If the first part decides, nothing doubles.
+                // The first alternative decides, so the work does not double.
                 assert!(
                     !matches!(checked, Err(CheckAborted::Depth)),
                     "{keyword} {end}"

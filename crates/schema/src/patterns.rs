@@ -13,7 +13,7 @@ const MAX_MATCHES: u64 = 1_000_000;
 /// Cost of a match of a pattern that may backtrack, in simple matches.
 const BACKTRACKING_MATCH_COST: u64 = 250;
 
-/// Number of bytes of a name that cost as much as another match.
+/// Number of bytes of a name whose cost equals one match.
 const NAME_BYTES_PER_MATCH: u64 = 64;
 
 /// The patterns of a schema.

@@ -83,8 +83,8 @@ pub(crate) struct Offered {
     pub(crate) tools: Vec<Arc<RegisteredTool>>,
     /// The tools that only this caller has.
     pub(crate) own: Own,
-    /// The shared MCP servers whose tools could not be listed. Servers that were asked for this
-    /// caller alone are in `own`.
+    /// The shared MCP servers whose tools could not be listed. Servers whose list was requested for
+    /// this caller alone are in `own`.
     pub(crate) unavailable_servers: Vec<UnavailableServer>,
 }
 
@@ -236,7 +236,7 @@ impl App {
         state.is_some_and(|state| state.store_file_failure().is_some())
     }
 
-    /// Returns whether every MCP server was asked for its tools at least once.
+    /// Returns whether `tools/list` was sent to every MCP server at least once.
     pub(crate) fn was_discovery_tried(&self) -> bool {
         self.shared.upstreams.was_tried()
     }

@@ -102,7 +102,7 @@ enum Event {
     ClientClosed,
     /// A line from the sidecar on the connection with this number.
     Sidecar(u64, Vec<u8>),
-    /// The connection with this number has ended.
+    /// The connection with this number was closed.
     Gone(u64),
     Connected(Connection),
     NotConnected(ConnectError),
@@ -221,7 +221,7 @@ impl Bridge {
         }
     }
 
-    /// Forwards a request, now or to the next sidecar.
+    /// Forwards a request to the current sidecar, or queues it for the next one.
     async fn ask(&mut self, request: Request, line: Bytes) {
         if let Some(leg) = self.open_leg() {
             leg.ask(&request, line).await;

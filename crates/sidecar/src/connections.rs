@@ -35,12 +35,12 @@ impl ConnectionStatus {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerReport {
     pub(crate) label: String,
-    /// Whether the server was ever asked for its tools.
+    /// Whether `tools/list` was ever sent to the server.
     pub(crate) was_asked: bool,
     pub(crate) tools: usize,
     /// Why the last request failed.
     pub(crate) error: Option<String>,
-    /// Whether the server is being asked now.
+    /// Whether a `tools/list` request is in progress.
     pub(crate) is_asked: bool,
     /// When the last request was successful.
     pub(crate) connected_at: Option<Timestamp>,

@@ -137,7 +137,7 @@ impl IdempotencyKeys {
             Tried::OfTheDead(claim) => claim,
         };
         let _alone = self.looking_into.lock().await;
-        // Another request may have examined the claim in the meantime.
+        // Another request may have examined the abandoned claim while this one waited for the lock.
         let claim = match self.try_claim(key, request, ttl).await? {
             Tried::OfTheDead(same) if same == claim => same,
             Tried::OfTheDead(_) => return Ok(Claim::InProgress),

@@ -179,8 +179,8 @@ impl Owner {
     }
 }
 
-/// Returns the server capabilities, the same for every client: the upstream servers may not have
-/// been asked yet.
+/// Returns the server capabilities, the same for every client: the upstream servers' tools may not
+/// be listed yet.
 fn capabilities() -> Map<String, Value> {
     let capabilities = [
         ("tools", json!({"listChanged": true})),

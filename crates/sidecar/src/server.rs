@@ -71,7 +71,7 @@ pub enum Stop {
     /// The process ends and has no successor.
     Ending,
     /// A successor process, or the service manager on its behalf, holds the sockets, so no client
-    /// is refused in the meantime.
+    /// is rejected in the meantime.
     Continued {
         /// How long keep-alive connections may send one more request, which is answered and then
         /// ends the connection. If a connection were closed at once, a request might already be on

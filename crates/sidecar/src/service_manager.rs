@@ -9,7 +9,7 @@ use rustix::net::AddressFamily;
 use sd_notify::NotifyState;
 
 /// Listening sockets that the service manager has bound. It keeps them open while the sidecar is
-/// restarted, so that no client is refused.
+/// restarted, so that no client is rejected.
 #[derive(Debug, Default)]
 pub(crate) struct Activated {
     pub(crate) unix: Option<OwnedFd>,

@@ -1,11 +1,12 @@
 //! The MCP servers whose tools the sidecar offers as its own.
 //!
-//! No server is asked at start-up. When a client lists tools, every server whose list is missing or
-//! old is asked, concurrently and with a deadline. A call to an unknown tool asks the server whose
-//! prefix the name begins with, or every server if there is none. Callers that come while a server
-//! is being asked wait for that request, and then share the next one. After a failure, lists skip a
-//! server for `retry_after`, even if the server reports a changed list; calls do not skip it. A
-//! failed server does not affect other servers, and its known tools stay.
+//! No `tools/list` is sent at start-up. When a client lists tools, the sidecar sends `tools/list`
+//! to every server whose list is missing or stale, concurrently and with a deadline. A call to an
+//! unknown tool sends it to the server whose prefix the name begins with, or to every server if
+//! there is none. Callers that arrive during a request wait for that request, and then share the
+//! next one. After a failure, lists skip a server for `retry_after`, even if the server reports a
+//! changed list; calls do not skip it. A failed server does not affect other servers, and its known
+//! tools stay.
 
 mod absent;
 mod connecting;
@@ -68,7 +69,7 @@ pub(crate) struct Upstreams {
     listeners: Listeners,
     pins: Pins,
     credentials: UserCredentials,
-    /// Whether every server was asked at least once.
+    /// Whether `tools/list` was sent to every server at least once.
     was_tried: AtomicBool,
     /// The value that replaced this one. Requests that still hold this value use the successor.
     successor: OnceLock<Arc<Self>>,
@@ -185,8 +186,8 @@ impl Upstreams {
         self.offered.tools.read().clone()
     }
 
-    /// Sorts the tools of servers into the order of the configuration, in whatever order the
-    /// servers were asked. Other tools keep their positions.
+    /// Sorts the tools of servers into the order of the configuration, independent of the order of
+    /// the requests. Other tools keep their positions.
     pub(crate) fn sort_by_config(&self, tools: &mut [Arc<RegisteredTool>]) {
         let servers = &self.latest().servers;
         let rank = |tool: &Arc<RegisteredTool>| match tool.origin() {
@@ -281,8 +282,8 @@ impl Upstreams {
         }
         for gone in known {
             self.publish_status(gone, ConnectionStatus::Disconnected, None);
-            // The lock waits for a request in progress, which registers its tools first; a closed
-            // server is not asked again.
+            // The lock waits for a request in progress, which registers its tools first; no further
+            // `tools/list` is sent to a closed server.
             let mut state = gone.state.lock().await;
             for name in state.close() {
                 self.registry.unregister(name.as_str());
@@ -299,7 +300,7 @@ impl Upstreams {
             was_tried: AtomicBool::new(was_tried),
             servers: servers_now,
             offered: Arc::clone(&self.offered),
-            // The next client that requests log messages makes Pillion ask all servers again.
+            // The next client's log-level request sets the level at all servers again.
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
             times,
@@ -312,7 +313,7 @@ impl Upstreams {
         successor
     }
 
-    /// Returns whether every server was asked at least once; also `true` if there are no servers.
+    /// Returns whether `tools/list` was sent to every server at least once; `true` without servers.
     pub(crate) fn was_tried(&self) -> bool {
         self.was_tried.load(Ordering::Acquire)
     }

@@ -185,8 +185,8 @@ impl Workers {
         }
     }
 
-    /// Offers a tool under a name that belongs to workers, and replaces a different tool with the
-    /// same name.
+    /// Adds a worker's tool, or replaces the worker tool of the same name if its definition
+    /// differs.
     fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut ToolChanges) {
         match state.tools.get_mut(tool.name()) {
             Some(offered) if offered.tool.is_same(tool) => {}

@@ -94,7 +94,7 @@ async fn a_killed_process_loses_no_acknowledged_call() {
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut lines = other_process::says(output);
         let first = lines.next().unwrap();
-        // A different time in each round.
+        // Kills the process at a different time in each round.
         std::thread::sleep(Duration::from_millis((round * 37) % 120));
         child.kill().unwrap();
         for line in std::iter::once(first).chain(lines) {

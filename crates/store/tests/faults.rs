@@ -125,7 +125,7 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     let third = ended(&third, CallStatus::Success);
     store.record_own_call(third.clone()).await.unwrap();
     assert!(store.recording_failure().is_some());
-    // A refused call has not run, and uses no reserved space.
+    // A rejected call has not run, and uses no reserved space.
     let failed = ended(&fourth, CallStatus::Error);
     let refused = store.record_own_call(failed).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");

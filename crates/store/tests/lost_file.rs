@@ -58,7 +58,7 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     let end = ended(&call, CallStatus::Success);
     store.record_own_call(end.clone()).await.unwrap();
     assert_eq!(store.call(call.id).await.unwrap(), Some(end));
-    // The end that was refused while the file was away is not lost: the call has run.
+    // The end that was rejected while the file was away is not lost: the call has run.
     assert_eq!(store.call(other.id).await.unwrap(), Some(end_of_other));
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 

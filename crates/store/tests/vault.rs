@@ -133,7 +133,7 @@ async fn l1_a_key_rotation_is_atomic() {
             .unwrap();
     }
     let before = store.secrets().await.unwrap();
-    // Other tasks keep writing during the rotation.
+    // Other tasks write during the rotation.
     let writer = tokio::spawn({
         let vault = vault.clone();
         async move {

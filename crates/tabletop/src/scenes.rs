@@ -58,7 +58,7 @@ impl SceneLimits {
 pub(crate) struct SceneMessage {
     pub(crate) author: String,
     pub(crate) message: String,
-    /// Out of character: said by the player.
+    /// Out of character: a message of the player, not of the character.
     pub(crate) ooc: bool,
 }
 

@@ -208,7 +208,7 @@ fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
         }
         _ => {}
     }
-    // A component to which memory was refused may then fail in any way.
+    // A component to which memory was denied may then fail in any way.
     if host.memory.has_refused {
         return RunFault::Memory(limits.max_memory_bytes);
     }

@@ -12,7 +12,7 @@ const EVENT_OVERHEAD_BYTES: usize = 1024;
 pub(super) enum ChatJob {
     /// Deliver an event.
     Event(QueuedEvent),
-    /// Ask for the provider's key.
+    /// Request the provider's key.
     Key(KeyJob),
     /// Run calls with the methods of an executor.
     Calls(CallsJob),

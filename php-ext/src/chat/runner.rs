@@ -138,7 +138,7 @@ impl ExtendedRunner {
         let results = match done.await {
             Ok(Ok(results)) => match_results(&calls, results),
             Ok(Err(failure)) => fail_all(&calls, &failure),
-            // No one waits for these calls any more.
+            // The receiver was dropped: these results are not needed any more.
             Err(_) => return,
         };
         for (answer, result) in answers.into_iter().zip(results) {

@@ -107,7 +107,7 @@ fn invalid_elicitation(returned: &Zval) -> Failure {
 /// authorization page and returns the URL to which the browser was redirected.
 ///
 /// # Errors
-/// An exception of the callback. An `InvalidInputException` if it returns no valid URL.
+/// The callback's exception, or an `InvalidInputException` if it returns no valid URL.
 pub fn authorize(
     hooks: Hooks<'_>,
     url: &str,

@@ -96,7 +96,7 @@ impl ServerLink {
         runtime::release(self.connection.replace(None));
     }
 
-    /// Returns the connection, which the object keeps using.
+    /// Returns the object's connection, or finds one that the object then uses for later calls.
     ///
     /// # Errors
     /// An `UnavailableException`, and an exception of the token store.

@@ -132,8 +132,8 @@ impl<'a> Call<'a> {
     pub fn string(&self, index: usize) -> Result<&'a str, Failure> {
         let slot = self.slot(index).ok_or_else(missing)?;
         let mut text: *mut zend_string = std::ptr::null_mut();
-        // SAFETY: a string is taken as it is; anything else is converted in place, so that
-        // the string lives as long as the call, or refused.
+        // SAFETY: a string is taken as it is; anything else is converted in place, so that the
+        // string lives as long as the call, or rejected.
         let is_string = unsafe {
             if (*slot).is_string() {
                 text = (*slot).value.str_;

@@ -15,7 +15,7 @@ const NAMESPACE: &[u8] = b"Pillion\\";
 /// stack overflow is a segmentation fault.
 const MAX_NESTING: usize = 64;
 
-/// Returns the error message of a call that would nest deeper.
+/// Returns the error message for calls that are nested too deeply.
 pub fn too_deep() -> String {
     format!(
         "Calls nest deeper than {MAX_NESTING} levels: a tool, or a callable such as 'approve', \

@@ -17,7 +17,7 @@ use nix::sys::socket::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How FPM's `struct _fcgi_request` begins (`main/fastcgi.c`).
+/// The first fields of FPM's `struct _fcgi_request` (`main/fastcgi.c`).
 #[repr(C)]
 struct Request {
     listen_socket: c_int,

@@ -14,7 +14,7 @@ use crate::program::{Daemon, stderr, stdout};
 
 const TOKEN: &str = "everything-everything-1";
 
-/// Starts a model that follows instructions, refuses certain prompts once, and answers slowly.
+/// Starts a model that follows instructions, rejects certain prompts once, and answers slowly.
 async fn model() -> FakeLlm {
     let refused = Mutex::new(HashSet::new());
     FakeLlm::with_script(LlmDialect::OpenAiChat, move |request| {

@@ -97,7 +97,7 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
     let limited = "context_tokens = 20000\ntools = { function_calling = true }";
     let toml = config(&llm, "").replacen("tools = { function_calling = true }", limited, 1);
     let daemon = Daemon::with_config(&toml, &[]);
-    // Also for text without spaces.
+    // The limit also applies to text without spaces.
     for long in ["What now? ".repeat(20_000), "a".repeat(200_000)] {
         for path in PATHS {
             let reply = ask(&daemon, path, &long);

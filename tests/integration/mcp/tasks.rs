@@ -245,7 +245,7 @@ async fn e9_disconnecting_ends_a_task_between_two_polls() {
         let server = stateless()
             .on("tools/call", move |_| Reply::result(&begun))
             .start();
-        // A slow user.
+        // The user takes longer than the request's timeout.
         let callbacks = Callbacks::new().on_elicitation(|_| std::future::pending());
         let config = config(&server.url, TransportKind::Auto);
         let client = McpClient::with_callbacks(config, callbacks);

@@ -30,7 +30,7 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
         "{failed}"
     );
     far.set_mood(Mood::Well);
-    // At once, however recently the server failed.
+    // Connects at once, however recently the server failed.
     let connected = change(&daemon, "POST", "/far/connect", &Value::Null);
     assert_eq!(connected["status"], "connected");
 }

@@ -65,7 +65,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
         !sent.is_empty() && sent.iter().all(|it| *it == expected),
         "{sent:?}"
     );
-    // Also in failures, and in every response.
+    // No failure and no response contains a credential.
     far.set_mood(Mood::Ill);
     call(&daemon, "far_echo");
     let mut answers = Vec::new();

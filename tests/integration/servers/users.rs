@@ -178,7 +178,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     );
     let list = list.json();
     assert_eq!(list["unavailable_servers"][0]["label"], "far", "{list}");
-    // Also in batches, and in the list of one server.
+    // The same holds in batches and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
@@ -501,7 +501,7 @@ fn g3_an_approval_is_valid_for_one_credential() {
     approve(&of_server);
     give(&daemon, "alice", ALICE);
     assert_eq!(far.count("tools/call"), 0);
-    // Her approval is still valid for her, also with another credential of hers.
+    // Alice's approval stays valid for Alice, also with another credential.
     give(&daemon, "alice", BOB);
     assert_eq!(account(&daemon, alice), "bob");
     take(&daemon, "alice");

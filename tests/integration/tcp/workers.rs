@@ -32,7 +32,7 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
         let expected = [json!("alice"), json!(null), json!(principal)];
         assert_eq!(over_tcp(token), expected);
     }
-    // Also over MCP.
+    // The same holds for calls over MCP.
     let (headers, request) = crate::routes::mcp::stateless(
         "tools/call",
         json!({"name": "greet", "arguments": {"name": "Ann"}}),

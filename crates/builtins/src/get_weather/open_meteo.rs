@@ -14,8 +14,8 @@ use crate::service::{Answer, Fault, Service};
 
 pub(super) const NAME: &str = "Open-Meteo";
 
-/// The number of places to request. A location with areas requests the maximum of one request,
-/// because the intended place may be small.
+/// The number of places to request. If the location names areas, the maximum of one request is used
+/// instead, because the intended place may be small.
 const DEFAULT_PLACE_COUNT: &str = "10";
 const MAX_PLACE_COUNT: &str = "100";
 

@@ -272,7 +272,7 @@ impl ChatLoop {
         };
         let spent = state.spent_tokens;
         let left = limit.saturating_sub(spent).saturating_sub(request_tokens);
-        // At Anthropic, thinking counts towards the maximum length of the answer.
+        // Anthropic counts thinking toward the maximum length of the answer.
         let thinking = match state.provider() {
             Provider::Anthropic => self.options.thinking_budget(),
             _ => 0,

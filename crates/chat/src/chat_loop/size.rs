@@ -40,7 +40,7 @@ pub(crate) fn text_size(value: &Value) -> u64 {
     length(value, "", false)
 }
 
-/// Returns the length of a piece of an answer; never 0.
+/// Returns the number of characters of a delta, at least 1.
 pub(crate) fn of_delta(delta: &Delta) -> u64 {
     match delta {
         Delta::Text(text) | Delta::Thought(text) => text_bytes(text).max(1),

@@ -135,8 +135,7 @@ fn disable_parallel_calls(body: &mut Map<String, Value>) {
     }
 }
 
-/// Thinking counts towards the limit, so a thinking budget without a limit raises the default
-/// limit.
+/// Thinking counts toward the limit, so a thinking budget without a limit raises the default limit.
 fn max_tokens(turn: &Turn<'_>) -> u64 {
     let options = turn.options;
     let default_tokens = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);

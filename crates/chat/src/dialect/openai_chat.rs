@@ -237,7 +237,7 @@ fn usage(body: &Value) -> Usage {
     }
 }
 
-/// Returns whether a body, or a chunk of a stream, is an error.
+/// Returns whether a body or a stream chunk is an error.
 fn is_error(body: &Value) -> bool {
     !matches!(body.get("error"), None | Some(Value::Null)) || body["object"] == "error"
 }

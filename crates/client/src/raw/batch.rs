@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 1024 * 1024 - 64;
 /// The sidecar accepts bodies of at most 127 levels, and the arguments begin at the fourth level.
 const MAX_DEPTH: usize = 120;
 
-/// HTTP status of a refused request: no call of the request has run.
+/// HTTP status of a rejected request, of which no call has run.
 const BAD_REQUEST: u16 = 400;
 const CONTENT_TOO_LARGE: u16 = 413;
 
@@ -38,7 +38,7 @@ pub struct BatchPart {
 }
 
 impl BatchPart {
-    /// Returns whether this part is a single call that the sidecar refused as too large.
+    /// Returns whether this part is a single call that the sidecar rejected as too large.
     fn is_refused_call(&self) -> bool {
         self.calls.len() == 1 && status_of(&self.answer) == Some(CONTENT_TOO_LARGE)
     }
@@ -55,7 +55,7 @@ impl Raw<'_> {
     /// the [`Caller`]'s.
     ///
     /// # Errors
-    /// [`ClientError`] when no call ran and none was refused individually, and
+    /// [`ClientError`] when no call ran and none was rejected individually, and
     /// [`ClientError::Interrupted`].
     pub fn batch_in_parts(
         &self,
@@ -119,8 +119,8 @@ impl Batch<'_> {
         ranges
     }
 
-    /// Sends calls, and halves the request when the sidecar refuses it. `refusal` is the error of
-    /// the larger request that contained these calls.
+    /// Sends calls; if the sidecar rejects the request as too large, sends each half separately.
+    /// `refusal` is the error of the larger request that contained these calls.
     fn send(
         &mut self,
         calls: Range<usize>,

@@ -175,7 +175,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The outcome of a cache lookup for a call with a rule.
+/// The result of a cache lookup for a call with a cache rule.
 enum CacheLookup<'a> {
     Cached(ToolOutput),
     /// The same call is already running.

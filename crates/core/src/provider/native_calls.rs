@@ -56,7 +56,7 @@ pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls,
 
 /// Formats the decisions on calls that need approval as messages to append to the conversation: a
 /// success approves the call with that id, and a failure denies it, with the error as the reason
-/// for the model. Only `OpenAiResponses` asks for approval.
+/// for the model. Only `OpenAiResponses` requests approval.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, format_permits};

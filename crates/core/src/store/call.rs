@@ -113,12 +113,12 @@ pub struct ToolCallRecord {
     pub parent: Option<CallId>,
 }
 
-/// The properties of a call that rate limits need.
+/// The part of a call record that restores rate limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimitRecord {
     /// The id of the call.
     pub id: CallId,
-    /// The `life` of the process that ran the call.
+    /// The id of the process that ran the call.
     pub life: String,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,

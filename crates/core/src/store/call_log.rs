@@ -76,7 +76,7 @@ pub trait CallLog: Send + Sync {
         at: Timestamp,
     ) -> Result<u64, StoreError>;
 
-    /// Marks the unfinished calls of a process life that has ended as `interrupted`, like
+    /// Marks the unfinished calls of an ended process as `interrupted`, like
     /// [`interrupt_calls`](Self::interrupt_calls), and returns their number.
     ///
     /// # Errors

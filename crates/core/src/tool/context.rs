@@ -54,11 +54,11 @@ pub struct CallContext {
     pub approved: HashSet<String>,
     /// Ids of denied approvals: calls with these ids end as `denied`.
     pub denied: HashSet<String>,
-    /// The caller's wishes for the approval that the call may need.
+    /// Options of the approval that the call may need.
     pub approval: ApprovalRequestOptions,
     /// Further application data for tools.
     pub extra: JsonObject,
-    /// The way back to the caller, if the interface has one.
+    /// The link to the caller for progress and elicitation, if the interface supports either.
     pub link: Option<Link>,
     /// The trace of the call. Tools of MCP servers forward it to their server.
     pub trace: Option<TraceContext>,
@@ -99,14 +99,14 @@ impl CallContext {
     }
 }
 
-/// The caller's wishes for the approval that a call may need, for an approver that stores
-/// approvals.
+/// Options of the approval that a call may need, for an approver that stores approvals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalRequestOptions {
     /// The id of the approval that the call wants to use.
     pub named: Option<String>,
     /// How long the caller waits for a decision.
     pub wait: Duration,
-    /// The caller's identity as a decider, if the caller can decide itself: then it may be asked.
+    /// The caller's identity as a decider, if the caller may decide on its own calls and may be
+    /// prompted.
     pub decider: Option<String>,
 }

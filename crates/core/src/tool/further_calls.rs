@@ -127,8 +127,8 @@ type Admits = dyn Fn(&str, &ToolOrigin) -> bool + Send + Sync;
 
 impl ToolFilter {
     /// Creates a filter that allows the tools for which `admits` returns `true`. Filters may have
-    /// the same `fingerprint` only if they allow the same tools: it keeps cached results of nested
-    /// calls apart, also across restarts.
+    /// the same `fingerprint` only if they allow the same tools: it is part of the cache key of
+    /// nested calls, also across restarts.
     pub fn new(
         fingerprint: impl Into<Arc<str>>,
         admits: impl Fn(&str, &ToolOrigin) -> bool + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-/// The origin of a tool, by which the registry and the capability filter tell MCP tools from other
-/// tools.
+/// The origin of a tool, with which the registry and the capability filter distinguish MCP tools
+/// from other tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ToolOrigin {

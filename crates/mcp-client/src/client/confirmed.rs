@@ -44,7 +44,7 @@ impl FalseAlarms {
         }
     }
 
-    /// Returns whether this outcome is known not to mean a change.
+    /// Returns whether this outcome was checked recently and means no change.
     pub(super) fn covers(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let until =
             UnexpectedResponse::of(outcome).and_then(|sign| self.until.lock().get(&sign).copied());

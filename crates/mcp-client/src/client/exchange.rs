@@ -272,8 +272,8 @@ impl McpClient {
                     }
                     let is_other = now.is_ok_and(|now| now != before);
                     if !is_other && !only_reads(method) {
-                        // It was an error of the tool, or that is unknown: the tool may have run,
-                        // so the request must not be repeated.
+                        // The error may come from the tool, which may have run, so the request must
+                        // not be repeated.
                         return Ok((outcome?, session));
                     }
                 }
@@ -415,10 +415,10 @@ fn only_reads(method: &str) -> bool {
     )
 }
 
-/// Returns whether a server without handshake now answers like one that requires it: with a status
-/// that has no meaning in that revision, or an error code of the range that earlier servers used.
-/// Such a server has not processed the request. A server of unknown revision may use those codes
-/// for anything.
+/// Returns whether a server without a handshake now responds like a server that requires one: with
+/// a status that has no meaning in that revision, or an error code of the range that earlier
+/// servers used. Such a server has not processed the request. A server of unknown revision may use
+/// those codes for anything.
 fn does_not_fit(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     let is_stateless = session.has(Feature::RequestMetadata);
     match outcome {

@@ -11,7 +11,7 @@ use super::output_schema::OutputSchema;
 use crate::metadata::MirroredHeaders;
 use crate::param_headers::{self, ParamHeader, ParamHeaderError};
 
-/// What calls need to know about the server's tools, from the last `tools/list`.
+/// The properties of the server's tools that calls use, from the last `tools/list`.
 #[derive(Default)]
 pub(super) struct KnownTools {
     last: RwLock<Arc<ToolList>>,

@@ -85,9 +85,9 @@ impl McpClient {
         Ok(())
     }
 
-    /// Stores what calls need to know about the tools, and returns the usable tools. Yields while
-    /// processing a long list, so that deadlines are kept. `has_metadata` is whether the list came
-    /// in a session whose requests carry metadata, which includes headers.
+    /// Stores the tools' properties that calls use, and returns the usable tools. Yields while
+    /// processing a long list, so that other deadlines hold. `has_metadata`: the session's requests
+    /// carry metadata, including headers.
     async fn learn(
         &self,
         has_metadata: bool,

@@ -22,8 +22,8 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
     }
 }
 
-/// Returns whether a result is certainly `complete`, without parsing a large JSON: the member's
-/// name occurs nowhere, or once with that value, at whatever depth.
+/// Returns whether a result is certainly `complete`, without parsing a large JSON: `resultType`
+/// does not occur, or occurs once with that value, at any depth
 fn is_seen_to_be_complete(text: &str) -> bool {
     static MEMBER_FINDER: LazyLock<Finder<'static>> =
         LazyLock::new(|| Finder::new("\"resultType\""));

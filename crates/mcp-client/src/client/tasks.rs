@@ -177,7 +177,7 @@ impl TaskPoller<'_> {
         }
     }
 
-    /// Returns the state of the task; `None` if the server could not be asked.
+    /// Returns the state of the task; `None` if the request failed in a tolerable way.
     async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
         match self.about("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {

@@ -28,8 +28,8 @@ pub(crate) struct ChannelConnector {
     link: ChannelLink,
     peer: Arc<Peer>,
     /// The revision that the last handshake requested, so that the next connection need not detect
-    /// it. Servers without handshake are asked each time: that takes no longer than a handshake,
-    /// and otherwise a changed server would not be noticed.
+    /// it. Servers without a handshake are detected on each connection, which takes no longer than
+    /// a handshake and notices a changed server.
     known: Mutex<Option<ProtocolVersion>>,
 }
 
@@ -209,7 +209,7 @@ impl ChannelConnector {
     }
 
     /// Requests the server's supported revisions, with the newest supported revision, and once more
-    /// with another revision if the server asks for that.
+    /// with another revision if the server requests one.
     async fn discover(
         &self,
         session: &mut Session,

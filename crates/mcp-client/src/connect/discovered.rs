@@ -16,11 +16,11 @@ pub(super) enum Discovered {
     Stateless(ProtocolVersion),
     /// The server requires a handshake, and supports this revision.
     Older(ProtocolVersion),
-    /// The server rejected the revision and asks for this one, which has no handshake either.
+    /// The server rejected the revision and supports this one, which has no handshake either.
     AskIn(ProtocolVersion),
     /// The server does not know the method.
     Nothing,
-    /// There was no complete response: it may be any server.
+    /// There was no complete response, so the server's revision is unknown.
     Silence,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn discovered(
     }
 }
 
-/// Returns the revision without handshake that an error -32022 asks for.
+/// Returns the revision without a handshake that an error -32022 names.
 pub(super) fn stateless_version(error: &RpcError) -> Option<ProtocolVersion> {
     supported_by(error).filter(|version| version.supports(Feature::RequestMetadata))
 }

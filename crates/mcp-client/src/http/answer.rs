@@ -149,7 +149,7 @@ impl AnswerReader {
         self.decoder.last_event_id()
     }
 
-    /// Returns how long the server asks to wait before the stream is resumed.
+    /// Returns the reconnection time that the server requested (`retry`).
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.decoder.retry()
     }

@@ -14,7 +14,7 @@ use super::{
     PendingAuthorization,
 };
 
-/// Asks the user, and exchanges the authorization code (OAuth 2.1 section 4.1).
+/// Prompts the user, and exchanges the authorization code (OAuth 2.1 section 4.1).
 pub(super) struct AuthorizationCode<'a> {
     pub(super) web: &'a Web,
     pub(super) prompt: &'a dyn AuthorizationPrompt,

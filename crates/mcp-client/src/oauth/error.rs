@@ -10,7 +10,7 @@ use pillion_egress::EgressError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// A user has to consent, but the client has no prompt.
+    /// The user's consent is required, but the client has no prompt.
     #[error("the server requires authorization, and no user can be asked for it here")]
     NobodyToAsk,
     /// The authorization server cannot be discovered, or its metadata is invalid.
@@ -55,7 +55,7 @@ pub enum OAuthError {
     /// The authorization request cannot be built.
     #[error("the authorization request cannot be built: {0}")]
     AuthorizationRequest(#[source] SdkError),
-    /// The user could not be asked, or did not respond.
+    /// The prompt failed, or the user did not respond.
     #[error(transparent)]
     Prompt(#[from] PromptError),
     /// The browser returned without this client's `state`.

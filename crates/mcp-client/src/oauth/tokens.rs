@@ -33,7 +33,7 @@ impl TokenAnswer {
     fn expires_at(&self) -> Option<u64> {
         let seconds = match &self.expires_in {
             Value::Number(number) => number.as_u64().or_else(|| {
-                // Some languages write every number as 3600.0.
+                // Some authorization servers send `expires_in` as a float, such as 3600.0.
                 number.as_f64().map(|seconds| seconds as u64)
             }),
             Value::String(text) => text.trim().parse().ok(),

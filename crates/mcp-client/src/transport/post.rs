@@ -291,7 +291,7 @@ impl Transport for PostTransport {
                 .connection
                 .post(message, MirroredHeaders::new())
                 .await?;
-            // The body contains no response, whatever it is; reading it frees the connection.
+            // The body is ignored; reading it to its end returns the connection to the pool.
             if let Ok(Answer::Stream(reader)) =
                 read_answer(response, &self.connection.link.limits).await
             {

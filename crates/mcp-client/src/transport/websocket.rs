@@ -190,7 +190,7 @@ impl Transport for WebSocketTransport {
     /// Sends a close frame and waits for the server's, with a timeout.
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
-            // Also if the caller drops the future.
+            // Runs even if the caller drops the future.
             let _abort = AbortOnDrop::new(self.connection.abort_handle());
             let goodbye = async {
                 self.duplex.end().await;

@@ -207,7 +207,8 @@ mod tests {
             Scope::Execute
         );
         assert_eq!(needed(Method::POST, "/v1/messages"), Scope::Execute);
-        // There is no such route; a token for chats still gets its error, not a missing scope.
+        // Unknown route: a token with the scope for chats receives the route's error, not
+        // `insufficient scope`.
         let count = "/v1/messages/count_tokens";
         assert_eq!(needed(Method::POST, count), Scope::Execute);
         assert_eq!(needed(Method::GET, "/v1/models/x"), Scope::Read);

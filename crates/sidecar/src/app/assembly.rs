@@ -32,9 +32,9 @@ use crate::workers::Workers;
 use pillion_config::Config;
 
 impl App {
-    /// Builds the state from a configuration, with the tools of `registry`. Performs no I/O: MCP
-    /// servers are asked for their tools on first use. Without `state`, nothing outlives the
-    /// process and no call is recorded.
+    /// Builds the state from a configuration, with the tools of `registry`. Performs no I/O: the
+    /// tools of MCP servers are listed on first use. Without `state`, nothing outlives the process
+    /// and no call is recorded.
     ///
     /// The configuration's access rules are not in force, because they require user lookups and
     /// token files; use [`build_with`](Self::build_with) for those.

@@ -100,7 +100,7 @@ impl App {
         let gone = upstreams.without(&successor.shared.upstreams);
         async move {
             drop((shared, upstreams));
-            // Nothing is ever sent: `changed` fails when the last holder is gone.
+            // No value is ever sent: `changed` fails when the last sender is dropped.
             while used.changed().await.is_ok() {}
             gone.disconnect().await;
         }

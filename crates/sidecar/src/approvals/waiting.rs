@@ -15,7 +15,8 @@ use super::{Approvals, Shared, asking, decision_of, failure};
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Approvals {
-    /// Waits for the decision, and for the answer of the caller's own user if that user is asked.
+    /// Waits for the decision, and for the elicitation result of the caller's own user, if one was
+    /// requested.
     pub(super) async fn wait(
         &self,
         store: &Arc<dyn Store>,

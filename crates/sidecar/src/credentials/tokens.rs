@@ -7,7 +7,7 @@ use pillion_mcp_client::{Authentication, OAuthConfig, OAuthGrant, ServerConfig, 
 use pillion_store::{Vault, VaultTokenStore};
 
 /// The account that OAuth tokens of a server belong to. Tokens of another account are invalid or
-/// belong to someone else.
+/// belong to another user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// The key of the account in the token store.

@@ -164,7 +164,7 @@ impl Catalog {
         entries
     }
 
-    /// Returns the latest list, if the servers were ever asked.
+    /// Returns the latest list, if there is one.
     fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
         let known = self.known.read();
         known.get(&kind).map(|known| Arc::clone(&known.entries))

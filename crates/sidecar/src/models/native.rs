@@ -1,4 +1,4 @@
-//! MCP servers that a model's provider calls directly. The provider is told only those tools that
+//! MCP servers that a model's provider calls directly. The provider receives only those tools that
 //! the model and the caller may see. For a tool that needs approval, the provider asks before each
 //! call, which then passes through the executor like any other call, except that the provider runs
 //! the tool.
@@ -46,7 +46,7 @@ impl NativeEndpoint {
 #[derive(Debug, Default)]
 pub(crate) struct NativeTools {
     servers: Vec<NativeServer>,
-    /// The tools that run in the executor instead when the provider asks for permission.
+    /// The tools that run in the executor instead when the provider requests permission.
     stand_ins: CallerOnlyTools,
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn events(
         approvals_of: grant.approvals_of().map(str::to_owned),
     };
     let last = headers.get("last-event-id");
-    // An ID that is not UTF-8 is none of ours.
+    // The sidecar sends only UTF-8 ids, so any other id is unknown.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
     let listener = listener.with_hearing(hearing);

@@ -8,9 +8,9 @@ use crate::access::Grant;
 use crate::app::App;
 use crate::timestamp::format_timestamp;
 
-/// Returns whether the sidecar is ready for requests: 200 after every MCP server was asked for its
-/// tools, whatever the outcome; 503 before that, while the sidecar drains, and while the store's
-/// file is missing.
+/// Returns whether the sidecar is ready for requests: 200 after `tools/list` was sent to every MCP
+/// server, whether or not it succeeded; 503 before that, while the sidecar drains, and while the
+/// store's file is missing.
 ///
 /// The first request starts the discovery of tools without waiting for it.
 #[utoipa::path(

@@ -73,7 +73,7 @@ pub(super) async fn listen(
     let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
     let stream = packs.stream(&name).ok_or(RequestError::UnknownStream)?;
     let last = headers.get("last-event-id");
-    // An ID that is not UTF-8 is none of ours.
+    // The sidecar sends only UTF-8 ids, so any other id is unknown.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let outgoing = Outgoing {
         listener: stream.listen(last),

@@ -109,7 +109,7 @@ impl Connection {
             connections.count_closed();
             return;
         }
-        // Each request uses the `App` of its own time, not the `App` of the connection's start.
+        // Each request uses the `App` that is current when the request arrives.
         drop(app);
         let peer = self.peer;
         let was_cut_off = self.converse(stream, &permit).await;
@@ -216,7 +216,8 @@ async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
     }
 }
 
-/// Serves the requests of one connection, each with the `App` of its own time.
+/// Serves the requests of one connection, each with the `App` that is current when the request
+/// arrives.
 #[derive(Clone)]
 struct Requests {
     current_app: CurrentApp,

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 /// Maximum time for ending the session with the server.
 const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The only relevant member of a listed tool.
+/// The `name` of a listed tool; other members are ignored.
 #[derive(Deserialize)]
 struct Named {
     name: String,

@@ -24,7 +24,7 @@ impl Servers {
         user: &str,
         mut keys: Map<String, Value>,
     ) -> Result<UserCredentialEntry, ServerError> {
-        // Prevents that the server is removed in the meantime.
+        // Holds the lock, so that the server is not removed in the meantime.
         let _base = self.base.lock().await;
         let server = self.find(key)?.0;
         // In a URL path, these names would be resolved as relative segments.

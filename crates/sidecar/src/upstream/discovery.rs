@@ -41,7 +41,7 @@ pub(super) struct State {
     is_stale: bool,
     /// Whether the server has notified that its list has changed.
     has_changed: bool,
-    /// Whether the server is no longer used: it is not asked, and none of its tools is registered.
+    /// Whether the server is closed: no `tools/list` is sent, and none of its tools is registered.
     is_closed: bool,
 }
 
@@ -59,17 +59,17 @@ enum Next {
     Never,
 }
 
-/// The reason for asking a server for its tools.
+/// Why `tools/list` is sent to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     /// A client lists the tools of all servers.
     List,
-    /// A client uses this server: the server is asked even after a recent failure.
+    /// A client uses this server: `tools/list` is sent even after a recent failure.
     Use,
 }
 
 impl State {
-    /// Marks the server as closed, so that it is not asked again. Returns the names of its
+    /// Marks the server as closed; no further `tools/list` is sent. Returns the names of its
     /// registered tools.
     pub(super) fn close(&mut self) -> Vec<ToolName> {
         self.is_closed = true;
@@ -95,7 +95,8 @@ impl State {
 }
 
 impl Upstreams {
-    /// Asks every server whose list is missing or old. Returns the servers that failed.
+    /// Lists the tools of every server whose list is missing or stale. Returns the servers that
+    /// failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
         let mut latest = self.latest();
         loop {
@@ -109,8 +110,8 @@ impl Upstreams {
         }
     }
 
-    /// Asks a server if necessary. A caller that comes while a request is in progress waits for
-    /// that request and for at most one more: the first that began after the caller came.
+    /// Lists a server's tools if necessary. A caller that arrives during a request waits for that
+    /// request and for at most one more: the first that starts after the caller's arrival.
     pub(super) async fn ask(&self, server: &Arc<Server>, reason: Reason) {
         // Ordered with `expire` and with the reads below.
         let begun = server.asks.begun.load(Ordering::SeqCst);
@@ -307,7 +308,7 @@ impl Upstreams {
         );
     }
 
-    /// Records a failure. If the server was asked only for a call, lists do not skip it for longer.
+    /// Records a failure. If the request was only for a call, the backoff of lists is not extended.
     fn give_up(&self, server: &Server, state: &mut State, error: String, was_due: bool) {
         // Logged once for each reason, not for each attempt.
         if server.report().error.as_ref() != Some(&error) {

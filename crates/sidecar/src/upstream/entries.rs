@@ -24,7 +24,7 @@ pub(super) struct ReportedProblems {
 }
 
 impl ReportedProblems {
-    /// Returns whether a problem is new and within the limit.
+    /// Returns whether to log a problem: it was not logged before, and the limit is not reached.
     fn insert(&self, problem: &(EntryKind, &str, &str)) -> bool {
         let mut hashes = self.hashes.lock();
         hashes.len() < MAX_REPORTED && hashes.insert(self.hasher.hash_one(problem))

@@ -10,9 +10,9 @@ use super::discovery::Reason;
 use super::{Absent, Own, Server, Upstreams};
 
 impl Upstreams {
-    /// Asks the servers whose prefix one of the names begins with, even after a recent failure. If
-    /// a name has no such server, or a server has no prefix, asks every server whose list is
-    /// missing or old. Returns the servers that failed.
+    /// Lists the tools of the servers whose prefix one of the names begins with, even after a
+    /// recent failure. If no server has such a prefix, or a server has no prefix, lists the tools
+    /// of every server whose list is missing or stale. Returns the servers that failed.
     pub(crate) async fn discover_named(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();
         let named = latest.named_by(names);

@@ -94,8 +94,8 @@ impl Own {
 }
 
 impl Upstreams {
-    /// Returns the tools that only this caller has. Servers without a current list for this caller
-    /// are asked first.
+    /// Returns the tools that only this caller has. Lists that are missing or stale for this caller
+    /// are requested first.
     pub(crate) async fn own(&self, context: &CallContext) -> Own {
         let latest = self.latest();
         let servers = latest.servers.iter().cloned();
@@ -104,7 +104,7 @@ impl Upstreams {
 
     /// Returns the tools that only this caller has, for a lookup of these names: of the servers
     /// whose prefixes the names have, or of all servers if a name has no such prefix. A server that
-    /// failed recently is asked again if it does not list the name.
+    /// failed recently receives another request if its list does not contain the name.
     pub(crate) async fn own_named(&self, context: &CallContext, names: &[String]) -> Own {
         let latest = self.latest();
         let named = latest.named_by(names);

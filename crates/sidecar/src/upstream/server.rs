@@ -53,7 +53,7 @@ pub(crate) struct Server {
     pub(super) reported: ReportedProblems,
     /// Whether the server was disconnected manually and must not be used.
     is_closed: AtomicBool,
-    /// The state of discovery. Locked while the server is being asked.
+    /// The state of discovery. Locked during a `tools/list` request.
     pub(super) state: tokio::sync::Mutex<State>,
     pub(super) asks: Asks,
     /// Number of calls of [`expire`](Self::expire), to detect stale lists of users.
@@ -285,7 +285,7 @@ struct HasResources {
     resources: Option<IgnoredAny>,
 }
 
-/// Marks the server as being asked, until dropped.
+/// Marks a `tools/list` request as in progress until dropped.
 struct Asking<'a>(&'a Server);
 
 impl<'a> Asking<'a> {

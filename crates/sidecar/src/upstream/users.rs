@@ -100,7 +100,7 @@ impl Users {
                     let good = now.map(|credential| credential.version);
                     self.forget_version(server, &user, &version, good.as_deref());
                 }
-                // The next caller gets the error.
+                // The error is returned to the next caller.
                 Err(error) => tracing::debug!(%error, "Cannot read the credential of a user"),
             }
         }

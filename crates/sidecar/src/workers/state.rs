@@ -50,7 +50,7 @@ pub(super) struct Job {
 }
 
 impl State {
-    /// Gives an idle worker the call that has waited for the longest time.
+    /// Sends the oldest waiting call to an idle worker.
     pub(super) fn feed(&mut self, id: u64) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;

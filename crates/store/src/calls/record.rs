@@ -52,7 +52,7 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 17] {
     ]
 }
 
-/// Returns the number of bytes that count towards the log's size limit.
+/// Returns the number of bytes that count toward the log's size limit.
 pub(super) fn bytes(call: &ToolCallRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     call.arguments.len() + length(&call.result) + length(&call.error)

@@ -2,7 +2,7 @@ use pillion_core::store::{CallId, Pruned, Retention, StoreError, Timestamp};
 
 use crate::database::{Database, Value};
 
-/// The number of rows that one statement removes: other writers wait for a few milliseconds.
+/// The number of rows that one statement removes: so other writers wait only a few milliseconds.
 const ROWS_PER_STATEMENT: i64 = 500;
 
 pub(super) async fn prune(

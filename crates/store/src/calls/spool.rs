@@ -99,8 +99,8 @@ impl CallSpool {
 
     /// Stores the record; when this returns, the record survives the process. If too many records
     /// wait, or the database cannot be written, the record of a call that begins waits for the
-    /// database. The record of a call that has run is stored as long as its file accepts it. It is
-    /// kept even while the database's file is away, but not acknowledged.
+    /// database. The record of a call that has run is stored as long as its file accepts it. The
+    /// record is buffered even while the database's file is missing, but not acknowledged.
     ///
     /// The `write` runs on this thread: using another thread takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
@@ -309,7 +309,7 @@ fn read(bytes: &[u8], calls: &mut Calls) -> bool {
 }
 
 /// Returns whether the record is the end of a call that was allowed to run, so that its beginning
-/// was acknowledged. A refused call has no duration.
+/// was acknowledged. A rejected call has no duration.
 pub(super) fn has_run(call: &ToolCallRecord) -> bool {
     let took_time = call.duration.is_some() || call.status == CallStatus::Success;
     call.status.is_final() && took_time

@@ -48,7 +48,7 @@ impl FileId {
 ///
 /// SQLite does not notice that its database file or its write-ahead log was deleted or replaced:
 /// later commits go to a file that no process can open, and are lost with this process. A `stat` of
-/// each file detects this; a watch of their directory says when that is needed.
+/// each file detects this; a watch of their directory detects when a check is needed.
 #[derive(Debug, Clone)]
 pub(crate) struct DatabaseFiles(Arc<Files>);
 

@@ -102,7 +102,7 @@ impl Postgres {
             return work.await;
         }
         let done = self.home.spawn(work).await;
-        // The home runtime has ended, and so has the store.
+        // The runtime of the pool has ended, so the store is closed.
         done.unwrap_or(Err(sqlx::Error::PoolClosed))
     }
 

@@ -541,7 +541,7 @@ pub async fn f4_zero_bytes_are_removed_from_texts(store: Arc<dyn Store>) {
     let stored = store.call(call.id).await.unwrap().unwrap();
     assert_eq!(stored.error.as_deref(), Some("no\u{fffd} dice"));
     assert_eq!(stored.status, CallStatus::Error);
-    // The same end again.
+    // Recording the same end twice succeeds.
     store.record_call(end).await.unwrap();
 }
 

@@ -18,7 +18,7 @@ use Pillion\ToolResult;
  */
 final class Conversation
 {
-    /** Maximum number of calls that run for one answer. The model is told that the others did not run. */
+    /** Maximum number of calls that run for one answer. The other calls get a result that they did not run. */
     private const MAX_CALLS_PER_ANSWER = 32;
 
     /** @var list<ToolCall> the calls of the current round */

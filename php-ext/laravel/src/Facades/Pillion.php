@@ -43,7 +43,7 @@ use Pillion\Laravel\PillionManager;
 final class Pillion extends Facade
 {
     /**
-     * The manager belongs to the request or job: Laravel 9 and later resolve it from the container each time.
+     * The manager is bound to the request or job: Laravel 9 and later resolve it from the container each time.
      */
     protected static $cached = false;
 

@@ -7,7 +7,7 @@ namespace Pillion\Fallback;
 use Pillion\Exception\PillionException;
 
 /**
- * A request that the sidecar refused before any of its calls ran, or answered with an error.
+ * A request that the sidecar rejected before any of its calls ran, or answered with an error.
  *
  * @internal
  */

@@ -21,7 +21,7 @@ final class Connection
     /** How long a send may wait for the sidecar to read, in seconds. */
     private const SEND_TIMEOUT = 30.0;
     private const BLOCK_BYTES = 262_144;
-    /** The errno of a refused permission. */
+    /** The errno of a rejected permission. */
     private const EACCES = 13;
 
     /** @var resource */

@@ -44,7 +44,7 @@ async fn e7_a_program_has_only_its_configured_environment() {
 
 #[tokio::test]
 async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
-    // Like a socket of PHP: open, and without close-on-exec.
+    // An open descriptor without close-on-exec, like PHP's sockets.
     let (kept, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let leaky = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
     nix::fcntl::fcntl(&kept, leaky).unwrap();

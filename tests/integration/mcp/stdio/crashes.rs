@@ -85,7 +85,7 @@ async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
     let error = refused.unwrap();
     let retry_after = error.retry_after().unwrap();
     assert!(!retry_after.is_zero() && retry_after < Duration::from_secs(30));
-    // At once, whatever the deadline is.
+    // The call fails at once, independent of the deadline.
     let before = Instant::now();
     let again = client.list_tools().await.unwrap_err();
     assert!(

@@ -355,7 +355,7 @@ async fn h4_the_token_limit_survives_the_end_of_a_process() {
     bench.chat.add(&mut state, &[user("Go on")]).unwrap();
     assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
     assert_eq!(bench.llm.bodies().len(), 1);
-    // The spent tokens count towards another limit, too.
+    // The spent tokens also count toward another limit.
     let mut bench = bench.under(limits(6_000));
     assert_eq!(bench.answer(&mut state).await, "Done.");
     assert_eq!(bench.tools.echoed(), 1);

@@ -31,7 +31,7 @@ impl Limited {
         })
     }
 
-    /// Starts a sidecar that refuses the requests for which `check` returns an error.
+    /// Starts a sidecar that rejects the requests for which `check` returns an error.
     fn answering(check: impl Fn(&[u8]) -> Result<(), (u16, String)> + Send + 'static) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");

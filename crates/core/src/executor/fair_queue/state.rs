@@ -189,8 +189,8 @@ impl State {
         next
     }
 
-    /// Removes and returns the call that runs next: a call of the source with the fewest running
-    /// calls, among the sources below their limit. Sources with equally many running calls take
+    /// Removes and returns the call that runs next: the oldest call of the source that has the
+    /// fewest running calls and is below its limit. Sources with equally many running calls take
     /// turns.
     fn pick(&mut self) -> Option<(Waiter, Box<CountedCall>)> {
         if self.running >= self.bounds.places || self.sources.is_empty() {
@@ -230,8 +230,9 @@ impl State {
     }
 
     /// Removes a queued call to make room for `need`: the newest call of the account with the most
-    /// queued calls, if that account keeps at least as many as the account of `need` gets; else the
-    /// newest call of the source with the most queued calls, under the corresponding condition.
+    /// queued calls, if that account still has at least as many queued calls as the account of
+    /// `need`; else the newest call of the source with the most queued calls, under the
+    /// corresponding condition.
     pub(super) fn make_room(&mut self, need: &PermitRequest) -> Result<Waiter, Full> {
         let own = self.waiting_for.get(&need.account).copied();
         let most = self.waiting_for.iter().max_by_key(|(_, waiting)| **waiting);

@@ -77,7 +77,7 @@ async fn a_gate_is_called_only_for_calls_that_are_about_to_run() {
         Some(ErrorCode::ApprovalRequired),
         None,
         Some(ErrorCode::RateLimited),
-        // A call that ends at the gate counts toward no limit, and its output has the same size
+        // A call that the gate answers counts toward no rate limit; its output has the usual size
         // limit.
         None,
         None,

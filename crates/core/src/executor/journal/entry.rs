@@ -128,7 +128,7 @@ impl Entry {
         self.close(result);
         let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         let written = match self.is_anothers {
-            // The record already says this.
+            // The record already has this status.
             true if waits => Ok(()),
             true if !self.has_approval => self.record_again().await,
             is_anothers => match self.write().await {

@@ -32,8 +32,8 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
-/// the Server"). A server without such a stream is not asked again; if the server has forgotten the
-/// session, listening ends.
+/// the Server"). If the server has no such stream, no further stream is requested; if the session
+/// no longer exists, listening ends.
 pub(super) struct Listener {
     ready: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,

@@ -9,7 +9,8 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum pause that a server can request.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Pauses before a stream that ended is requested again. They grow while streams bring nothing.
+/// Pauses before a stream that ended is requested again. The backoff grows while streams deliver no
+/// messages.
 #[derive(Debug)]
 pub(super) struct Pauses {
     /// Maximum pause, unless the server requests a longer one.
@@ -25,13 +26,13 @@ impl Pauses {
         }
     }
 
-    /// Resets the pauses, because a stream brought something.
+    /// Resets the backoff after a stream that delivered a message.
     pub(super) fn reset(&mut self) {
         self.in_vain = 0;
     }
 
-    /// Returns the next pause, where the server requests `asked`: at least that, and otherwise half
-    /// to all of the grown pause, so that clients do not reconnect at the same time.
+    /// Returns the next interval: at least the requested one, else half to all of the current backoff, so
+    /// that clients do not reconnect at the same time.
     pub(super) fn next(&mut self, asked: Duration) -> Duration {
         let asked = asked.clamp(MIN_PAUSE, MAX_RETRY_AFTER);
         let grown = asked.saturating_mul(2_u32.saturating_pow(self.in_vain));

@@ -14,7 +14,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 const MAX_ANSWERING_PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum number of consecutive starts without a response for which callers wait; after more such
-/// starts, calls are refused until the backoff is over.
+/// starts, calls fail until the backoff has elapsed.
 const MAX_AWAITED_CRASHES: u32 = 3;
 
 /// A crash after this run time starts a new series of crashes.
@@ -81,7 +81,7 @@ impl Restarts {
         } else {
             crashes.failed_starts = more(crashes.failed_starts);
         }
-        // Crashes after a response do not lengthen the pause after a failed start, nor the reverse.
+        // Crashes after a response and failed starts have separate backoffs.
         let row = match has_answered {
             true => crashes.in_a_row,
             false => crashes.failed_starts,
@@ -102,8 +102,7 @@ impl Restarts {
         crashes.has_answered && crashes.failed_starts <= MAX_AWAITED_CRASHES
     }
 
-    /// Forgets the last crash, because it means nothing: some servers exit when they get a request
-    /// before the handshake.
+    /// Discards the last crash: some servers exit when they receive a request before the handshake.
     pub(super) fn undo_crash(&self) {
         let mut crashes = self.crashes.lock();
         crashes.in_a_row = crashes.in_a_row.saturating_sub(1);

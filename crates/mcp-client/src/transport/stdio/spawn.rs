@@ -101,8 +101,8 @@ fn start_supervisor(shell: &Path) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // Without a parent-death signal: the kernel could kill the supervisor just when it has to
-    // terminate the group.
+    // The supervisor has no parent-death signal: the kernel could kill it before it has terminated
+    // the group.
     start.process_group(0);
     clean(&mut start, None).spawn()
 }

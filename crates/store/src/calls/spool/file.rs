@@ -148,8 +148,8 @@ fn is_anothers(path: &Path) {
     );
 }
 
-/// Waits for another process that reads files that were left behind. Such a reader also holds locks
-/// on the files, so during the recovery a lock does not mean that the file's owner is alive.
+/// Waits for another process that recovers abandoned files. Such a reader also holds locks on the
+/// files, so during the recovery a lock does not mean that the file's owner is alive.
 pub(super) fn lock_recovery(database: &Path) -> io::Result<File> {
     let mut path = database.as_os_str().to_owned();
     path.push(".recovery");

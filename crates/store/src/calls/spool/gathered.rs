@@ -28,7 +28,7 @@ pub(super) struct SpoolBuffer {
     is_writing: bool,
     /// Whether the last write to the database failed.
     is_stuck: bool,
-    /// Whether new records are refused.
+    /// Whether new records are rejected.
     is_closed: bool,
     /// Disk space that the ends of running calls may use when the disk is full.
     reserve: Reserve,

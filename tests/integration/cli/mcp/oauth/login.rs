@@ -1,4 +1,4 @@
-//! `pillion auth`: authorizes a sidecar, which cannot ask a user.
+//! `pillion auth`: authorizes a sidecar, which cannot prompt a user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
