@@ -282,7 +282,7 @@ impl App {
         }
     }
 
-    /// Ends the sessions with the MCP servers, and stops waiting after [`SESSION_CLOSE_TIMEOUT`].
+    /// Ends the sessions with the MCP servers, and stops waiting after 2 seconds.
     pub async fn disconnect(&self) {
         drop(timeout(SESSION_CLOSE_TIMEOUT, self.shared.upstreams.disconnect()).await);
     }

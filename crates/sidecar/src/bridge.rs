@@ -5,7 +5,7 @@
 //! to repeat to the next sidecar after a restart.
 //!
 //! A sidecar that shuts down gracefully announces it
-//! ([`DRAINING`](crate::mcp_server::stdio::DRAINING)): the bridge sends further requests to the
+//! (`DRAINING`): the bridge sends further requests to the
 //! next sidecar, and still receives the responses to earlier requests. If a sidecar dies, the
 //! client gets errors for its unanswered requests.
 

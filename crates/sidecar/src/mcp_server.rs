@@ -6,7 +6,7 @@
 //! metadata. A request passes through these modules: `http` or `stdio` reads the request and
 //! determines the revision; `dispatch` selects the handler; `tools` and `catalog` handle the
 //! request; `running` collects the messages that the handler sends over its
-//! [`link`](crate::calling_client::link) to the client, and the result. Results of upstream servers
+//! link to the client, and the result. Results of upstream servers
 //! are forwarded byte for byte, with only those additions that the client's revision requires.
 
 mod catalog;

@@ -22,7 +22,7 @@ pub struct CredentialNote {
     pub(crate) headers: Vec<String>,
 }
 
-/// The credentials of a server as stored in the vault: the keys of [`SECRET_KEYS`] and nothing
+/// The credentials of a server as stored in the vault: the keys of `SECRET_KEYS` and nothing
 /// else. Does not implement `Debug`, so that credentials are never logged.
 #[derive(Clone, Default)]
 pub struct Credentials(pub(crate) Map<String, Value>);
