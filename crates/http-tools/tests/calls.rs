@@ -251,7 +251,7 @@ async fn l1_a_redirect_to_another_origin_is_not_followed() {
     assert!(
         failure
             .message
-            .contains("to another origin, which is not followed"),
+            .contains("to another origin or too often, which is not followed"),
         "{failure}"
     );
     assert!(!format!("{away:?}").contains("hush"));
