@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::exception;
 use crate::execution_registry;
 use crate::json::to_value_as;
-use crate::zend::{Call, Failure};
+use crate::zend::{Failure, MethodCall};
 
 /// Reads the optional context argument of a method: `user` and `channel` specify the caller,
 /// `approved` and `denied` are approval IDs, everything else is for the tools.
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` naming the key.
-pub fn context_argument(call: &Call<'_>, index: usize) -> Result<CallContext, Failure> {
+pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallContext, Failure> {
     let Some(context) = call.value(index) else {
         return Ok(CallContext::default());
     };

@@ -18,7 +18,7 @@ use crate::execution_registry::{ExecutionJob, ExecutionRegistry, HandledJobs};
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerJob, WaitingClient};
 use crate::wait::wait_serving;
-use crate::zend::{Failure, Object, is_nested, is_too_deep, must_stop, too_deep};
+use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep};
 pub use notices::StartedCalls;
 
 /// How several calls run.
@@ -97,7 +97,7 @@ pub fn execute(
         .partition(|(_, call)| mode == Mode::Sequential || registry.is_php(&call.name));
     // A PHP tool that makes calls holds its permit until those calls have finished.
     let executor = match is_nested() {
-        true => executor.with_own_permits(),
+        true => executor.with_separate_permits(),
         false => executor.clone(),
     };
     let started_calls = StartedCalls::default();
@@ -178,7 +178,7 @@ pub fn serve(
         ExecutionJob::Notice(notice) => {
             if let Some(hooks) = participants.hooks {
                 started_calls.forward(hooks, &notice)?;
-                if must_stop() {
+                if should_stop() {
                     return Err(Failure::Pending);
                 }
             }

@@ -19,7 +19,7 @@ pub mod tool_list;
 mod waiting_client;
 
 pub use answers::describe_type;
-pub use connection::{ClientCapabilities, Connection};
+pub use connection::{ClientCapabilities, McpConnection};
 pub use link::{ProgressReceiver, ServerLink, arguments, decode_message};
 pub use require_approval::RequireApproval;
 pub use router::CallHandle;

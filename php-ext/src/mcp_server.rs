@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::log::log;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Connection, RequireApproval, Server, ServerLink};
+use crate::mcp::{McpConnection, RequireApproval, Server, ServerLink};
 use crate::runtime::{self, forks};
 use crate::settings::LogLevel;
 use crate::zend::Failure;
@@ -22,7 +22,7 @@ use client_slot::ClientSlot;
 use tool::ServerTool;
 
 /// A server whose tools are in one or several registries.
-pub struct McpServer {
+pub struct RegisteredMcpServer {
     server: Arc<Server>,
     client_slot: Arc<ClientSlot>,
     /// The connection that the tools use now.
@@ -33,10 +33,10 @@ pub struct McpServer {
 #[derive(Default)]
 struct CurrentConnection {
     process: Option<u32>,
-    connection: Weak<Connection>,
+    connection: Weak<McpConnection>,
 }
 
-impl McpServer {
+impl RegisteredMcpServer {
     /// Creates a server without a connection.
     pub fn new(server: Arc<Server>) -> Self {
         Self {

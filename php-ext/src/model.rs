@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::exception;
 use crate::json::to_value;
-use crate::zend::{Call, Failure, Object};
+use crate::zend::{Failure, MethodCall, Object};
 
 /// Returns the capabilities of a model that is an argument of a method.
 ///
 /// # Errors
 /// A `TypeError`, or an error of [`capabilities_of`].
-pub fn model_argument(call: &Call<'_>, index: usize) -> Result<ToolCapabilities, Failure> {
+pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabilities, Failure> {
     let model = call
         .value(index)
         .filter(|model| model.is_array() || model.is_object())

@@ -8,7 +8,7 @@ use ext_php_rs::flags::ErrorType;
 use ext_php_rs::prelude::*;
 use ext_php_rs::zend::ModuleEntry;
 
-use crate::runtime::Status;
+use crate::runtime::ProcessInfo;
 use crate::zend::show_settings;
 use crate::{classes, exception, runtime, settings};
 
@@ -53,7 +53,7 @@ fn print_table(module: *mut ModuleEntry) {
     ext_php_rs::info_table_row!("PHP API", ZEND_MODULE_API_NO.to_string());
     ext_php_rs::info_table_row!("Thread safety", if USING_ZTS == 0 { "no" } else { "yes" });
     let (engine, sessions) = match runtime::status() {
-        Some(Status { sessions, limit }) => ("running", format!("{sessions} of {limit}")),
+        Some(ProcessInfo { sessions, limit }) => ("running", format!("{sessions} of {limit}")),
         None => ("not started in this process", "none".to_owned()),
     };
     ext_php_rs::info_table_row!("Engine", engine);

@@ -36,9 +36,9 @@ use pillion_client::Client;
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::McpClient;
 use recent::LruCache;
-use sessions::Sessions;
+use sessions::ConnectionPool;
 
-use crate::mcp::{ClientCapabilities, Connection, Server};
+use crate::mcp::{ClientCapabilities, McpConnection, Server};
 use crate::zend::{Failure, note_interrupt};
 use crate::{exception, settings};
 
@@ -51,7 +51,7 @@ const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
 /// The state of one process. A forked child leaks it.
 struct Process {
     engine: Arc<Engine>,
-    sessions: Sessions,
+    sessions: ConnectionPool,
     models: LruCache<String, HttpModel>,
 }
 
@@ -63,7 +63,8 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.as_ref().is_none_or(|process| process.get().is_none()) {
         let engine = start_engine()?;
-        let sessions = Sessions::new(&engine, settings::max_sessions(), settings::session_idle());
+        let sessions =
+            ConnectionPool::new(&engine, settings::max_sessions(), settings::session_idle());
         *slot = Some(Bound::new(Process {
             engine,
             sessions,
@@ -117,8 +118,8 @@ pub fn mcp_server(
 /// Same as [`engine`].
 pub fn mcp_connection(
     key: &str,
-    make: impl FnOnce() -> Connection,
-) -> Result<Arc<Connection>, Failure> {
+    make: impl FnOnce() -> McpConnection,
+) -> Result<Arc<McpConnection>, Failure> {
     with_process(|process| process.sessions.connection(key, || Arc::new(make())))
 }
 
@@ -126,7 +127,7 @@ pub fn mcp_connection(
 ///
 /// # Errors
 /// Same as [`engine`].
-pub fn find_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
+pub fn find_mcp_connection(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
     with_process(|process| process.sessions.find(key))
 }
 
@@ -134,13 +135,13 @@ pub fn find_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure
 ///
 /// # Errors
 /// Same as [`engine`].
-pub fn move_mcp_connection(key: &str, connection: &Arc<Connection>) -> Result<(), Failure> {
+pub fn move_mcp_connection(key: &str, connection: &Arc<McpConnection>) -> Result<(), Failure> {
     with_process(|process| process.sessions.rename(connection, key))
 }
 
 /// Drops an object's reference to its connection. If this is the last reference, the session ends
 /// and the server is notified, which requires the runtime.
-pub fn release(connection: Option<Bound<Arc<Connection>>>) {
+pub fn release(connection: Option<Bound<Arc<McpConnection>>>) {
     let Some(connection) = connection.and_then(Bound::into_inner) else {
         return;
     };
@@ -154,7 +155,7 @@ pub fn release(connection: Option<Bound<Arc<Connection>>>) {
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
     let make = || {
-        Connection::new(
+        McpConnection::new(
             server.config().clone(),
             &ClientCapabilities::default(),
             tokens,
@@ -184,7 +185,7 @@ pub fn language_model(
 }
 
 /// The values that `phpinfo()` shows about this process.
-pub struct Status {
+pub struct ProcessInfo {
     /// The number of MCP sessions that are kept for later requests.
     pub sessions: usize,
     /// The maximum number of kept sessions.
@@ -193,10 +194,10 @@ pub struct Status {
 
 /// Returns the state of this process. Returns `None` if the process has not started its engine;
 /// this function does not start it.
-pub fn status() -> Option<Status> {
+pub fn status() -> Option<ProcessInfo> {
     let slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let process = slot.as_ref()?.get()?;
-    Some(Status {
+    Some(ProcessInfo {
         sessions: process.sessions.len(),
         limit: process.sessions.limit(),
     })
@@ -230,7 +231,7 @@ pub fn shut_down() {
     engine.stop();
 }
 
-fn close_sessions(engine: &Arc<Engine>, sessions: &Sessions) {
+fn close_sessions(engine: &Arc<Engine>, sessions: &ConnectionPool) {
     // The tasks that end abandoned calls or dropped sessions may not have run yet.
     if engine.has_cleanup() {
         let tasks = engine.handle().metrics();

@@ -29,9 +29,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sender of an answer. It is bound to the process, because a forked child must not wake the
 /// parent's task: waking takes locks that another thread of the parent may have held at the fork.
-pub struct Reply<A>(Bound<oneshot::Sender<A>>);
+pub struct ReplySender<A>(Bound<oneshot::Sender<A>>);
 
-impl<A> Reply<A> {
+impl<A> ReplySender<A> {
     /// Creates the sender and its receiver.
     pub fn new() -> (Self, oneshot::Receiver<A>) {
         let (reply, answer) = oneshot::channel();
@@ -54,13 +54,13 @@ impl<A> Reply<A> {
 /// A request to the waiting PHP thread, with the sender for the answer.
 pub struct Job<Question, Answer> {
     question: Question,
-    reply: Reply<Answer>,
+    reply: ReplySender<Answer>,
 }
 
 impl<Question, Answer> Job<Question, Answer> {
     /// Creates a request and the receiver of its answer.
     pub fn new(question: Question) -> (Self, oneshot::Receiver<Answer>) {
-        let (reply, answer) = Reply::new();
+        let (reply, answer) = ReplySender::new();
         (Self { question, reply }, answer)
     }
 

@@ -23,12 +23,14 @@ mod types;
 mod value;
 mod web_client;
 
-pub use call::{Call, Outcome};
+pub use call::{MethodCall, Outcome};
 pub use callback::{call_callable, call_with_names, rethrow, run_guarded, take_exception};
 pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
-pub use interrupt::{check_interrupt, has_small_stack, must_stop, note_interrupt, noted_interrupt};
+pub use interrupt::{
+    check_interrupt, has_small_stack, note_interrupt, noted_interrupt, should_stop,
+};
 pub use log::write_log;
 pub use nesting::{is_nested, is_too_deep, too_deep};
 pub use object::{Object, create};

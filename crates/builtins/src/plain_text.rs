@@ -43,7 +43,7 @@ fn without_markup(text: &str) -> Cow<'_, str> {
         match markup_at(rest) {
             Some(length) => {
                 rest = &rest[length..];
-                break_beginning(&mut kept);
+                remove_trailing_tag_start(&mut kept);
             }
             None => {
                 kept.push('<');
@@ -57,7 +57,7 @@ fn without_markup(text: &str) -> Cow<'_, str> {
 
 /// Removes the `<` of what looks like the beginning of markup at the end of the text, because
 /// removing markup must not join it with the text that follows.
-fn break_beginning(text: &mut String) {
+fn remove_trailing_tag_start(text: &mut String) {
     const MAX_TAG_START_BYTES: usize = 16;
     let is_of_a_tag = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
     loop {
@@ -93,12 +93,12 @@ fn markup_at(text: &str) -> Option<usize> {
     if closes || !HIDDEN_ELEMENTS.contains(&name.as_str()) {
         return Some(end);
     }
-    Some(closing_at(text, end, &name).unwrap_or(text.len()))
+    Some(find_closing_tag(text, end, &name).unwrap_or(text.len()))
 }
 
 /// Returns the position at which an element is closed, searching from `begin`. Does not read beyond
 /// that position.
-fn closing_at(text: &str, begin: usize, name: &str) -> Option<usize> {
+fn find_closing_tag(text: &str, begin: usize, name: &str) -> Option<usize> {
     let mut closings = text[begin..].match_indices("</");
     let is_meant = |at: &usize| {
         let closing = text

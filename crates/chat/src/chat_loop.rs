@@ -24,8 +24,9 @@ pub use single_turn::SingleTurn;
 
 use crate::depth::{MAX_DEPTH, is_too_deep};
 use crate::{
-    Answer, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Conversation, Finish,
-    LanguageModel, LimitReached, ModelError, ModelErrorKind, ToolRunner, TurnOptions, WaitingCall,
+    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Finish, LanguageModel, LimitReached,
+    ModelError, ModelErrorKind, ProviderConversation, ToolRunner, TurnAnswer, TurnOptions,
+    WaitingCall,
 };
 
 pub use native::NativeServer;
@@ -159,7 +160,7 @@ impl ChatLoop {
     /// # Errors
     /// [`Refused`](ModelErrorKind::Refused): a message is invalid.
     pub fn begin(&self, messages: &[Value]) -> Result<ChatState, ModelError> {
-        self.begin_with(self.model.conversation(messages)?)
+        self.begin_conversation(self.model.conversation(messages)?)
     }
 
     /// Creates a chat with a conversation in the format of the model's provider.
@@ -167,7 +168,10 @@ impl ChatLoop {
     /// # Errors
     /// [`Refused`](ModelErrorKind::Refused): the conversation or the options are nested deeper than
     /// 100 levels.
-    pub fn begin_with(&self, conversation: Conversation) -> Result<ChatState, ModelError> {
+    pub fn begin_conversation(
+        &self,
+        conversation: ProviderConversation,
+    ) -> Result<ChatState, ModelError> {
         check_depth("messages", &conversation.messages)?;
         check_depth("system", &conversation.system)?;
         check_depth("extra", self.options.extra.values())?;
@@ -189,7 +193,7 @@ impl ChatLoop {
                 "tool calls of the model's last response have no results yet",
             ));
         }
-        let Conversation { system, messages } = self.model.conversation(messages)?;
+        let ProviderConversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
             return Err(refusal_error(
                 "a system message is only allowed at the beginning of the chat",
@@ -242,12 +246,12 @@ impl ChatLoop {
                     return Err(timeout_error().into());
                 }
             }
-            self.take_turn(state, deadline, listener).await?;
+            self.send_turn(state, deadline, listener).await?;
         }
     }
 
     /// Sends one request to the model and records the answer in the state.
-    async fn take_turn(
+    async fn send_turn(
         &self,
         state: &mut ChatState,
         deadline: Instant,
@@ -350,7 +354,7 @@ impl ChatLoop {
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<Answer, ChatError> {
+    ) -> Result<TurnAnswer, ChatError> {
         let Some(permitted) = &mut state.permitted else {
             return self
                 .request_answer(state, tools, deadline, reported_calls, listener)

@@ -8,16 +8,16 @@ pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Returns whether a value is nested more deeply than [`MAX_DEPTH`].
 pub(crate) fn is_too_deep(value: &Value) -> bool {
-    is_deeper(value, MAX_DEPTH)
+    exceeds_depth(value, MAX_DEPTH)
 }
 
-fn is_deeper(value: &Value, levels: usize) -> bool {
+fn exceeds_depth(value: &Value, levels: usize) -> bool {
     let Some(below) = levels.checked_sub(1) else {
         return value.is_array() || value.is_object();
     };
     match value {
-        Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),
-        Value::Object(members) => members.values().any(|member| is_deeper(member, below)),
+        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, below)),
+        Value::Object(members) => members.values().any(|member| exceeds_depth(member, below)),
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! The providers' APIs: pure functions between a [`Turn`] and HTTP bodies, one file per provider.
+//! The providers' APIs: pure functions between a [`ModelTurn`] and HTTP bodies, one file per provider.
 
 mod anthropic;
 mod event;
@@ -22,8 +22,8 @@ use pillion_sse::SseEvent;
 use serde_json::Value;
 use url::Url;
 
-use crate::{Answer, Conversation, Delta, ModelError, Turn};
-use failure::Failure;
+use crate::{Delta, ModelError, ModelTurn, ProviderConversation, TurnAnswer};
+use failure::ProviderFailure;
 
 /// Returns the dialect of `provider` at this base URL, or `None` if the provider is not supported.
 /// `reasoning` says whether the model is a reasoning model, if known.
@@ -31,7 +31,7 @@ pub(crate) fn of(
     provider: Provider,
     base_url: &Url,
     reasoning: Option<bool>,
-) -> Option<Arc<dyn Dialect>> {
+) -> Option<Arc<dyn ProviderDialect>> {
     Some(match provider {
         Provider::OpenAiChat => Arc::new(openai_chat::OpenAiChat::at(base_url)),
         Provider::OpenAiResponses => Arc::new(openai_responses::OpenAiResponses { reasoning }),
@@ -47,12 +47,12 @@ pub(crate) fn malformed(provider: Provider, what: &str) -> ModelError {
 }
 
 /// Writes the requests and reads the answers of one provider's API. Does no I/O.
-pub(crate) trait Dialect: Send + Sync {
+pub(crate) trait ProviderDialect: Send + Sync {
     /// Returns the provider of this dialect.
     fn provider(&self) -> Provider;
 
     /// See [`LanguageModel::conversation`](crate::LanguageModel::conversation).
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError>;
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
     /// Returns the path of the endpoint for `model`, relative to the base URL, such as
     /// `chat/completions`.
@@ -63,27 +63,27 @@ pub(crate) trait Dialect: Send + Sync {
     fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError>;
 
     /// Returns additional headers for the request of this turn.
-    fn turn_headers(&self, _turn: &Turn<'_>) -> HeaderMap {
+    fn turn_headers(&self, _turn: &ModelTurn<'_>) -> HeaderMap {
         HeaderMap::new()
     }
 
     /// Returns the request body.
-    fn body(&self, model: &str, turn: &Turn<'_>) -> Value;
+    fn body(&self, model: &str, turn: &ModelTurn<'_>) -> Value;
 
     /// Reads a complete answer that was not streamed.
-    fn answer(&self, body: Value) -> Result<Answer, ModelError>;
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError>;
 
     /// Returns a reader for a streamed answer.
     fn stream(&self) -> Box<dyn AnswerStream>;
 
     /// Reads an error body.
-    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a>;
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a>;
 
     /// Returns the error for a response without a 2xx status, from the status and the body. The
     /// caller reads `Retry-After`.
     fn failure(&self, status: u16, body: &[u8]) -> ModelError {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let failure = Failure {
+        let failure = ProviderFailure {
             status: Some(status),
             ..self.parse_failure(&body)
         };
@@ -101,5 +101,5 @@ pub(crate) trait AnswerStream: Send {
 
     /// Returns the complete answer after the end of the stream. If the stream ended too early, the
     /// error is [`Malformed`](crate::ModelErrorKind::Malformed).
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError>;
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError>;
 }

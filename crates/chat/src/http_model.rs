@@ -15,8 +15,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::dialect::{self, Dialect};
-use crate::{Answer, Conversation, Delta, LanguageModel, ModelError, ModelErrorKind, Turn};
+use crate::dialect::{self, ProviderDialect};
+use crate::{
+    Delta, LanguageModel, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, TurnAnswer,
+};
 pub use key::KeySource;
 
 /// The minimum length of a key or header value that is removed from error messages, in bytes.
@@ -38,7 +40,7 @@ const MIN_KEY_LEN: usize = 8;
 #[derive(Clone)]
 pub struct HttpModel {
     config: Arc<HttpModelConfig>,
-    dialect: Arc<dyn Dialect>,
+    dialect: Arc<dyn ProviderDialect>,
     client: HttpClient,
 }
 
@@ -103,7 +105,7 @@ impl HttpModelConfig {
 
     /// Returns the base URL of the provider itself.
     #[must_use]
-    pub fn own_url(provider: Provider) -> &'static str {
+    pub fn default_url(provider: Provider) -> &'static str {
         match provider {
             Provider::Anthropic => "https://api.anthropic.com/v1",
             Provider::Google => "https://generativelanguage.googleapis.com/v1beta",
@@ -131,7 +133,7 @@ impl HttpModel {
     pub fn new(config: HttpModelConfig) -> Result<Self, ModelError> {
         let refused = |message: String| ModelError::new(ModelErrorKind::Refused, message);
         let mut policy = config.egress.clone();
-        policy.allow_http_to(&config.base_url);
+        policy.allow_http_for(&config.base_url);
         let checked = policy.check_url(&config.base_url);
         checked.map_err(|error| refused(error.to_string()))?;
         let dialect = dialect::of(config.provider, &config.base_url, config.reasoning);
@@ -159,11 +161,11 @@ impl HttpModel {
     /// Sends one request.
     async fn attempt(
         &self,
-        turn: &Turn<'_>,
+        turn: &ModelTurn<'_>,
         body: Bytes,
         deadline: Instant,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Answer, FailedAttempt> {
+    ) -> Result<TurnAnswer, FailedAttempt> {
         let key = match &self.config.key {
             Some(source) => source.key().await.map_err(FailedAttempt::before_sending)?,
             None => None,
@@ -195,7 +197,7 @@ impl HttpModel {
 
     fn request(
         &self,
-        turn: &Turn<'_>,
+        turn: &ModelTurn<'_>,
         body: Bytes,
         key: Option<&SecretString>,
     ) -> Result<HttpRequest, ModelError> {
@@ -228,15 +230,15 @@ impl LanguageModel for HttpModel {
         self.config.provider
     }
 
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
         self.dialect.conversation(messages)
     }
 
     async fn respond(
         &self,
-        turn: &Turn<'_>,
+        turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Answer, ModelError> {
+    ) -> Result<TurnAnswer, ModelError> {
         let deadline = Instant::from_std(turn.deadline).min(Instant::now() + self.config.timeout);
         let body = Bytes::from(self.dialect.body(&self.config.model, turn).to_string());
         let may_act = may_call_tools(turn);
@@ -338,7 +340,7 @@ impl From<ModelError> for FailedAttempt {
 }
 
 /// Returns whether the provider may natively call tools of MCP servers in this turn.
-fn may_call_tools(turn: &Turn<'_>) -> bool {
+fn may_call_tools(turn: &ModelTurn<'_>) -> bool {
     let extra = &turn.options.extra;
     let tools = extra.get("tools").and_then(Value::as_array);
     let mut tools = tools.into_iter().flatten();

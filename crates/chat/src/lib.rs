@@ -1,6 +1,6 @@
 //! The chat loop that lets a language model use tools, and clients for the providers of models.
 //!
-//! A [`LanguageModel`] answers one [`Turn`] of a conversation; [`HttpModel`] is a model at a
+//! A [`LanguageModel`] answers one [`ModelTurn`] of a conversation; [`HttpModel`] is a model at a
 //! provider. [`ChatLoop`] runs the tool calls of an answer and asks the model again, until the
 //! model answers without calls. The conversation stays in the provider's message format throughout,
 //! so that everything that a provider sends can be sent back unchanged; [`pillion_core::provider`]
@@ -28,7 +28,8 @@ pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};
 pub use listener::{ChatEvent, ChatListener, EndedCall};
 pub use model::{
-    Answer, Conversation, Delta, Finish, LanguageModel, ToolChoice, Turn, TurnOptions, Usage,
+    Delta, Finish, LanguageModel, ModelTurn, ProviderConversation, ToolChoice, TurnAnswer,
+    TurnOptions, Usage,
 };
 pub use runner::ToolRunner;
 pub use state::{ChatState, WaitingCall};
@@ -36,4 +37,4 @@ pub use state::{ChatState, WaitingCall};
 /// Runs the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/how-to/chats-in-rust.md")]
-struct Guide;
+struct ChatGuideDoctests;

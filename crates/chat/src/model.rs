@@ -22,7 +22,7 @@ pub trait LanguageModel: Send + Sync {
     ///
     /// # Errors
     /// [`Refused`](crate::ModelErrorKind::Refused), with the position of the invalid message.
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError>;
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
     /// Answers one turn. If the turn requests streaming, pieces of the answer go to `listener` as
     /// they arrive. The returned answer is always complete.
@@ -33,14 +33,14 @@ pub trait LanguageModel: Send + Sync {
     /// [`ModelError`], after the retries that are appropriate for the provider.
     async fn respond(
         &self,
-        turn: &Turn<'_>,
+        turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Answer, ModelError>;
+    ) -> Result<TurnAnswer, ModelError>;
 }
 
 /// A conversation in the format of one provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Conversation {
+pub struct ProviderConversation {
     /// The system prompt outside the messages: Anthropic's `system`, Google's `systemInstruction`,
     /// the `instructions` of OpenAI's Responses API. `None` if the provider takes the system prompt
     /// as a message.
@@ -52,9 +52,9 @@ pub struct Conversation {
 
 /// A request to a model for one answer.
 #[derive(Debug, Clone)]
-pub struct Turn<'a> {
+pub struct ModelTurn<'a> {
     /// The conversation so far.
-    pub conversation: &'a Conversation,
+    pub conversation: &'a ProviderConversation,
     /// The tools that the model may call; empty for an answer without calls.
     pub tools: &'a [Arc<ToolDefinition>],
     /// The options of the answer.
@@ -141,7 +141,7 @@ pub enum Delta {
 
 /// A model's complete answer to a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct TurnAnswer {
     /// The provider's response body, reassembled if the answer was streamed.
     /// [`pillion_core::provider::parse_tool_calls`] and related functions read it.
     pub body: Value,

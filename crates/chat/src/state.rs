@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::chat_loop::size::MeasuredRequest;
 use crate::chat_loop::trim;
-use crate::{ChatAnswer, Conversation, Usage};
+use crate::{ChatAnswer, ProviderConversation, Usage};
 use format::Format;
-pub(crate) use round::{Permitted, Progress, Results, Round, RoundCall};
+pub(crate) use round::{CallProgress, Permitted, Results, Round, RoundCall};
 
 /// The state of a chat: everything that is needed to continue the chat, also in another process.
 /// The state is plain data that serde serializes to JSON. The chat loop trusts the state, so a
@@ -24,7 +24,7 @@ pub struct ChatState {
     #[serde(with = "format::provider")]
     pub(crate) provider: Provider,
     #[serde(flatten)]
-    pub(crate) conversation: Conversation,
+    pub(crate) conversation: ProviderConversation,
     /// The number of answers with calls since the last message of the user.
     pub(crate) rounds: usize,
     pub(crate) tool_calls: usize,
@@ -62,7 +62,7 @@ pub struct WaitingCall {
 }
 
 impl ChatState {
-    pub(crate) fn new(provider: Provider, conversation: Conversation) -> Self {
+    pub(crate) fn new(provider: Provider, conversation: ProviderConversation) -> Self {
         Self {
             format: Format,
             provider,
@@ -87,7 +87,7 @@ impl ChatState {
         self.provider
     }
 
-    /// Returns the system prompt outside the messages; see [`Conversation::system`].
+    /// Returns the system prompt outside the messages; see [`ProviderConversation::system`].
     #[must_use]
     pub fn system(&self) -> Option<&Value> {
         self.conversation.system.as_ref()
@@ -142,11 +142,11 @@ impl ChatState {
     /// continues with the result. Returns `false` if no call with that id waits.
     pub fn answer_waiting(&mut self, result: ToolResult) -> bool {
         let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
-        let mut waiting = calls.filter(|call| matches!(call.progress, Progress::Waiting(_)));
+        let mut waiting = calls.filter(|call| matches!(call.progress, CallProgress::Waiting(_)));
         let Some(call) = waiting.find(|call| call.call.id == result.tool_call_id) else {
             return false;
         };
-        call.progress = Progress::Ended(Box::new(round::readable(result)));
+        call.progress = CallProgress::Ended(Box::new(round::readable(result)));
         true
     }
 }

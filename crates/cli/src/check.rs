@@ -6,7 +6,7 @@ use clap::Args;
 use super::{CliError, print, print_diagnostic};
 use pillion_config::Config;
 use pillion_sidecar::daemon::DaemonError;
-use pillion_sidecar::reload::access_of;
+use pillion_sidecar::reload::resolve_access;
 
 /// `pillion check`
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ impl Check {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         // Checks the users, groups and tokens of the configuration. Only the daemon reads the
         // tokens of the store.
-        access_of(&config, None).map_err(DaemonError::Access)?;
+        resolve_access(&config, None).map_err(DaemonError::Access)?;
         let vault = config.vault.key();
         vault.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
         for warning in config.warnings(|name| std::env::var(name).ok()) {

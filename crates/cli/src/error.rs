@@ -7,7 +7,7 @@ use pillion_core::store::StoreError;
 use super::operator::OperatorError;
 
 use pillion_config::ConfigError;
-use pillion_sidecar::bridge::ConnectError;
+use pillion_sidecar::bridge::BridgeConnectError;
 use pillion_sidecar::credentials::CredentialError;
 use pillion_sidecar::daemon::DaemonError;
 use pillion_sidecar::servers::ServerError;
@@ -34,11 +34,11 @@ pub(super) enum CliError {
     #[error("{0}")]
     Model(String),
     #[error("{0}")]
-    Bridge(Box<ConnectError>),
+    Bridge(Box<BridgeConnectError>),
     #[error(
         "{0}; start the sidecar with `pillion serve`, or serve from this process with --standalone"
     )]
-    NobodyToBridge(Box<ConnectError>),
+    NobodyToBridge(Box<BridgeConnectError>),
     #[error("standard input or output failed: {0}")]
     Streams(#[source] io::Error),
     #[error(transparent)]
@@ -94,7 +94,7 @@ impl CliError {
         match self {
             Self::Config(_) | Self::Model(_) | Self::Usage(_) => ExitCode::from(2),
             Self::Mcp(error) => error.exit_code(),
-            Self::Bridge(error) if error.is_misunderstanding() => ExitCode::from(2),
+            Self::Bridge(error) if error.is_bad_request() => ExitCode::from(2),
             // Users, groups and tokens that the configuration names are part of the configuration.
             Self::Daemon(DaemonError::Access(_) | DaemonError::Servers(_)) => ExitCode::from(2),
             Self::Daemon(_)

@@ -343,7 +343,7 @@ const EXIT_CODES_OF_MCP: &str = "Exit codes: 0 on success, 1 if the tool or the 
                                  SIGINT, 143 after SIGTERM.";
 
 /// Adds examples and exit codes to the help of every command.
-pub(super) fn add_to(command: Command) -> Command {
+pub(super) fn add_examples(command: Command) -> Command {
     added(command, "")
 }
 

@@ -147,7 +147,7 @@ fn named_socket() -> Option<PathBuf> {
 /// Returns the definition of the command line, from which the manual pages are generated.
 #[must_use]
 pub fn command() -> clap::Command {
-    with_negative_numbers(examples::add_to(Cli::command()))
+    with_negative_numbers(examples::add_examples(Cli::command()))
 }
 
 /// Lets options take negative numbers such as `-1`, so that the error names the invalid value.
@@ -203,7 +203,7 @@ pub fn run() -> ExitCode {
 }
 
 /// Runs a server until it ends, without waiting for tasks that still run then.
-fn run_and_leave<E: Into<CliError>>(
+fn run_without_joining<E: Into<CliError>>(
     server: impl Future<Output = Result<(), E>>,
 ) -> Result<ExitCode, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()

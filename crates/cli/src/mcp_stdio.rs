@@ -52,14 +52,14 @@ impl McpStdio {
         // Logs go to standard error: standard output carries only messages.
         drop(logging::initialize(&config.log));
         // A read of standard input cannot be canceled.
-        super::run_and_leave(self.serve(&config))
+        super::run_without_joining(self.serve(&config))
     }
 
     async fn serve(self, config: &Config) -> Result<(), CliError> {
         let stop =
             StopSignals::listen().map_err(|error| CliError::from(DaemonError::Signals(error)))?;
         if self.standalone {
-            return self.serve_alone(config, stop).await;
+            return self.serve_standalone(config, stop).await;
         }
         let socket = config.socket.path.clone();
         let target = Target {
@@ -70,12 +70,12 @@ impl McpStdio {
         };
         let connection = match target.connect().await {
             Ok(connection) => connection,
-            Err(error) if error.is_absence() && self.socket.named().is_some() => {
+            Err(error) if error.is_not_listening() && self.socket.named().is_some() => {
                 return Err(CliError::NobodyToBridge(Box::new(error)));
             }
-            Err(error) if error.is_absence() => {
+            Err(error) if error.is_not_listening() => {
                 tracing::warn!("Serving the tools of this process only: {error}");
-                return self.serve_alone(config, stop).await;
+                return self.serve_standalone(config, stop).await;
             }
             Err(error) => return Err(CliError::Bridge(Box::new(error))),
         };
@@ -87,8 +87,8 @@ impl McpStdio {
     }
 
     /// Serves the client without a sidecar.
-    async fn serve_alone(self, config: &Config, stop: StopSignals) -> Result<(), CliError> {
-        let state = State::open_beside_others(config).await;
+    async fn serve_standalone(self, config: &Config, stop: StopSignals) -> Result<(), CliError> {
+        let state = State::open_shared(config).await;
         let state = state.map_err(DaemonError::from)?;
         let Assembly { current_app, .. } = Assembly::of(config, &state, Access::default()).await?;
         // The user who started this process decides on its calls.

@@ -66,26 +66,26 @@ pub(super) struct Operator {
 impl Operator {
     /// Opens the store that the configuration names.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, CliError> {
-        Self::open_if(file, |_| None)
+        Self::open_checked(file, |_| None)
     }
 
     /// Opens the store like [`open`](Self::open), but fails without a change if the sidecar at the
     /// socket uses another store.
     pub(super) fn open_for_socket(file: Option<&Path>, socket: &Path) -> Result<Self, CliError> {
-        Self::open_if(file, |_| Some(socket.to_owned()))
+        Self::open_checked(file, |_| Some(socket.to_owned()))
     }
 
     /// Opens the store like [`open_for_socket`](Self::open_for_socket), with the socket of the
     /// environment, the configuration or the default. Skips the check if a configuration file is given that
     /// names no socket, because it may belong to any sidecar.
     pub(super) fn open_for_any_sidecar(file: Option<&Path>) -> Result<Self, CliError> {
-        Self::open_if(file, |config| {
+        Self::open_checked(file, |config| {
             let named = super::named_socket().or_else(|| config.socket.path.clone());
             named.or_else(|| file.is_none().then(pillion_client::default_socket_path))
         })
     }
 
-    fn open_if(
+    fn open_checked(
         file: Option<&Path>,
         socket: impl FnOnce(&Config) -> Option<PathBuf>,
     ) -> Result<Self, CliError> {
@@ -127,7 +127,7 @@ impl Operator {
     pub(super) fn catalog(&self) -> Result<Catalog, CliError> {
         let store = self.store();
         let credentials = UserCredentials::default();
-        credentials.move_to(self.run(open_vault(&store, &self.config))?);
+        credentials.set_vault(self.run(open_vault(&store, &self.config))?);
         Ok(Catalog {
             store,
             credentials,

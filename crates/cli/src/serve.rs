@@ -44,6 +44,6 @@ impl Serve {
             take_over: self.take_over,
         };
         // A tool that blocks its thread must not keep the process from exiting.
-        super::run_and_leave(daemon.run())
+        super::run_without_joining(daemon.run())
     }
 }

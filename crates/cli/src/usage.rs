@@ -12,7 +12,7 @@ use super::{print, print_diagnostic};
 /// Prints an error in the command line, or the requested help or version. With `pillion mcp --json`
 /// the error is printed as JSON.
 pub(super) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    if error.use_stderr() && wants_json(arguments) {
+    if error.use_stderr() && requests_json(arguments) {
         let failure = Failure::new(ErrorCode::InvalidInput.as_str(), reason(error));
         if let Err(error) = print(&json!(failure).to_string()) {
             print_diagnostic(&error.to_string());
@@ -25,7 +25,7 @@ pub(super) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
 
 /// Returns whether the arguments, which start with the program's name, are those of a
 /// `pillion mcp ... --json` command.
-fn wants_json(arguments: &[OsString]) -> bool {
+fn requests_json(arguments: &[OsString]) -> bool {
     let mut options = arguments.iter().skip(1).take_while(|word| *word != "--");
     options.next().is_some_and(|command| command == "mcp") && options.any(|word| word == "--json")
 }

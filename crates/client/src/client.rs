@@ -14,7 +14,7 @@ pub use builder::ClientBuilder;
 pub use stream::Stream;
 
 use crate::socket_path::is_another_file;
-use crate::transport::{ConnectError, InterruptHook, Interrupted, NoResolver, UnixConnector};
+use crate::transport::{InterruptHook, Interrupted, NoResolver, SocketConnectError, UnixConnector};
 use crate::{Caller, ClientError, Raw};
 
 /// The host of every request. HTTP requires a host; a Unix socket ignores it.
@@ -217,14 +217,14 @@ impl ClientBuilder {
             ureq::Error::BodyExceedsLimit(limit_bytes) => ClientError::TooLarge { limit_bytes },
             ureq::Error::Io(source) if is_interrupt(&source) => ClientError::Interrupted,
             ureq::Error::Io(source) => ClientError::Disconnected { source },
-            ureq::Error::Other(source) => match source.downcast::<ConnectError>() {
-                Ok(error) if is_absence(&error.0) && is_another_file(&self.path) => {
+            ureq::Error::Other(source) => match source.downcast::<SocketConnectError>() {
+                Ok(error) if is_not_listening(&error.0) && is_another_file(&self.path) => {
                     ClientError::Connect {
                         path: path(),
                         source: std::io::Error::other("it is not a socket"),
                     }
                 }
-                Ok(error) if is_absence(&error.0) => ClientError::NotRunning {
+                Ok(error) if is_not_listening(&error.0) => ClientError::NotRunning {
                     path: path(),
                     source: error.0,
                 },
@@ -247,7 +247,7 @@ fn is_interrupt(error: &std::io::Error) -> bool {
         .is_some_and(|inner| inner.is::<Interrupted>())
 }
 
-fn is_absence(error: &std::io::Error) -> bool {
+fn is_not_listening(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused)
 }

@@ -109,7 +109,7 @@ pub enum ClientError {
 impl ClientError {
     /// Converts a timeout of a request that runs these tools: a slow tool does not mean that the
     /// sidecar is unreachable.
-    pub(crate) fn while_running<'a>(self, tools: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn into_running_timeout<'a>(self, tools: impl IntoIterator<Item = &'a str>) -> Self {
         const MAX_SHOWN: usize = 3;
         const MAX_NAME_CHARS: usize = 128;
         let Self::Timeout { after } = self else {
@@ -149,7 +149,7 @@ impl ClientError {
 
     /// Returns whether the sidecar did not answer at all, so that it would not answer another
     /// request either.
-    pub(crate) fn is_without_answer(&self) -> bool {
+    pub(crate) fn has_no_response(&self) -> bool {
         self.is_timeout()
             || matches!(
                 self,

@@ -124,7 +124,7 @@ impl<'a> Raw<'a> {
         let segment = utf8_percent_encode(tool, SEGMENT);
         let path = format!("{}{segment}", route::EXECUTE);
         self.post(&path, arguments, caller)
-            .map_err(|error| error.while_running([tool]))
+            .map_err(|error| error.into_running_timeout([tool]))
     }
 
     /// `POST /api/v1/tools/batch-execute`; the body is a

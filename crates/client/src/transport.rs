@@ -13,7 +13,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{ConnectionDetails, Connector, LazyBuffers, NextTimeout};
 
-pub(crate) use connect::ConnectError;
+pub(crate) use connect::SocketConnectError;
 use connection::Connection;
 pub(crate) use connection::Interrupted;
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, de};
 use toml::{Table, Value};
 use url::Url;
 
-use super::servers::{self, Fault, Variables};
+use super::servers::{self, ServerEntryError, Variables};
 use super::{KeyPath, ToolSection};
 
 /// Default timeout of the tools in [`NAMES`].
@@ -116,11 +116,11 @@ impl TimeKeys {
     const TOOL: &'static str = "get_time";
     const NAMES: [&'static str; 1] = ["timezone"];
 
-    fn resolve(self) -> Result<Option<String>, Fault> {
+    fn resolve(self) -> Result<Option<String>, ServerEntryError> {
         let tool = (self.timezone.as_deref()).map(|zone| GetTime::new(zone, SystemTime::now));
         match tool.transpose() {
             Ok(_) => Ok(self.timezone),
-            Err(unknown) => Err(Fault {
+            Err(unknown) => Err(ServerEntryError {
                 key: tool_path(Self::TOOL).join_name("timezone"),
                 message: unknown.to_string(),
             }),
@@ -169,7 +169,7 @@ pub(super) struct BuiltinKeys {
 }
 
 /// Removes the tools' own keys from `[tools]`; the keys that every tool has remain.
-pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, Fault> {
+pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, ServerEntryError> {
     let [weather, search] = NAMES;
     Ok(BuiltinKeys {
         weather: take_from(config, weather, &WeatherKeys::NAMES)?,
@@ -182,7 +182,7 @@ fn take_from<T: de::DeserializeOwned>(
     config: &mut Table,
     tool: &str,
     names: &[&str],
-) -> Result<T, Fault> {
+) -> Result<T, ServerEntryError> {
     let section = config.get_mut("tools").and_then(Value::as_table_mut);
     let section = section.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
     let mut own = Table::new();
@@ -197,7 +197,7 @@ fn take_from<T: de::DeserializeOwned>(
 }
 
 /// Returns the keys that a tool has in addition to those of every tool.
-pub(super) fn own_keys(tool: &str) -> &'static [&'static str] {
+pub(super) fn extra_keys(tool: &str) -> &'static [&'static str] {
     let [weather, search] = NAMES;
     match tool {
         _ if tool == weather => &WeatherKeys::NAMES,
@@ -219,7 +219,7 @@ impl BuiltinKeys {
         tools: &BTreeMap<String, ToolSection>,
         variables: &Variables,
         has_vault: bool,
-    ) -> Result<BuiltinTools, Fault> {
+    ) -> Result<BuiltinTools, ServerEntryError> {
         let sources = KeySources {
             variables,
             has_vault,
@@ -243,7 +243,7 @@ impl WeatherKeys {
         self,
         timeout: Duration,
         sources: &KeySources<'_>,
-    ) -> Result<Option<WeatherSettings>, Fault> {
+    ) -> Result<Option<WeatherSettings>, ServerEntryError> {
         let secrets = Secrets {
             tool: NAMES[0],
             path: tool_path(NAMES[0]),
@@ -288,7 +288,7 @@ impl SearchKeys {
         self,
         timeout: Duration,
         sources: &KeySources<'_>,
-    ) -> Result<Option<SearchSettings>, Fault> {
+    ) -> Result<Option<SearchSettings>, ServerEntryError> {
         let secrets = Secrets {
             tool: NAMES[1],
             path: tool_path(NAMES[1]),
@@ -364,7 +364,7 @@ impl Secrets<'_> {
     }
 
     /// Returns the API key from the variable that `api_key_env` names, if it is set.
-    fn named(&self) -> Result<Option<SecretString>, Fault> {
+    fn named(&self) -> Result<Option<SecretString>, ServerEntryError> {
         let Some(name) = &self.named else {
             return Ok(None);
         };
@@ -375,7 +375,11 @@ impl Secrets<'_> {
 
     /// Returns the API key from `api_key_env`, else from the variable `usual`, else an empty key if
     /// there is a vault that may have it.
-    fn require_key(&self, service: &'static str, usual: &str) -> Result<SecretString, Fault> {
+    fn require_key(
+        &self,
+        service: &'static str,
+        usual: &str,
+    ) -> Result<SecretString, ServerEntryError> {
         let key = match self.named()? {
             Some(key) => Some(key),
             None => self.variable(usual),
@@ -407,15 +411,15 @@ impl Secrets<'_> {
         variable_text(self.sources.variables, name).map(SecretString::from)
     }
 
-    fn missing_provider_fault(&self) -> Fault {
+    fn missing_provider_fault(&self) -> ServerEntryError {
         self.fault_at(
             "api_key_env",
             "set provider to the service that the key belongs to",
         )
     }
 
-    fn fault_at(&self, key: &str, message: &str) -> Fault {
-        Fault {
+    fn fault_at(&self, key: &str, message: &str) -> ServerEntryError {
+        ServerEntryError {
             key: self.path.join_name(key),
             message: message.to_owned(),
         }

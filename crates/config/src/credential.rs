@@ -16,7 +16,7 @@ pub enum CredentialPolicy {
 impl CredentialPolicy {
     /// Returns whether calls may use the credentials of users.
     #[must_use]
-    pub fn is_of_users(self) -> bool {
+    pub fn uses_user_credentials(self) -> bool {
         self != Self::Shared
     }
 }

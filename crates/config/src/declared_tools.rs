@@ -7,7 +7,7 @@ use pillion_http_tools::{HttpTool, HttpToolEntry, HttpToolError, OpenApiEntry};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::servers::{Fault, Variables, fault, fill_from_variables, read};
+use super::servers::{ServerEntryError, Variables, fault, fill_from_variables, read};
 use super::{Key, KeyPath};
 
 /// The tools that the configuration declares: `[[composed_tools]]`, `[[http_tools]]` and the
@@ -44,7 +44,10 @@ impl DeclaredTools {
 
     /// Removes the declared tools from the configuration and reads them, together with their
     /// OpenAPI documents.
-    pub(super) fn take(config: &mut Table, variables: &Variables) -> Result<Self, Fault> {
+    pub(super) fn take(
+        config: &mut Table,
+        variables: &Variables,
+    ) -> Result<Self, ServerEntryError> {
         let [composed, http, openapi] = Self::KEYS;
         let mut taken = Self::default();
         let mut names = pillion_builtins::all()
@@ -81,7 +84,7 @@ impl DeclaredTools {
 }
 
 /// Removes an array of tables and returns its tables, each with its path.
-fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, Fault> {
+fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, ServerEntryError> {
     let path = KeyPath::from_names([key]);
     let entries = match config.remove(key) {
         None => return Ok(Vec::new()),
@@ -108,7 +111,7 @@ fn read_filled<T: DeserializeOwned>(
     mut entry: Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<T, Fault> {
+) -> Result<T, ServerEntryError> {
     let of_environment = match entry.get("headers_env") {
         Some(Value::Table(names)) => names.keys().cloned().map(Value::String).collect(),
         _ => Vec::new(),
@@ -124,7 +127,11 @@ fn read_filled<T: DeserializeOwned>(
     read(entry, path)
 }
 
-fn claim(names: &mut Vec<ToolName>, name: &ToolName, path: &KeyPath) -> Result<(), Fault> {
+fn claim(
+    names: &mut Vec<ToolName>,
+    name: &ToolName,
+    path: &KeyPath,
+) -> Result<(), ServerEntryError> {
     if names.contains(name) {
         let message = format!("the tool name '{name}' is used twice");
         return Err(fault(path.join_name("name"), message));
@@ -133,7 +140,7 @@ fn claim(names: &mut Vec<ToolName>, name: &ToolName, path: &KeyPath) -> Result<(
     Ok(())
 }
 
-fn http_fault(path: &KeyPath, error: HttpToolError) -> Fault {
+fn http_fault(path: &KeyPath, error: HttpToolError) -> ServerEntryError {
     let path = match error.key {
         "" => path.clone(),
         key => path.join_name(key),

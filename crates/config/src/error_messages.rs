@@ -85,7 +85,7 @@ fn separately_read_names(key: &KeyPath) -> Vec<&'static str> {
     match key.keys() {
         [_] => [&["mcp_servers", "models_file"][..], &DeclaredTools::KEYS].concat(),
         [Key::Name(tools), Key::Name(tool), _] if tools == "tools" => {
-            builtins::own_keys(tool).to_vec()
+            builtins::extra_keys(tool).to_vec()
         }
         [Key::Name(servers), Key::Index(_), _] if servers == "mcp_servers" => {
             [&SidecarKeys::NAMES[..], &["headers_env", "env_from"]].concat()

@@ -78,7 +78,7 @@ pub struct ToolSection {
     pub rate_limit: Option<RateLimitSection>,
     /// How long a result of this tool is [cached](../how-to/cached-results.md) for the same
     /// arguments; 0 disables the cache. Default: none; 300000 for `get_weather` and `web_search`.
-    #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::any_or_none")]
+    #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::optional_millis")]
     #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 0, max = millis::MAX_MS)))]
     pub cache_ttl: Option<Duration>,
     /// Who gets a cached result: `private`, the user of the first call, or `public`, all users.

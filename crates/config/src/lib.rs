@@ -200,7 +200,7 @@ impl Config {
                 let message = format!("the name '{}' is used by two providers", provider.name);
                 return Some((key_of("providers", index, "name"), message));
             }
-            if provider.is_nowhere() {
+            if provider.has_no_url() {
                 let mut known = Provider::ALL.map(|known| known.to_string());
                 known.sort();
                 let message = format!(

@@ -6,14 +6,14 @@ use toml::Table;
 use super::builtins;
 use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
-use super::servers::{self, EntryFilter, Fault, ServerEntries};
+use super::servers::{self, EntryFilter, ServerEntries, ServerEntryError};
 use super::{
     Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, error_messages, locate,
     read_text,
 };
 
 /// A file's name and text, which errors refer to.
-pub(super) struct Source<'a> {
+pub(super) struct ConfigText<'a> {
     pub(super) name: &'a str,
     pub(super) text: &'a str,
 }
@@ -53,7 +53,7 @@ impl Config {
     /// # Errors
     /// The same as [`load`](Self::load).
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let (config, taken) = read(&Source { name, text }, [], EntryFilter::All)?;
+        let (config, taken) = read(&ConfigText { name, text }, [], EntryFilter::All)?;
         Ok(config.with(taken.servers))
     }
 
@@ -91,14 +91,14 @@ fn read_file(
     filter: EntryFilter<'_>,
 ) -> Result<(Config, ServerEntries), ConfigError> {
     let Some(path) = file else {
-        return read(&Source { name: "", text: "" }, variables, filter);
+        return read(&ConfigText { name: "", text: "" }, variables, filter);
     };
     let text = read_text(path).map_err(|source| ConfigError::Read {
         path: path.to_owned(),
         source,
     })?;
     let name = path.display().to_string();
-    let source = Source {
+    let source = ConfigText {
         name: &name,
         text: &text,
     };
@@ -107,7 +107,7 @@ fn read_file(
 
 /// Reads the configuration without its MCP servers, and the MCP servers.
 fn read(
-    source: &Source<'_>,
+    source: &ConfigText<'_>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     filter: EntryFilter<'_>,
 ) -> Result<(Config, ServerEntries), ConfigError> {
@@ -127,7 +127,7 @@ fn read(
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let named = named.collect();
-    let blamed = |fault: Fault| blame.on(fault.key, &fault.message);
+    let blamed = |fault: ServerEntryError| blame.on(fault.key, &fault.message);
     let taken = servers::take(&mut table, &named, filter).map_err(blamed)?;
     let declared = match filter {
         EntryFilter::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
@@ -165,7 +165,7 @@ fn read(
     Ok((config, taken))
 }
 
-pub(super) fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
+pub(super) fn parse(source: &ConfigText<'_>) -> Result<Table, ConfigError> {
     source.text.parse().map_err(|error: toml::de::Error| {
         let offset = error.span().map_or(0, |span| span.start);
         ConfigError::Syntax {
@@ -178,7 +178,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
 
 /// Finds the source of an invalid value.
 pub(super) struct ErrorLocator<'a> {
-    pub(super) source: &'a Source<'a>,
+    pub(super) source: &'a ConfigText<'a>,
     origins: Origins,
     models: Option<ModelsFile>,
 }
@@ -189,7 +189,7 @@ impl ErrorLocator<'_> {
     pub(super) fn on(&self, key: KeyPath, message: &str) -> ConfigError {
         let message = error_messages::to_config_terms(&key, message);
         if let Some(models) = &self.models
-            && let Some(key) = models.own_key(&key)
+            && let Some(key) = models.key_in_file(&key)
         {
             return models.error(key, message);
         }

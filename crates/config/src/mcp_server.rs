@@ -171,7 +171,7 @@ impl McpServerSection {
 
     /// Returns whether both entries have the same content.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn has_same_content(&self, other: &Self) -> bool {
         self.digest == other.digest
     }
 

@@ -25,7 +25,7 @@ pub(super) fn optional<'de, D: Deserializer<'de>>(
 }
 
 /// Reads whole milliseconds for an optional key; zero is allowed.
-pub(super) fn any_or_none<'de, D: Deserializer<'de>>(
+pub(super) fn optional_millis<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     any(deserializer).map(Some)

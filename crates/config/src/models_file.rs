@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::load::{ErrorLocator, Source, parse};
+use super::load::{ConfigText, ErrorLocator, parse};
 use super::{ConfigError, Key, KeyPath, locate, read_text};
 
 /// The configuration key that names the file.
@@ -52,7 +52,7 @@ impl ModelsFile {
             text,
             before: [0; 2],
         };
-        let mut table = parse(&Source {
+        let mut table = parse(&ConfigText {
             name: &file.path.display().to_string(),
             text: &file.text,
         })?;
@@ -84,7 +84,7 @@ impl ModelsFile {
     }
 
     /// Returns the key's path within this file; `None` if the key is not from this file.
-    pub(super) fn own_key(&self, key: &KeyPath) -> Option<KeyPath> {
+    pub(super) fn key_in_file(&self, key: &KeyPath) -> Option<KeyPath> {
         let [Key::Name(list), Key::Index(index), below @ ..] = key.keys() else {
             return None;
         };

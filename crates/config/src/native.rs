@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Value;
 use url::{Host, Url};
 
-use super::servers::{Fault, Variables, fault, variable_value};
+use super::servers::{ServerEntryError, Variables, fault, variable_value};
 use super::{KeyPath, McpServerSection, ModelSection, ProviderSection};
 
 /// `native` of an entry of `[[mcp_servers]]`: how language model providers reach the server when
@@ -32,7 +32,7 @@ impl NativeKeys {
         self,
         path: &KeyPath,
         variables: &Variables,
-    ) -> Result<NativeSection, Fault> {
+    ) -> Result<NativeSection, ServerEntryError> {
         let path = path.join_name("native");
         if let Some(url) = &self.url
             && !is_public(url)
@@ -86,7 +86,7 @@ pub(super) fn native_call_error(
         format!("only 'openai-responses' and 'anthropic' can, and the model {api}")
     } else if server.server.url().is_none() {
         "the server is a local program".to_owned()
-    } else if server.credential.is_of_users() {
+    } else if server.credential.uses_user_credentials() {
         "the server uses the credentials of users, which are never sent to a provider".to_owned()
     } else if server
         .native

@@ -57,7 +57,7 @@ impl ProviderSection {
     }
 
     /// Returns whether the provider's URL is unknown.
-    pub(super) fn is_nowhere(&self) -> bool {
+    pub(super) fn has_no_url(&self) -> bool {
         let is_known = self.api.is_some() || self.name.parse::<Provider>().is_ok();
         self.base_url.is_none() && !is_known
     }
@@ -65,7 +65,7 @@ impl ProviderSection {
     /// Returns the settings of the provider's model `name`, without the API key.
     pub fn model(&self, name: &str) -> HttpModelConfig {
         let api = self.api();
-        let base_url = self.base_url.clone().unwrap_or_else(|| own_url(api));
+        let base_url = self.base_url.clone().unwrap_or_else(|| default_url(api));
         let mut config = HttpModelConfig::new(api, base_url, name);
         config.provider_name = Some(self.name.clone());
         config.egress = self.egress.clone();
@@ -78,18 +78,21 @@ impl ProviderSection {
 
     /// Returns the host name of the provider.
     pub fn host(&self) -> String {
-        let url = self.base_url.clone().unwrap_or_else(|| own_url(self.api()));
+        let url = self
+            .base_url
+            .clone()
+            .unwrap_or_else(|| default_url(self.api()));
         url.host_str().unwrap_or_default().to_owned()
     }
 }
 
 /// Returns the public URL of an API.
-fn own_url(api: Provider) -> Url {
+fn default_url(api: Provider) -> Url {
     #[expect(
         clippy::expect_used,
         reason = "three constants, each of which a test reads"
     )]
-    Url::parse(HttpModelConfig::own_url(api)).expect("a URL")
+    Url::parse(HttpModelConfig::default_url(api)).expect("a URL")
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

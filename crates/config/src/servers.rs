@@ -11,7 +11,7 @@ use super::{Key, KeyPath, McpServerSection};
 
 /// An error in an entry, without the file or variable that the entry came from.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct ServerEntryError {
     pub(super) key: KeyPath,
     pub(super) message: String,
 }
@@ -41,7 +41,7 @@ pub(super) fn take(
     config: &mut Table,
     variables: &Variables,
     filter: EntryFilter<'_>,
-) -> Result<ServerEntries, Fault> {
+) -> Result<ServerEntries, ServerEntryError> {
     let path = KeyPath::from_names(["mcp_servers"]);
     let entries = match config.remove("mcp_servers") {
         None => return Ok(ServerEntries::default()),
@@ -75,7 +75,7 @@ fn read_server(
     mut entry: Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<McpServerSection, Fault> {
+) -> Result<McpServerSection, ServerEntryError> {
     let mut source = entry.clone();
     let mut own = Table::new();
     for name in SidecarKeys::NAMES {
@@ -106,14 +106,17 @@ fn read_server(
             a letter or '_'";
         return Err(fault(path.join_name("tool_prefix"), message));
     }
-    if own.credential.is_of_users() && server.url().is_none() {
+    if own.credential.uses_user_credentials() && server.url().is_none() {
         let message = "a server with a 'command' only supports the credential \"shared\"";
         return Err(fault(path.join_name("credential"), message));
     }
     Ok(own.with_server(server, native, digest))
 }
 
-pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
+pub(super) fn read<T: DeserializeOwned>(
+    table: Table,
+    path: &KeyPath,
+) -> Result<T, ServerEntryError> {
     serde_path_to_error::deserialize(table).map_err(|error| {
         let inner = KeyPath::from(error.path());
         let message = error.into_inner().message().to_owned();
@@ -123,7 +126,7 @@ pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<
             message
         };
         let key = path.extend(&inner);
-        Fault { key, message }
+        ServerEntryError { key, message }
     })
 }
 
@@ -133,7 +136,7 @@ pub(super) fn fill_from_variables(
     entry: &mut Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<(), Fault> {
+) -> Result<(), ServerEntryError> {
     if let Some(Value::Table(authentication)) = entry.get_mut("authentication") {
         let path = path.join_name("authentication");
         let asking: Vec<_> = authentication.keys().cloned().collect();
@@ -158,7 +161,7 @@ fn fill_table(
     target: &str,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<(), Fault> {
+) -> Result<(), ServerEntryError> {
     let path = path.join_name(asking);
     let names = match entry.remove(asking) {
         None => return Ok(()),
@@ -189,7 +192,7 @@ pub(super) fn variable_value(
     name: Option<Value>,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<String, Fault> {
+) -> Result<String, ServerEntryError> {
     let Some(Value::String(name)) = name else {
         return Err(fault(
             path.clone(),
@@ -205,7 +208,12 @@ pub(super) fn variable_value(
     }
 }
 
-fn insert_once(table: &mut Table, key: &str, value: String, path: KeyPath) -> Result<(), Fault> {
+fn insert_once(
+    table: &mut Table,
+    key: &str,
+    value: String,
+    path: KeyPath,
+) -> Result<(), ServerEntryError> {
     match table.insert(key.to_owned(), Value::String(value)) {
         None => Ok(()),
         Some(_) => Err(fault(
@@ -215,9 +223,9 @@ fn insert_once(table: &mut Table, key: &str, value: String, path: KeyPath) -> Re
     }
 }
 
-pub(super) fn fault(key: KeyPath, message: impl Into<String>) -> Fault {
+pub(super) fn fault(key: KeyPath, message: impl Into<String>) -> ServerEntryError {
     let message = message.into();
-    Fault { key, message }
+    ServerEntryError { key, message }
 }
 
 /// Removes the rejected value from an error message: it may be a misplaced secret.

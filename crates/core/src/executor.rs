@@ -33,17 +33,17 @@ use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
-pub use account::Account;
+pub use account::QuotaAccount;
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, ConsumeFuture,
     Decision, WaitingCallFuture,
 };
-use cache::ResultCache;
+use cache::ToolResultCache;
 pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
 pub use fair_queue::QueueLoad;
 use fair_queue::{FairQueue, ToolSource};
-pub use gate::{Gate, GateFuture, ReadyCall};
+pub use gate::{CallGate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
 pub use options::OptionError;
 pub use output::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
@@ -79,7 +79,7 @@ struct SharedExecutor {
     queue: Arc<FairQueue>,
     checks: arguments::Checks,
     limiter: RateLimiter,
-    cache: Arc<ResultCache>,
+    cache: Arc<ToolResultCache>,
     hooks: ExecutorHooks,
 }
 
@@ -90,7 +90,7 @@ pub struct ExecutorHooks {
     /// `approval_required`, unless their context contains the decision.
     pub approver: Option<Arc<dyn Approver>>,
     /// Checks validated and approved calls, and can reject or answer them.
-    pub gate: Option<Arc<dyn Gate>>,
+    pub gate: Option<Arc<dyn CallGate>>,
     /// Records every call in a call log.
     pub journal: Option<Journal>,
     /// Is notified when calls begin and end.
@@ -175,7 +175,7 @@ impl Executor {
     /// Returns this executor with additional tools for one caller. A registered tool takes
     /// precedence over a caller's tool of the same name.
     #[must_use]
-    pub fn with_own_tools(&self, tools: Arc<CallerOnlyTools>) -> Self {
+    pub fn with_caller_tools(&self, tools: Arc<CallerOnlyTools>) -> Self {
         Self {
             own_tools: Some(tools),
             ..self.clone()
@@ -199,7 +199,7 @@ impl Executor {
     /// permit of its own caller. A tool that [makes calls](crate::tool::Tool::makes_calls) holds no
     /// permit and needs no separate permits.
     #[must_use]
-    pub fn with_own_permits(&self) -> Self {
+    pub fn with_separate_permits(&self) -> Self {
         Self {
             own_queue: Some(FairQueue::new(self.shared.config.bounds())),
             ..self.clone()
@@ -400,7 +400,7 @@ impl Executor {
         let slots = &slots;
         let sources = by_source.into_iter().map(|(source, calls)| {
             let may_wait = calls.iter().filter(|(.., may_wait)| *may_wait).count();
-            let at_once = bounds.places_of(&source).saturating_add(may_wait);
+            let at_once = bounds.max_of_source(&source).saturating_add(may_wait);
             let calls = calls.into_iter();
             let runs = calls.map(move |(place, call, context, may_wait)| async move {
                 // A batch starts at most as many calls as may run at once, so that one batch does

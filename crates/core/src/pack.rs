@@ -58,7 +58,7 @@ pub use changes::{ChangeListener, ResourceChange, ResourceChanges};
 pub use counters::Counters;
 pub use packs::{PackContents, PackError, Packs};
 pub use resource::{
-    Reader, Resource, ResourceBody, ResourceContents, ResourceError, ResourceProvider,
+    Resource, ResourceBody, ResourceContents, ResourceError, ResourceProvider, ResourceReader,
     ResourceTemplate, without_query,
 };
 pub use stored_items::{StoredItem, StoredItems};

@@ -54,7 +54,7 @@ use node::Node;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/reference/models-and-tools.md")]
 #[doc = include_str!("../../../docs/reference/provider-formats.md")]
-struct Guide;
+struct ProviderGuideDoctests;
 
 /// Whether `strict` is present in the format of [`Provider::OpenAiChat`]. For the other formats,
 /// see [`format_tool`].
@@ -234,9 +234,9 @@ pub fn synthesize_call_id(response_id: Option<&str>, place: usize) -> String {
 /// # Errors
 /// Same as [`parse_tool_calls`].
 pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
-    let text = own_text(provider, response)?;
+    let text = joined_text(provider, response)?;
     if text.is_empty() {
-        return refusal_beside(provider, response);
+        return separate_refusal(provider, response);
     }
     Ok(text)
 }
@@ -256,13 +256,13 @@ pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, Pr
 /// # Errors
 /// Same as [`parse_tool_calls`].
 pub fn refusal(provider: Provider, response: &Value) -> Result<String, ProviderError> {
-    match own_text(provider, response)?.as_str() {
-        "" => refusal_beside(provider, response),
+    match joined_text(provider, response)?.as_str() {
+        "" => separate_refusal(provider, response),
         _ => Ok(String::new()),
     }
 }
 
-fn own_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
+fn joined_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
     let body = body(provider, response)?;
     match provider {
         Provider::OpenAiChat => openai_chat::assistant_text(&body),
@@ -272,7 +272,7 @@ fn own_text(provider: Provider, response: &Value) -> Result<String, ProviderErro
     }
 }
 
-fn refusal_beside(provider: Provider, response: &Value) -> Result<String, ProviderError> {
+fn separate_refusal(provider: Provider, response: &Value) -> Result<String, ProviderError> {
     let body = body(provider, response)?;
     match provider {
         Provider::OpenAiChat => openai_chat::refusal(&body),

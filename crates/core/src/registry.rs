@@ -142,7 +142,7 @@ impl ToolRegistry {
     /// if the schema of a native tool cannot be compiled. (An MCP tool with such a schema is
     /// registered, because its server validates the arguments.)
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
-        self.register_over(tool, |_| false).map(drop)
+        self.register_preferred(tool, |_| false).map(drop)
     }
 
     /// Adds a tool like [`register`](Self::register), or replaces a tool of the same name if
@@ -151,7 +151,7 @@ impl ToolRegistry {
     ///
     /// # Errors
     /// Same as [`register`](Self::register).
-    pub fn register_over(
+    pub fn register_preferred(
         &self,
         tool: Arc<dyn Tool>,
         may_replace: impl FnOnce(&RegisteredTool) -> bool,

@@ -50,7 +50,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEY_TTL};
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use pack::{LogBounds, LogEntry, LogSummary, PackStore};
-pub use page::{Cursor, Page, PageRequest};
+pub use page::{Cursor, PageRequest, RecordPage};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
 pub use server::{RecordOwner, ServerRecord, ServerStore};

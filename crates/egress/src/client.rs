@@ -8,7 +8,7 @@ use tokio::runtime::{self, Handle};
 use url::Url;
 
 use super::resolver::{self, CheckingResolver, Lookup};
-use super::{EgressError, EgressPolicy, is_this_machine, proxy, redirect};
+use super::{EgressError, EgressPolicy, is_local_host, proxy, redirect};
 
 /// Timeout of one connection attempt; the operation's deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -139,7 +139,7 @@ impl EgressClient {
     fn client(&self, url: &Url) -> reqwest::Client {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         let shared = &self.shared;
-        let is_local = url.host().is_some_and(|host| is_this_machine(&host));
+        let is_local = url.host().is_some_and(|host| is_local_host(&host));
         let (clients, route) = match &shared.direct {
             Some(direct) if is_local => (direct, Route::Direct),
             _ => (&shared.clients, Route::Environment),

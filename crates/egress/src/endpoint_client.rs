@@ -26,7 +26,7 @@ impl EndpointClient {
     /// [`HttpError::Refused`], [`HttpError::Client`].
     pub fn new(url: Url, timeout: Duration) -> Result<Self, HttpError> {
         let mut policy = EgressPolicy::default();
-        policy.allow_http_to(&url);
+        policy.allow_http_for(&url);
         policy.check_url(&url)?;
         let trust = match url.scheme() {
             "https" => Trust::System,

@@ -122,7 +122,7 @@ impl EgressPolicy {
         match url.scheme() {
             "https" => {}
             "http" => {
-                if !is_this_machine(&host) && !self.allow_http.contains(&HostName::of(&host)) {
+                if !is_local_host(&host) && !self.allow_http.contains(&HostName::of(&host)) {
                     let host = HostName::of(&host);
                     return Err(EgressError::PlainHttp { host });
                 }
@@ -148,12 +148,12 @@ impl EgressPolicy {
     /// The class of the forbidden address.
     pub fn check_address(&self, address: IpAddr) -> Result<(), AddressClass> {
         let address = address.to_canonical();
-        self.check_one(address)?;
-        address::embedded(address).try_for_each(|inner| self.check_one(inner.into()))
+        self.classify_address(address)?;
+        address::embedded(address).try_for_each(|inner| self.classify_address(inner.into()))
     }
 
     /// Allows plain `http` to the host of a URL.
-    pub fn allow_http_to(&mut self, url: &Url) {
+    pub fn allow_http_for(&mut self, url: &Url) {
         let host = url.host().as_ref().map(HostName::of);
         self.allow_http.extend(host);
     }
@@ -169,14 +169,14 @@ impl EgressPolicy {
     /// ```
     #[must_use]
     pub fn for_urls_of(&self, server: &Url) -> Self {
-        let here = server.host().is_some_and(|host| is_this_machine(&host));
+        let here = server.host().is_some_and(|host| is_local_host(&host));
         Self {
             allow_loopback: self.allow_loopback && here,
             ..self.clone()
         }
     }
 
-    fn check_one(&self, address: IpAddr) -> Result<(), AddressClass> {
+    fn classify_address(&self, address: IpAddr) -> Result<(), AddressClass> {
         let class = AddressClass::of(address);
         let allowed_by_class = match class {
             AddressClass::Public => true,
@@ -200,7 +200,7 @@ impl EgressPolicy {
 
 /// Returns whether a host is this machine: a loopback address, `localhost`, or a name below it,
 /// which the resolver restricts to loopback addresses (RFC 6761, section 6.3).
-fn is_this_machine(host: &Host<&str>) -> bool {
+fn is_local_host(host: &Host<&str>) -> bool {
     match host {
         Host::Ipv4(address) => address.is_loopback(),
         Host::Ipv6(address) => address.to_canonical().is_loopback(),

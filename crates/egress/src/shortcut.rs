@@ -32,7 +32,7 @@ use url::{Host, Position, Url};
 use super::client::PRODUCT;
 use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
-use super::{EgressPolicy, HostName, is_this_machine};
+use super::{EgressPolicy, HostName, is_local_host};
 
 /// Timeout for connecting; then the full client is used.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl DirectClient {
     pub fn to(url: &Url, policy: &EgressPolicy) -> Option<Arc<Self>> {
         let host = url.host()?;
         let has_credential = !url.username().is_empty() || url.password().is_some();
-        if url.scheme() != "http" || !is_this_machine(&host) || has_credential {
+        if url.scheme() != "http" || !is_local_host(&host) || has_credential {
             return None;
         }
         if policy.check_url(url).is_err() {
@@ -153,7 +153,7 @@ impl DirectClient {
         }
         // Without a body, nothing would return the connection.
         let wire = match incoming.is_end_stream() && wire.turns_out_free().await {
-            true => self.put_back(wire),
+            true => self.release(wire),
             false => Some(wire),
         };
         let body = reqwest::Body::wrap(DrivenBody {
@@ -193,7 +193,7 @@ impl DirectClient {
     }
 
     /// Makes a connection idle for the next request. Always returns `None`.
-    fn put_back(self: &Arc<Self>, mut wire: DrivenConnection) -> Option<DrivenConnection> {
+    fn release(self: &Arc<Self>, mut wire: DrivenConnection) -> Option<DrivenConnection> {
         wire.was_used = true;
         let since = Instant::now();
         let mut waiting = self.waiting.lock();
@@ -337,7 +337,7 @@ impl Body for DrivenBody {
                 if let Some(mut wire) = this.wire.get_mut().take()
                     && wire.is_free(context)
                 {
-                    *this.wire.get_mut() = this.home.put_back(wire);
+                    *this.wire.get_mut() = this.home.release(wire);
                 }
             }
             Poll::Ready(Some(Err(_))) => *this.wire.get_mut() = None,

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::api_access::{ApiAccess, ApiAccessSettings};
 use crate::{HttpTool, HttpToolError, StatusRange, entry};
-use document::Document;
+use document::OpenApiDocument;
 
 /// An OpenAPI document and the selection of its operations. Not `Debug`, because it may contain a
 /// credential.
@@ -63,11 +63,11 @@ impl OpenApiEntry {
     /// [`HttpToolError`] if the document cannot be read, or if a named operation does not exist or
     /// cannot become a tool. With `*`, unsuitable operations are skipped and logged.
     pub fn tools(self) -> Result<Vec<HttpTool>, HttpToolError> {
-        let document = Document::read(&self.document)?;
+        let document = OpenApiDocument::read(&self.document)?;
         self.tools_of(&document)
     }
 
-    fn tools_of(self, document: &Document) -> Result<Vec<HttpTool>, HttpToolError> {
+    fn tools_of(self, document: &OpenApiDocument) -> Result<Vec<HttpTool>, HttpToolError> {
         let base = document.base_url(self.base_url.as_deref())?;
         let prefix = self.prefix.unwrap_or_else(|| format!("{}_", self.name));
         let headers = entry::headers(self.headers)?;

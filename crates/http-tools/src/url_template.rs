@@ -67,7 +67,7 @@ impl UrlTemplate {
                 "the URL must not have a fragment ('#...'), because it is never sent",
             ));
         }
-        if !is_as_written(&sample, &written) {
+        if !is_unchanged(&sample, &written) {
             let what = format!("write the URL in its normalized form: {sample}");
             return Err(HttpToolError::new("url", what));
         }
@@ -108,14 +108,14 @@ impl UrlTemplate {
             }
             // Some servers decode a path before they route it.
             let is_way = |part: &str| matches!(part, "." | "..");
-            if self.has_in_path(name) && text.split(['/', '\\']).any(is_way) {
+            if self.occurs_in_path(name) && text.split(['/', '\\']).any(is_way) {
                 return Err(bad(name, "would change the path of the URL"));
             }
             Ok(encoded(&text))
         })?;
         let refused = || ToolFailure::invalid_input("An argument would change the path of the URL");
         let url = Url::parse(&written).map_err(|_| refused())?;
-        match url.origin() == self.origin && is_as_written(&url, &written) {
+        match url.origin() == self.origin && is_unchanged(&url, &written) {
             true => Ok(url),
             false => Err(refused()),
         }
@@ -134,7 +134,7 @@ impl fmt::Display for UrlTemplate {
 
 impl UrlTemplate {
     /// Returns whether the argument occurs before the query.
-    fn has_in_path(&self, name: &str) -> bool {
+    fn occurs_in_path(&self, name: &str) -> bool {
         let is_path = |piece: &&TemplatePart| !matches!(piece, TemplatePart::Text(text) if text.contains('?'));
         let path = self.pieces.iter().take_while(is_path);
         path.into_iter()
@@ -172,7 +172,7 @@ fn join<E>(pieces: &[TemplatePart], fill: impl Fn(&str) -> Result<String, E>) ->
 }
 
 /// Returns whether a parsed URL has exactly the written path and query.
-fn is_as_written(url: &Url, written: &str) -> bool {
+fn is_unchanged(url: &Url, written: &str) -> bool {
     let rest = written.split_once("://").map_or("", |(_, rest)| rest);
     let rest = rest.find(['/', '?']).map_or("", |begin| &rest[begin..]);
     let (path, query) = match rest.split_once('?') {

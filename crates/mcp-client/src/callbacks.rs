@@ -41,7 +41,7 @@ type RequestCallback = Arc<dyn Fn(Box<RawValue>) -> CallbackFuture + Send + Sync
 type NotificationCallback = Arc<dyn Fn(&Notification) + Send + Sync>;
 
 /// Is called with each progress notification of one request; must not block.
-pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
+pub type ProgressCallback = Arc<dyn Fn(ProgressNotification) + Send + Sync>;
 
 /// A notification from the server.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub struct Notification {
 /// The progress of a request (`notifications/progress`).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct ProgressNotification {
     /// The progress so far; only increases.
     pub progress: f64,
     /// The total, if the server knows it.
@@ -67,7 +67,7 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-impl Progress {
+impl ProgressNotification {
     pub(super) fn message(progress: f64, message: String) -> Self {
         Self {
             progress,
@@ -153,7 +153,7 @@ impl Callbacks {
     /// Sets the handler like [`on_notification`](Self::on_notification), but only for notifications
     /// that arrive with responses: over HTTP, no stream is opened for others.
     #[must_use]
-    pub fn on_notification_in_passing(
+    pub fn on_notification_without_listening(
         mut self,
         callback: impl Fn(&Notification) + Send + Sync + 'static,
     ) -> Self {
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn passive_listeners_open_no_stream() {
         assert!(Callbacks::new().on_notification(|_| {}).listen());
-        let passing = Callbacks::new().on_notification_in_passing(|_| {});
+        let passing = Callbacks::new().on_notification_without_listening(|_| {});
         assert!(!passing.listen());
         assert!(passing.roots([("file:///a", "a")]).listen());
     }

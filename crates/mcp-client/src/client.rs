@@ -20,17 +20,17 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::callbacks::Callbacks;
 use super::peer::Peer;
-use super::result_cache::ResultCache;
+use super::result_cache::McpResultCache;
 use super::{
     AuthorizationResponse, McpError, McpErrorKind, MessageStyle, PendingAuthorization, ProbeStep,
     ServerConfig, TransportKind,
 };
-use connection::Connections;
+use connection::ClientConnection;
 use known_tools::KnownTools;
 
 pub use connection::{ConnectionInfo, OpenConnection};
 pub use known_tools::ToolCallResult;
-pub use methods::LogLevel;
+pub use methods::McpLogLevel;
 pub use options::RequestOptions;
 pub use subscription::{Subscription, SubscriptionFilter};
 
@@ -59,9 +59,9 @@ struct Shared {
     /// The server's URL or command, for logs.
     display_url: String,
     peer: Arc<Peer>,
-    connections: Connections,
+    connections: ClientConnection,
     tools: KnownTools,
-    results: Arc<ResultCache>,
+    results: Arc<McpResultCache>,
 }
 
 impl McpClient {
@@ -75,11 +75,11 @@ impl McpClient {
     #[must_use]
     pub fn with_callbacks(config: ServerConfig, callbacks: Callbacks) -> Self {
         let config = Arc::new(config);
-        let results = Arc::new(ResultCache::default());
+        let results = Arc::new(McpResultCache::default());
         let peer = Arc::new(Peer::new(callbacks, Arc::clone(&results)));
         Self {
             shared: Arc::new(Shared {
-                connections: Connections::new(Arc::clone(&config), Arc::clone(&peer)),
+                connections: ClientConnection::new(Arc::clone(&config), Arc::clone(&peer)),
                 display_url: config.display_url(),
                 config,
                 peer,

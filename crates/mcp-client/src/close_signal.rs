@@ -32,7 +32,7 @@ impl CloseSignal {
     ///
     /// # Errors
     /// [`McpErrorKind::Disconnected`] if the signal is set.
-    pub(super) async fn run_unless_set<T>(
+    pub(super) async fn run_until_closed<T>(
         &self,
         work: impl Future<Output = T>,
     ) -> Result<T, McpErrorKind> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::callbacks::empty_object;
-use super::dialect::{Dialect, Opening};
+use super::dialect::{Opening, ServerDialect};
 use super::http::{HttpLink, is_status};
 use super::peer::Peer;
 use super::probe::{ProbeStep, Steps};
@@ -19,7 +19,7 @@ use super::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, Tra
 
 pub(super) use channel::{ChannelConnector, ChannelLink};
 use discovered::{Discovered, discovered, rpc_of, stateless_version};
-pub(super) use discovered::{HEADER_MISMATCH, UNSUPPORTED_VERSION, supported_by};
+pub(super) use discovered::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revision};
 
 /// Opens connections over HTTP.
 pub(super) struct Connector {
@@ -31,12 +31,12 @@ pub(super) struct Connector {
 /// A new session, its transport and revision, and the steps of opening it.
 pub(super) struct OpenedSession {
     pub(super) session: Session,
-    pub(super) dialect: Dialect,
+    pub(super) dialect: ServerDialect,
     pub(super) steps: Vec<ProbeStep>,
 }
 
 impl Steps {
-    fn opened(self, session: Session, dialect: Dialect) -> OpenedSession {
+    fn opened(self, session: Session, dialect: ServerDialect) -> OpenedSession {
         OpenedSession {
             session,
             dialect,
@@ -62,8 +62,8 @@ impl Connector {
             return Ok(steps.opened(session, dialect));
         }
         let remembers = self.config.protocol_version.is_none();
-        if let Some(dialect) = Dialect::known(&self.config).filter(|_| remembers) {
-            match self.try_out(dialect, &mut steps).await {
+        if let Some(dialect) = ServerDialect::known(&self.config).filter(|_| remembers) {
+            match self.try_dialect(dialect, &mut steps).await {
                 Ok(session) => return Ok(steps.opened(session, dialect)),
                 // The cached transport and revision may be outdated.
                 Err(
@@ -78,7 +78,7 @@ impl Connector {
                         %error,
                         "The cached transport and protocol revision failed; detecting them again"
                     );
-                    Dialect::forget(&self.config);
+                    ServerDialect::forget(&self.config);
                 }
             }
         }
@@ -90,9 +90,9 @@ impl Connector {
     }
 
     /// Returns the configured transport and revision, if nothing is left to detect.
-    fn pinned(&self) -> Option<Dialect> {
+    fn pinned(&self) -> Option<ServerDialect> {
         let offered = self.offered();
-        let dialect = |transport, opening| Some(Dialect { transport, opening });
+        let dialect = |transport, opening| Some(ServerDialect { transport, opening });
         let opening = match (self.config.handshake, self.config.protocol_version) {
             (Handshake::Never, _) => Opening::None,
             (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
@@ -122,7 +122,7 @@ impl Connector {
     /// supported revisions; unless a revision is configured, one of those is used.
     async fn open_pinned(
         &self,
-        dialect: Dialect,
+        dialect: ServerDialect,
         steps: &mut Steps,
     ) -> Result<Session, McpErrorKind> {
         let opened = self.step(dialect, steps).await;
@@ -134,7 +134,7 @@ impl Connector {
         match rpc_of(error).and_then(stateless_version) {
             Some(version) => {
                 let opening = Opening::Stateless(version);
-                self.step(Dialect { opening, ..dialect }, steps).await
+                self.step(ServerDialect { opening, ..dialect }, steps).await
             }
             None => opened,
         }
@@ -165,12 +165,12 @@ impl Connector {
                 Discovered::Silence => was_silent = true,
             }
         }
-        let dialect = |transport| Dialect {
+        let dialect = |transport| ServerDialect {
             transport,
             opening: Opening::Handshake(offered),
         };
         let streamable = dialect(TransportKind::StreamableHttp);
-        let error = match self.try_out(streamable, &mut steps).await {
+        let error = match self.try_dialect(streamable, &mut steps).await {
             Ok(session) => return Ok((steps.opened(session, streamable), true)),
             Err(error) => error,
         };
@@ -190,12 +190,12 @@ impl Connector {
             }
         }
         let next = match &error {
-            McpErrorKind::Rpc(_) => Dialect {
+            McpErrorKind::Rpc(_) => ServerDialect {
                 transport: TransportKind::PostSse,
                 opening: Opening::None,
             },
             McpErrorKind::HttpStatus { rpc: Some(rpc), .. } if rpc.code == METHOD_NOT_FOUND => {
-                Dialect {
+                ServerDialect {
                     transport: TransportKind::PostSse,
                     opening: Opening::None,
                 }
@@ -248,7 +248,11 @@ impl Connector {
 
     /// Tries a transport and revision. Uses at most half of the deadline, so that there is time for
     /// another attempt.
-    async fn try_out(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
+    async fn try_dialect(
+        &self,
+        dialect: ServerDialect,
+        steps: &mut Steps,
+    ) -> Result<Session, McpErrorKind> {
         let after = self.config.timeout / 2;
         if let Some(opened) = self.link.in_time(after, self.step(dialect, steps)).await {
             return opened;
@@ -259,7 +263,11 @@ impl Connector {
     }
 
     /// Opens a session with a transport and revision, and records the outcome in `steps`.
-    async fn step(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
+    async fn step(
+        &self,
+        dialect: ServerDialect,
+        steps: &mut Steps,
+    ) -> Result<Session, McpErrorKind> {
         let opened = self.open_as(dialect).await;
         let spoken = opened.as_ref().map(|session| match session.version() {
             Some(version) => format!("revision {version}"),
@@ -269,7 +277,7 @@ impl Connector {
         opened
     }
 
-    async fn open_as(&self, dialect: Dialect) -> Result<Session, McpErrorKind> {
+    async fn open_as(&self, dialect: ServerDialect) -> Result<Session, McpErrorKind> {
         let mut session = match dialect.transport {
             TransportKind::LegacySse => self.stream_session(EndpointRule::Announced).await?,
             TransportKind::GetSse => self.stream_session(EndpointRule::SameUrl).await?,
@@ -303,8 +311,8 @@ impl Connector {
 }
 
 /// Returns Streamable HTTP without handshake.
-fn stateless(version: ProtocolVersion) -> Dialect {
-    Dialect {
+fn stateless(version: ProtocolVersion) -> ServerDialect {
+    ServerDialect {
         transport: TransportKind::StreamableHttp,
         opening: Opening::Stateless(version),
     }

@@ -8,7 +8,7 @@ use super::{ProtocolVersion, ServerConfig, TransportKind};
 
 /// A transport, and the way to open a session, that have worked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dialect {
+pub(super) struct ServerDialect {
     pub(super) transport: TransportKind,
     pub(super) opening: Opening,
 }
@@ -29,7 +29,7 @@ pub(super) enum Opening {
 ///
 /// Only locked with `try_lock`: if a process forks while another thread holds the lock, it stays
 /// locked in the child forever. The child then caches nothing.
-static DIALECT_CACHE: LazyLock<Mutex<HashMap<Key, Dialect>>> = LazyLock::new(Mutex::default);
+static DIALECT_CACHE: LazyLock<Mutex<HashMap<Key, ServerDialect>>> = LazyLock::new(Mutex::default);
 
 /// Maximum number of cached servers; when exceeded, the cache is cleared.
 const MAX_CACHED_DIALECTS: usize = 4096;
@@ -63,7 +63,7 @@ impl Key {
     }
 }
 
-impl Dialect {
+impl ServerDialect {
     /// Returns the cached transport and revision of the server.
     pub(super) fn known(config: &ServerConfig) -> Option<Self> {
         DIALECT_CACHE.try_lock()?.get(&Key::of(config)).copied()
@@ -100,20 +100,20 @@ mod tests {
             config
         };
         let first = config("https://dialects.example/mcp?tenant=1", "a");
-        let dialect = Dialect {
+        let dialect = ServerDialect {
             transport: TransportKind::StreamableHttp,
             opening: Opening::None,
         };
         dialect.remember(&first);
-        assert_eq!(Dialect::known(&first), Some(dialect));
+        assert_eq!(ServerDialect::known(&first), Some(dialect));
         for other in [
             config("https://dialects.example/mcp?tenant=1", "b"),
             config("https://dialects.example/mcp?tenant=2", "a"),
             config("https://dialects.example/mcp", "a"),
         ] {
-            assert_eq!(Dialect::known(&other), None);
+            assert_eq!(ServerDialect::known(&other), None);
         }
-        Dialect::forget(&first);
-        assert_eq!(Dialect::known(&first), None);
+        ServerDialect::forget(&first);
+        assert_eq!(ServerDialect::known(&first), None);
     }
 }

@@ -159,7 +159,7 @@ fn check_resource(resource: &mut Draft) -> Result<(), EntryError> {
     if Url::parse(&uri).is_err() {
         return Err(resource.unexpected("uri", "an absolute URI"));
     }
-    name_after(resource, &uri);
+    set_missing_name(resource, &uri);
     resource.keep_if("size", "a whole number", |size| {
         size.as_f64()
             .is_some_and(|size| size.is_finite() && size.fract() == 0.0)
@@ -170,13 +170,13 @@ fn check_resource(resource: &mut Draft) -> Result<(), EntryError> {
 
 fn check_template(template: &mut Draft) {
     if let Ok(uri_template) = template.text("uriTemplate") {
-        name_after(template, &uri_template);
+        set_missing_name(template, &uri_template);
     }
     check_description_of_contents(template);
 }
 
 /// Sets a missing or invalid `name` to the entry's title, or else to its identifier.
-fn name_after(entry: &mut Draft, id: &str) {
+fn set_missing_name(entry: &mut Draft, id: &str) {
     if entry.text("name").is_ok() {
         return;
     }

@@ -122,7 +122,7 @@ impl McpError {
             McpErrorKind::Timeout { .. } => ErrorClass::Timeout,
             McpErrorKind::Authorization(error) => error.class(),
             McpErrorKind::Rpc(error) => match error.code {
-                -32602 if names_no_tool(&error.message) => ErrorClass::NotFound,
+                -32602 if is_unknown_tool_message(&error.message) => ErrorClass::NotFound,
                 -32600 | -32602 => ErrorClass::InvalidInput,
                 -32601 | -32002 => ErrorClass::NotFound,
                 _ => ErrorClass::Internal,
@@ -166,7 +166,7 @@ impl McpError {
 
 /// Returns whether an invalid-params error means an unknown tool: `Unknown tool: X` in the
 /// specification, `Tool X not found` in the official TypeScript SDK.
-fn names_no_tool(message: &str) -> bool {
+fn is_unknown_tool_message(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     let is_typescript = message
         .split_once("tool ")

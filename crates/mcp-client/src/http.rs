@@ -137,7 +137,7 @@ impl HttpLink {
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
         // Usually the end has already arrived, and the connection's task notices it in its next
         // turn, without a timer.
-        if in_next_turn(reader.skip_rest()).await.is_some() {
+        if poll_twice(reader.skip_rest()).await.is_some() {
             return;
         }
         let may_end = !self.keeps_streams.load(Ordering::Relaxed);
@@ -238,7 +238,7 @@ impl HttpLink {
 /// Returns the output of `work` if it is ready at once or after the other ready tasks have run.
 /// `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the work is ready
 /// by then.
-async fn in_next_turn<T>(work: impl Future<Output = T>) -> Option<T> {
+async fn poll_twice<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut turns_left = 1;
     poll_fn(|context| match (work.as_mut().poll(context), turns_left) {

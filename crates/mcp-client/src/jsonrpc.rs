@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 /// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum RequestId {
+pub(crate) enum RpcRequestId {
     Number(i64),
     Text(String),
 }
@@ -111,7 +111,10 @@ pub(crate) type RpcOutcome = Result<Box<RawValue>, RpcError>;
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// A response to a request of this client.
-    Response { id: RequestId, outcome: RpcOutcome },
+    Response {
+        id: RpcRequestId,
+        outcome: RpcOutcome,
+    },
     /// A request of the server, which expects a response.
     Request {
         id: Box<RawValue>,
@@ -126,21 +129,21 @@ pub(crate) enum Incoming {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct RawResponse<'a> {
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "even_null")]
+    #[serde(borrow, default, deserialize_with = "deserialize_nullable")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
 
 /// Distinguishes `"result": null` from a missing result.
-fn even_null<'de, D: Deserializer<'de>>(
+fn deserialize_nullable<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
@@ -162,7 +165,7 @@ impl Incoming {
 
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
         use serde::de::Error;
-        let envelope: Envelope<'_> = serde_json::from_str(text)?;
+        let envelope: RawResponse<'_> = serde_json::from_str(text)?;
         match (envelope.method, envelope.id) {
             (Some(method), Some(id)) => Ok(Self::Request {
                 id: id.to_owned(),
@@ -181,14 +184,14 @@ impl Incoming {
                         return Err(Error::custom("a response with neither result nor error"));
                     }
                 };
-                let id = RequestId::read(id)?;
+                let id = RpcRequestId::read(id)?;
                 Ok(Self::Response { id, outcome })
             }
             (None, None) => match envelope.error {
                 // An error from before the request's id was read: it can only belong to the open
                 // request.
                 Some(error) => Ok(Self::Response {
-                    id: RequestId::Text(String::new()),
+                    id: RpcRequestId::Text(String::new()),
                     outcome: Err(lenient_error(error)),
                 }),
                 None => Err(Error::custom("neither a request nor a response")),
@@ -229,7 +232,7 @@ impl<'de> Visitor<'de> for BatchVisitor {
     }
 }
 
-impl RequestId {
+impl RpcRequestId {
     /// Parses a number directly, as most ids are numbers; serde would first determine the type.
     fn read(raw: &RawValue) -> Result<Self, serde_json::Error> {
         match raw.get().parse() {
@@ -255,7 +258,11 @@ fn lenient_error(raw: &RawValue) -> RpcError {
 }
 
 /// Serializes a request.
-pub(crate) fn request(id: &RequestId, method: &str, params: &(impl Serialize + ?Sized)) -> Bytes {
+pub(crate) fn request(
+    id: &RpcRequestId,
+    method: &str,
+    params: &(impl Serialize + ?Sized),
+) -> Bytes {
     // The frame is written literally: escaping its member names would take longer than everything
     // else.
     let written = || -> Result<Vec<u8>, serde_json::Error> {

@@ -28,9 +28,9 @@ mod session;
 mod transport;
 
 pub use call_tool_result::as_call_tool_result;
-pub use callbacks::{Callbacks, Notification, Progress, ProgressCallback};
+pub use callbacks::{Callbacks, Notification, ProgressCallback, ProgressNotification};
 pub use client::{
-    ConnectionInfo, LogLevel, McpClient, OpenConnection, RequestOptions, Subscription,
+    ConnectionInfo, McpClient, McpLogLevel, OpenConnection, RequestOptions, Subscription,
     SubscriptionFilter, ToolCallResult,
 };
 pub use config::{

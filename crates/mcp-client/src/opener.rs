@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connect::{ChannelConnector, ChannelLink, Connector, OpenedSession};
-use super::dialect::Dialect;
+use super::dialect::ServerDialect;
 use super::http::{HttpLink, not_oauth};
 use super::peer::Peer;
 use super::probe::Steps;
@@ -57,7 +57,7 @@ impl ConnectionOpener {
     ) -> Result<OpenedSession, McpErrorKind> {
         let opened = match self {
             Self::Http(connector) => connector.link.in_time(after, connector.open(steps)).await,
-            Self::Channel(connector) => connector.open_in(steps, after).await,
+            Self::Channel(connector) => connector.open_with_timeout(steps, after).await,
         };
         opened.unwrap_or(Err(McpErrorKind::timeout(after)))
     }
@@ -81,7 +81,7 @@ impl ConnectionOpener {
     /// Removes the cached transport and revision.
     pub(super) fn forget_dialect(&self) {
         match self {
-            Self::Http(connector) => Dialect::forget(&connector.config),
+            Self::Http(connector) => ServerDialect::forget(&connector.config),
             Self::Channel(connector) => connector.forget_dialect(),
         }
     }

@@ -17,9 +17,11 @@ use serde_json::value::RawValue;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 
-use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empty_object};
-use super::jsonrpc::{self, Incoming, RequestId};
-use super::result_cache::ResultCache;
+use super::callbacks::{
+    Callbacks, Notification, ProgressCallback, ProgressNotification, empty_object,
+};
+use super::jsonrpc::{self, Incoming, RpcRequestId};
+use super::result_cache::McpResultCache;
 use super::{McpErrorKind, RpcError};
 use limits::{PeerLimits, ReservedCapacity};
 use server_requests::ServerRequests;
@@ -46,16 +48,16 @@ pub(super) struct Peer {
     callbacks: Callbacks,
     limits: PeerLimits,
     requests: ServerRequests,
-    progress: Mutex<HashMap<RequestId, ProgressCallback>>,
+    progress: Mutex<HashMap<RpcRequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notices: broadcast::Sender<Notification>,
     /// Recipients of the notifications of each `subscriptions/listen`.
-    subscribers: Mutex<HashMap<RequestId, mpsc::Sender<Notification>>>,
-    results: Arc<ResultCache>,
+    subscribers: Mutex<HashMap<RpcRequestId, mpsc::Sender<Notification>>>,
+    results: Arc<McpResultCache>,
 }
 
 impl Peer {
-    pub(super) fn new(callbacks: Callbacks, results: Arc<ResultCache>) -> Self {
+    pub(super) fn new(callbacks: Callbacks, results: Arc<McpResultCache>) -> Self {
         Self {
             callbacks,
             results,
@@ -178,7 +180,7 @@ impl Peer {
         #[derive(Deserialize)]
         struct Meta {
             #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
-            subscription_id: RequestId,
+            subscription_id: RpcRequestId,
         }
         let params: Params = serde_json::from_str(params.get()).ok()?;
         let subscribers = self.subscribers.lock();
@@ -189,7 +191,7 @@ impl Peer {
     /// dropped.
     pub(super) fn route(
         self: &Arc<Self>,
-        id: RequestId,
+        id: RpcRequestId,
         sender: mpsc::Sender<Notification>,
     ) -> SubscriptionGuard {
         self.subscribers.lock().insert(id.clone(), sender);
@@ -215,9 +217,9 @@ impl Peer {
         #[derive(Deserialize)]
         struct Params {
             #[serde(rename = "progressToken")]
-            token: RequestId,
+            token: RpcRequestId,
             #[serde(flatten)]
-            progress: Progress,
+            progress: ProgressNotification,
         }
         match serde_json::from_str::<Params>(params.get()) {
             Ok(Params { token, progress }) => {
@@ -232,7 +234,7 @@ impl Peer {
 
     /// Delivers progress to `callback` until the returned guard is dropped.
     pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> ProgressGuard {
-        let token = RequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
+        let token = RpcRequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
         self.progress.lock().insert(token.clone(), callback);
         ProgressGuard {
             peer: Arc::clone(self),
@@ -245,7 +247,7 @@ impl Peer {
 pub(super) struct ProgressGuard {
     peer: Arc<Peer>,
     /// The request's `progressToken`.
-    pub(super) token: RequestId,
+    pub(super) token: RpcRequestId,
 }
 
 impl Drop for ProgressGuard {
@@ -257,7 +259,7 @@ impl Drop for ProgressGuard {
 /// Guard of a subscription's recipient.
 pub(super) struct SubscriptionGuard {
     peer: Arc<Peer>,
-    id: RequestId,
+    id: RpcRequestId,
 }
 
 impl Drop for SubscriptionGuard {

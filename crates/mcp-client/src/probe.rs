@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 use super::McpErrorKind;
 use super::TransportKind;
-use super::dialect::{Dialect, Opening};
+use super::dialect::{Opening, ServerDialect};
 
 /// One step of opening a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Steps {
     }
 }
 
-impl Dialect {
+impl ServerDialect {
     /// Returns a description of how opening a session with this transport starts.
     pub(super) fn describe(self) -> String {
         let stream = match self.transport {

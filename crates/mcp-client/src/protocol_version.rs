@@ -100,7 +100,7 @@ impl ProtocolVersion {
     /// Returns the revision for a server that responds to the handshake with `text`: the newest
     /// revision with a handshake that is not newer than `text`. Revisions are dates, so they sort
     /// as text. A server may use a revision that is newer than this client and compatible enough.
-    pub(crate) fn closest_to(text: &str) -> Self {
+    pub(crate) fn closest_handshake_revision(text: &str) -> Self {
         let not_newer = Self::ALL
             .into_iter()
             .rev()
@@ -153,15 +153,15 @@ mod tests {
     fn revisions_are_ordered_and_an_unknown_revision_falls_back() {
         assert!(ProtocolVersion::ALL.is_sorted());
         assert_eq!(
-            ProtocolVersion::closest_to("2025-07-01"),
+            ProtocolVersion::closest_handshake_revision("2025-07-01"),
             ProtocolVersion::V2025_06_18
         );
         assert_eq!(
-            ProtocolVersion::closest_to("1999-01-01"),
+            ProtocolVersion::closest_handshake_revision("1999-01-01"),
             ProtocolVersion::V2024_11_05
         );
         assert_eq!(
-            ProtocolVersion::closest_to("2099-01-01"),
+            ProtocolVersion::closest_handshake_revision("2099-01-01"),
             ProtocolVersion::V2025_11_25
         );
         assert!("2025".parse::<ProtocolVersion>().is_err());

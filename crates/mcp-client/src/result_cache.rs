@@ -19,7 +19,7 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// The cached results of one client, and thus of one credential: results of scope `private` can be
 /// cached like those of scope `public`.
 #[derive(Default)]
-pub(super) struct ResultCache {
+pub(super) struct McpResultCache {
     kept: Mutex<CachedList>,
 }
 
@@ -34,14 +34,14 @@ struct CachedList {
 
 /// The time of a request: a result that was invalidated since then is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Generation(u64);
+pub(super) struct CacheGeneration(u64);
 
 struct Entry {
     result: Box<RawValue>,
     until: Instant,
 }
 
-impl ResultCache {
+impl McpResultCache {
     /// Returns whether results of a method may be cached.
     pub(super) fn covers(method: &str) -> bool {
         matches!(
@@ -66,13 +66,19 @@ impl ResultCache {
     }
 
     /// Returns the value for [`put`](Self::put); call this before sending the request.
-    pub(super) fn generation(&self, method: &str) -> Generation {
+    pub(super) fn generation(&self, method: &str) -> CacheGeneration {
         self.kept.lock().generation(method)
     }
 
     /// Caches a result for its `ttlMs`, if it is complete and was not invalidated since the request
     /// was sent.
-    pub(super) fn put(&self, method: &str, params: &RawValue, result: &RawValue, sent: Generation) {
+    pub(super) fn put(
+        &self,
+        method: &str,
+        params: &RawValue,
+        result: &RawValue,
+        sent: CacheGeneration,
+    ) {
         #[derive(Deserialize)]
         struct Hints<'a> {
             #[serde(rename = "ttlMs", default)]
@@ -140,8 +146,8 @@ impl ResultCache {
 }
 
 impl CachedList {
-    fn generation(&self, method: &str) -> Generation {
-        Generation(self.generations.get(method).copied().unwrap_or_default())
+    fn generation(&self, method: &str) -> CacheGeneration {
+        CacheGeneration(self.generations.get(method).copied().unwrap_or_default())
     }
 
     fn remove(&mut self, key: &(String, String)) {
@@ -172,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_result_is_cached_for_its_ttl_until_a_change_notification() {
-        let cache = ResultCache::default();
+        let cache = McpResultCache::default();
         let put = |params: &RawValue, result: &RawValue| {
             cache.put("tools/list", params, result, cache.generation("tools/list"));
         };
@@ -203,7 +209,7 @@ mod tests {
     }
     #[test]
     fn a_result_requested_before_a_change_is_not_cached_after_it() {
-        let cache = ResultCache::default();
+        let cache = McpResultCache::default();
         let (params, result) = (raw("{}"), raw(r#"{"tools":[],"ttlMs":60000}"#));
         let sent = cache.generation("tools/list");
         cache.handle_notification(&notice("notifications/tools/list_changed"));

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 
 use super::callbacks::Notification;
 use super::close_signal::CloseSignal;
-use super::jsonrpc::{self, RequestId, RpcOutcome};
+use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::{self, Metadata, MirroredHeaders};
 use super::peer::Peer;
-use super::transport::{Outgoing, Transport};
+use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion};
 
 /// An open connection: the transport, and what was negotiated.
@@ -109,7 +109,7 @@ impl Session {
             id: Some(request.id.clone()),
         };
         let exchange = self.transport.exchange(request);
-        let outcome = self.ended.run_unless_set(exchange).await?;
+        let outcome = self.ended.run_until_closed(exchange).await?;
         guard.disarm();
         match outcome {
             Err(McpErrorKind::HttpStatus {
@@ -126,7 +126,7 @@ impl Session {
     pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
         let message = jsonrpc::notification(method, Some(params));
         let sent = self.transport.notify(message);
-        self.ended.run_unless_set(sent).await?
+        self.ended.run_until_closed(sent).await?
     }
 
     /// Sends a request that is part of opening the session: it is never cancelled, and HTTP error
@@ -146,15 +146,17 @@ impl Session {
         method: &str,
         params: &RawValue,
         extras: RequestExtras,
-    ) -> Result<Outgoing, McpErrorKind> {
+    ) -> Result<SerializedRequest, McpErrorKind> {
         let id = match (self.ids, method) {
             // A server that responds on a stream may respond to this request late, on the stream of
             // a later session. And a server may key the notification streams of all clients by this
             // id.
             (IdStyle::Mcp, _) | (_, "server/discover" | "subscriptions/listen") => {
-                RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
+                RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
             }
-            (IdStyle::Number, _) => RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),
+            (IdStyle::Number, _) => {
+                RpcRequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed))
+            }
         };
         let RequestExtras {
             meta,
@@ -167,7 +169,7 @@ impl Session {
             .filter(|version| version.supports(Feature::RequestMetadata));
         if stateless.is_none() && meta.is_empty() {
             let message = jsonrpc::request(&id, method, params);
-            return Ok(Outgoing {
+            return Ok(SerializedRequest {
                 id,
                 message,
                 mirrored: MirroredHeaders::new(),
@@ -185,7 +187,7 @@ impl Session {
             mirrored.clear();
         }
         let message = jsonrpc::request(&id, method, &request);
-        Ok(Outgoing {
+        Ok(SerializedRequest {
             id,
             message,
             mirrored,
@@ -240,7 +242,7 @@ impl Session {
             McpErrorKind::UnexpectedResult { method, source }
         })?;
         let spoken = initialized.protocol_version.as_deref();
-        self.set_version(spoken.map_or(offered, ProtocolVersion::closest_to));
+        self.set_version(spoken.map_or(offered, ProtocolVersion::closest_handshake_revision));
         self.set_handshake_result(result);
         let done = jsonrpc::notification::<Value>("notifications/initialized", None);
         match tokio::time::timeout(INITIALIZED_TIMEOUT, self.transport.notify(done)).await {
@@ -284,7 +286,7 @@ impl Session {
 /// Sends `notifications/cancelled` if its request is dropped before the response arrives.
 struct CancelOnDrop<'a> {
     session: &'a Arc<Session>,
-    id: Option<RequestId>,
+    id: Option<RpcRequestId>,
 }
 
 impl CancelOnDrop<'_> {

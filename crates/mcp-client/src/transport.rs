@@ -14,7 +14,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
-use super::jsonrpc::{RequestId, RpcOutcome};
+use super::jsonrpc::{RpcOutcome, RpcRequestId};
 use super::metadata::MirroredHeaders;
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
@@ -26,8 +26,8 @@ pub(super) use websocket::WebSocketTransport;
 pub(super) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A serialized request.
-pub(super) struct Outgoing {
-    pub(super) id: RequestId,
+pub(super) struct SerializedRequest {
+    pub(super) id: RpcRequestId,
     /// The JSON-RPC message.
     pub(super) message: Bytes,
     /// Headers that mirror parts of the message (2026-07-28); only used over HTTP.
@@ -44,7 +44,10 @@ pub(super) struct Outgoing {
 /// and frees its resources.
 pub(super) trait Transport: Send + Sync {
     /// Sends a request and waits for the response with its id.
-    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>>;
+    fn exchange(
+        &self,
+        request: SerializedRequest,
+    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>>;
 
     /// Sends a message without a response.
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>>;

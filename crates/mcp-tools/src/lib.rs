@@ -121,7 +121,7 @@ impl McpTool {
     ///
     /// # Errors
     /// Same as for a call of the tool.
-    pub async fn call_over(
+    pub async fn call_with_client(
         &self,
         client: &McpClient,
         arguments: &JsonObject,
@@ -195,7 +195,10 @@ impl Tool for McpTool {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        Box::pin(async move { self.call_over(&self.client, &arguments, context).await })
+        Box::pin(async move {
+            self.call_with_client(&self.client, &arguments, context)
+                .await
+        })
     }
 }
 

@@ -83,7 +83,7 @@ fn stack_pointer() -> usize {
 
 /// A keyword that always validates and counts the steps of a check. It unwinds after too many
 /// steps, because the validator cannot be stopped otherwise.
-pub(super) struct Step;
+pub(super) struct StepKeyword;
 
 fn step() {
     let Some(mut allowance) = CURRENT.get() else {
@@ -104,7 +104,7 @@ fn step() {
     }
 }
 
-impl<'i> Keyword<'i> for Step {
+impl<'i> Keyword<'i> for StepKeyword {
     fn validate(&self, _instance: &'i Value) -> Result<(), ValidationError<'i>> {
         step();
         Ok(())

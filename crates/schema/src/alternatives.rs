@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 /// JSON types, as bits.
-pub(super) type Types = u8;
-pub(super) const NULL: Types = 1;
-pub(super) const OBJECT: Types = 2;
-pub(super) const ARRAY: Types = 4;
-const BOOLEAN: Types = 8;
-const NUMBER: Types = 16;
-const STRING: Types = 32;
-const ANY: Types = 63;
+pub(super) type JsonTypes = u8;
+pub(super) const NULL: JsonTypes = 1;
+pub(super) const OBJECT: JsonTypes = 2;
+pub(super) const ARRAY: JsonTypes = 4;
+const BOOLEAN: JsonTypes = 8;
+const NUMBER: JsonTypes = 16;
+const STRING: JsonTypes = 32;
+const ANY: JsonTypes = 63;
 
 /// Schemas that all apply.
 type Alternative<'s> = Vec<&'s Map<String, Value>>;
@@ -26,7 +26,7 @@ pub(super) const MAX_STEPS: u32 = 100_000;
 
 /// Reads a schema conservatively: parts that it does not understand (patterns, conditions, schema
 /// identifiers) count as allowing any value.
-pub(super) struct Reader<'s> {
+pub(super) struct SchemaReader<'s> {
     root: &'s Value,
     steps_left: u32,
 }
@@ -34,7 +34,7 @@ pub(super) struct Reader<'s> {
 /// The alternatives that apply to one location in a value.
 pub(super) struct SchemaLocation<'s>(Alternatives<'s>);
 
-impl<'s> Reader<'s> {
+impl<'s> SchemaReader<'s> {
     /// Makes a reader that takes at most `most_steps`. After the last step, the reader treats every
     /// schema as allowing any value.
     pub(super) fn new(root: &'s Value, most_steps: u32) -> Self {
@@ -56,7 +56,9 @@ impl<'s> Reader<'s> {
 
     /// Returns the location of a member of an object at `place`.
     pub(super) fn member(&mut self, place: &SchemaLocation<'s>, name: &str) -> SchemaLocation<'s> {
-        self.below(place, |reader, schema| reader.member_by_one(schema, name))
+        self.below(place, |reader, schema| {
+            reader.alternatives_of_member(schema, name)
+        })
     }
 
     /// Returns the location of an element of an array at `place`.
@@ -94,7 +96,11 @@ impl<'s> Reader<'s> {
         SchemaLocation(few(found))
     }
 
-    fn member_by_one(&mut self, schema: &'s Map<String, Value>, name: &str) -> Alternatives<'s> {
+    fn alternatives_of_member(
+        &mut self,
+        schema: &'s Map<String, Value>,
+        name: &str,
+    ) -> Alternatives<'s> {
         let known = schema.get("properties").and_then(|known| known.get(name));
         if let Some(known) = known {
             return self.expand(known, 1);
@@ -169,7 +175,7 @@ impl<'s> Reader<'s> {
 
 impl SchemaLocation<'_> {
     /// Returns the types that a value at this location may have.
-    pub(super) fn types(&self) -> Types {
+    pub(super) fn types(&self) -> JsonTypes {
         let of = |alternative: &Alternative<'_>| {
             let types = alternative.iter().map(|schema| types_of(schema));
             types.fold(ANY, |all, one| all & one)
@@ -191,7 +197,7 @@ impl SchemaLocation<'_> {
             return;
         }
         let mut kept = self.0.clone();
-        kept.retain(|alternative| alternative.iter().all(|schema| may_fit(schema, value)));
+        kept.retain(|alternative| alternative.iter().all(|schema| may_match(schema, value)));
         if !kept.is_empty() {
             self.0 = kept;
         }
@@ -218,7 +224,7 @@ fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     names.iter().filter_map(Value::as_str)
 }
 
-fn types_of(schema: &Map<String, Value>) -> Types {
+fn types_of(schema: &Map<String, Value>) -> JsonTypes {
     let mut types = match schema.get("type") {
         Some(Value::String(name)) => type_named(name),
         Some(Value::Array(names)) => names
@@ -236,7 +242,7 @@ fn types_of(schema: &Map<String, Value>) -> Types {
     types
 }
 
-fn type_named(name: &str) -> Types {
+fn type_named(name: &str) -> JsonTypes {
     match name {
         "null" => NULL,
         "object" => OBJECT,
@@ -248,7 +254,7 @@ fn type_named(name: &str) -> Types {
     }
 }
 
-fn type_of(value: &Value) -> Types {
+fn type_of(value: &Value) -> JsonTypes {
     match value {
         Value::Null => NULL,
         Value::Object(_) => OBJECT,
@@ -261,7 +267,7 @@ fn type_of(value: &Value) -> Types {
 
 /// Returns whether the object can match: it has the required members, and its strings are allowed
 /// by `const` and `enum`.
-fn may_fit(schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
+fn may_match(schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
     let has_words = properties.into_iter().flatten().all(|(name, property)| {
         let Some(word @ Value::String(_)) = value.get(name) else {

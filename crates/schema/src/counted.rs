@@ -72,7 +72,7 @@ pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> 
     let mut followed = 0;
     while let Some(reference) = counts.references.get(followed) {
         followed += 1;
-        if let Some(pointer) = odd_place_of(reference)? {
+        if let Some(pointer) = unusual_target(reference)? {
             has_odd_places = true;
             visit_odd_place(&mut counted, &pointer, place, &mut counts)?;
         }
@@ -170,9 +170,9 @@ fn visit(
         }
     }
     if place.references_stand_alone && entries.get("$ref").is_some_and(Value::is_string) {
-        set_aside(entries);
+        move_ref_to_all_of(entries);
     }
-    count_here(entries);
+    add_counter(entries);
     Ok(())
 }
 
@@ -187,7 +187,7 @@ impl Counts {
 }
 
 /// Moves a `$ref` that overrides its siblings into `allOf`, beside a step counter.
-fn set_aside(entries: &mut Map<String, Value>) {
+fn move_ref_to_all_of(entries: &mut Map<String, Value>) {
     let reference = entries.shift_remove("$ref");
     let holds_others = |keyword: &str| matches!(keyword, "$schema" | "definitions" | "$defs");
     entries.retain(|keyword, _| holds_others(keyword));
@@ -195,7 +195,7 @@ fn set_aside(entries: &mut Map<String, Value>) {
     entries.insert("allOf".to_owned(), all_of);
 }
 
-fn count_here(entries: &mut Map<String, Value>) {
+fn add_counter(entries: &mut Map<String, Value>) {
     // The compiler rejects an `allOf` of another type.
     if !entries.get("allOf").is_none_or(Value::is_array) {
         return;
@@ -209,11 +209,11 @@ fn count_here(entries: &mut Map<String, Value>) {
 }
 
 /// Restores the original form of an instrumented subschema.
-pub(super) fn as_written(part: &mut Value) {
+pub(super) fn remove_counters(part: &mut Value) {
     match part {
-        Value::Array(parts) => parts.iter_mut().for_each(as_written),
+        Value::Array(parts) => parts.iter_mut().for_each(remove_counters),
         Value::Object(entries) => {
-            entries.values_mut().for_each(as_written);
+            entries.values_mut().for_each(remove_counters);
             let Some(Value::Array(all_of)) = entries.get_mut("allOf") else {
                 return;
             };
@@ -240,7 +240,7 @@ pub(super) fn as_written(part: &mut Value) {
 
 /// Returns the target of a reference if that location is not normally a schema. Excludes references
 /// by name, which resolve only to schemas, and references to the JSON Schema meta-schemas.
-fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
+fn unusual_target(reference: &str) -> Result<Option<String>, SchemaError> {
     let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
         .iter()

@@ -29,9 +29,9 @@ use jsonschema::{PatternOptions, ValidationError, ValidationOptions};
 use serde_json::{Map, Value};
 
 pub use allowance::CheckAborted;
-use allowance::{Limits, Step, within};
+use allowance::{Limits, StepKeyword, within};
 pub use mend::OptionalNull;
-pub use mend::mend_defaults;
+pub use mend::coerce_defaults;
 use patterns::Patterns;
 pub use strict::strict;
 pub use violation::InvalidArguments;
@@ -93,7 +93,7 @@ impl CompiledSchema {
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let (counted, patterns) = counted::counted(schema)?;
         let validator = options()
-            .with_keyword(counted::STEP_KEYWORD, |_, _, _| Ok(Box::new(Step)))
+            .with_keyword(counted::STEP_KEYWORD, |_, _, _| Ok(Box::new(StepKeyword)))
             .build(&counted)
             .map_err(|error| compile_error(schema, &error))?;
         Ok(Self {
@@ -188,7 +188,7 @@ impl CompiledSchema {
         Ok(Ok(()))
     }
 
-    /// Returns the intended value ([`mend::mend_value`]) if `instance` is invalid but the intended
+    /// Returns the intended value ([`mend::coerce_value`]) if `instance` is invalid but the intended
     /// value is valid, and `None` if `instance` is valid.
     fn mend_if_invalid(
         &self,
@@ -199,7 +199,8 @@ impl CompiledSchema {
         if self.is_valid_with(instance, effort)? {
             return Ok(Ok(None));
         }
-        let mended = mend::mend_value(&self.schema, instance, nulls, effort.most_steps_to_mend())?;
+        let mended =
+            mend::coerce_value(&self.schema, instance, nulls, effort.max_coercion_steps())?;
         match mended {
             Some(mended) if self.is_valid_with(&mended, effort)? => Ok(Ok(Some(mended))),
             Some(mended) => Ok(Err(self.first_violation(&mended, effort)?)),
@@ -234,7 +235,7 @@ impl CompiledSchema {
         if self.is_valid_with(value, &effort)? {
             return Ok(None);
         }
-        let words = within(&self.limits_of_words(&effort), || {
+        let words = within(&self.limits_of_message(&effort), || {
             let error = self.validator.validate(value).err()?;
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "/" } else { &path };
@@ -258,7 +259,7 @@ impl CompiledSchema {
     }
 
     /// Returns the limits for finding the error message.
-    fn limits_of_words(&self, effort: &Effort) -> Limits {
+    fn limits_of_message(&self, effort: &Effort) -> Limits {
         Limits {
             until: effort.until,
             most_steps: effort.most_steps.min(MAX_MESSAGE_STEPS),
@@ -277,7 +278,7 @@ impl CompiledSchema {
             let place = self.properties().position(|(name, _)| name == parameter);
             place.unwrap_or(usize::MAX)
         };
-        let first = within(&self.limits_of_words(effort), || {
+        let first = within(&self.limits_of_message(effort), || {
             self.validator
                 .iter_errors(instance)
                 .map(|error| InvalidArguments::from_error(&error))
@@ -312,7 +313,7 @@ impl Effort {
         self.most_steps < u64::MAX
     }
 
-    fn most_steps_to_mend(&self) -> Option<u32> {
+    fn max_coercion_steps(&self) -> Option<u32> {
         let steps = self.most_steps;
         self.is_brief()
             .then(|| u32::try_from(steps).unwrap_or(u32::MAX))

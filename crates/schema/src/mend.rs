@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::CheckAborted;
-use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, Reader, SchemaLocation};
+use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, SchemaLocation, SchemaReader};
 use super::counted::SubschemaKind;
 
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
@@ -27,7 +27,7 @@ pub enum OptionalNull {
 /// # Errors
 /// [`CheckAborted::Time`] if reading the schema takes more than `most_steps` steps, if that limit
 /// is given.
-pub(super) fn mend_value(
+pub(super) fn coerce_value(
     schema: &Value,
     value: &Value,
     nulls: OptionalNull,
@@ -38,7 +38,7 @@ pub(super) fn mend_value(
         return Ok(None);
     }
     let mut mended = value.clone();
-    let mut reader = Reader::new(schema, most_steps.unwrap_or(MAX_STEPS));
+    let mut reader = SchemaReader::new(schema, most_steps.unwrap_or(MAX_STEPS));
     let place = reader.place(schema);
     mend(&mut reader, place, &mut mended, nulls);
     if most_steps.is_some() && reader.is_exhausted() {
@@ -49,7 +49,7 @@ pub(super) fn mend_value(
 
 /// Replaces `[]` by `{}` in each `default` whose schema allows objects but no arrays, because PHP
 /// encodes an empty object as `[]`.
-pub fn mend_defaults(schema: &mut Value) {
+pub fn coerce_defaults(schema: &mut Value) {
     let mut places = Vec::new();
     find_defaults(schema, &mut String::new(), &mut places);
     for place in places {
@@ -59,7 +59,7 @@ pub fn mend_defaults(schema: &mut Value) {
         let Some(mut mended) = part.get("default").cloned() else {
             continue;
         };
-        let mut reader = Reader::new(schema, MAX_STEPS);
+        let mut reader = SchemaReader::new(schema, MAX_STEPS);
         let place_of_value = reader.place(part);
         mend(
             &mut reader,
@@ -74,7 +74,7 @@ pub fn mend_defaults(schema: &mut Value) {
 }
 
 fn mend<'s>(
-    reader: &mut Reader<'s>,
+    reader: &mut SchemaReader<'s>,
     mut place: SchemaLocation<'s>,
     value: &mut Value,
     nulls: OptionalNull,

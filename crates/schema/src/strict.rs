@@ -63,12 +63,12 @@ pub fn strict(schema: &Value) -> Option<Value> {
     {
         return None;
     }
-    Writer::default().part(schema, Position::Root)
+    StrictWriter::default().part(schema, SubschemaPosition::Root)
 }
 
 /// Counts what has been written.
 #[derive(Default)]
-struct Writer {
+struct StrictWriter {
     properties: usize,
     values: usize,
     characters: usize,
@@ -76,12 +76,12 @@ struct Writer {
 
 /// The position of a subschema.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Position {
+enum SubschemaPosition {
     Root,
     At(usize),
 }
 
-impl Position {
+impl SubschemaPosition {
     fn level(self) -> usize {
         match self {
             Self::Root => 0,
@@ -99,8 +99,8 @@ impl Position {
     }
 }
 
-impl Writer {
-    fn part(&mut self, schema: &Value, at: Position) -> Option<Value> {
+impl StrictWriter {
+    fn part(&mut self, schema: &Value, at: SubschemaPosition) -> Option<Value> {
         let schema = schema.as_object()?;
         if at.level() > MAX_LEVELS {
             return None;
@@ -126,11 +126,11 @@ impl Writer {
                     Value::Array(parts.collect::<Option<_>>()?)
                 }
                 "items" => self.part(value, at.below())?,
-                "$defs" | "definitions" if at == Position::Root => {
+                "$defs" | "definitions" if at == SubschemaPosition::Root => {
                     let parts = value.as_object()?.iter();
                     let parts = parts.map(|(name, part)| {
                         self.characters += name.len();
-                        Some((name.clone(), self.part(part, Position::At(1))?))
+                        Some((name.clone(), self.part(part, SubschemaPosition::At(1))?))
                     });
                     Value::Object(parts.collect::<Option<_>>()?)
                 }
@@ -166,7 +166,7 @@ impl Writer {
     fn object(
         &mut self,
         schema: &Map<String, Value>,
-        at: Position,
+        at: SubschemaPosition,
         written: &mut Map<String, Value>,
     ) -> Option<()> {
         let none = Map::new();
@@ -176,7 +176,7 @@ impl Writer {
         };
         let is_closed = match schema.get("additionalProperties") {
             // A root object without properties accepts none.
-            None => !properties.is_empty() || at == Position::Root,
+            None => !properties.is_empty() || at == SubschemaPosition::Root,
             Some(others) => *others == json!(false),
         };
         let required = match schema.get("required") {

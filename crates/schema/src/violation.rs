@@ -4,7 +4,7 @@ use jsonschema::paths::LocationSegment;
 use serde_json::Value;
 
 use super::CheckAborted;
-use super::counted::as_written;
+use super::counted::remove_counters;
 use super::python_repr::python_repr;
 
 /// Why arguments do not match a tool's schema.
@@ -61,7 +61,7 @@ impl InvalidArguments {
                 }
             }
             ValidationErrorKind::Type { kind } => Self::Type {
-                path: shorten(or_whole(path)),
+                path: shorten(path_or_root(path)),
                 expected: match kind {
                     TypeKind::Single(kind) => kind.to_string(),
                     TypeKind::Multiple(kinds) => {
@@ -71,15 +71,15 @@ impl InvalidArguments {
                 },
             },
             ValidationErrorKind::Enum { options } => Self::NotAllowed {
-                path: shorten(or_whole(path)),
+                path: shorten(path_or_root(path)),
                 allowed: python_repr(options),
             },
             ValidationErrorKind::Constant { expected_value } => Self::NotAllowed {
-                path: shorten(or_whole(path)),
+                path: shorten(path_or_root(path)),
                 allowed: python_repr(&Value::Array(vec![expected_value.as_ref().clone()])),
             },
             _ => Self::Other {
-                path: shorten(or_whole(path)),
+                path: shorten(path_or_root(path)),
                 reason: shorten(reason(error, "the value")),
             },
         }
@@ -115,7 +115,7 @@ pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
     match error.kind() {
         ValidationErrorKind::Not { schema } => {
             let mut schema = schema.clone();
-            as_written(&mut schema);
+            remove_counters(&mut schema);
             format!("{schema} is not allowed for {value}")
         }
         // Property names are not confidential, and no placeholder fits them.
@@ -142,7 +142,7 @@ fn path_of(error: &ValidationError<'_>) -> String {
     path
 }
 
-fn or_whole(path: String) -> String {
+fn path_or_root(path: String) -> String {
     if path.is_empty() {
         "arguments".to_owned()
     } else {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 pub(crate) use admission::Admission;
 pub use allowed_tools::{AllowedTools, BadToolPattern};
-pub use gate::{AccessRejection, Gate};
-pub use grant::{Grant, GrantHolder, Scope, Users};
+pub use gate::{AccessGate, AccessRejection};
+pub use grant::{AccessGrant, GrantHolder, Scope, Users};
 pub(crate) use heartbeat::Heartbeat;
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};
@@ -40,7 +40,7 @@ pub struct Access {
     /// Which processes may connect to the Unix socket.
     pub peers: PeerRules,
     /// The checks of requests over TCP; without a gate, all requests over TCP are rejected.
-    pub gate: Option<Arc<Gate>>,
+    pub gate: Option<Arc<AccessGate>>,
 }
 
 /// Why the access rules of the configuration cannot be applied.
@@ -80,9 +80,9 @@ impl Access {
         let gate = gate.map(|(listen, tokens)| match store {
             Some(store) if config.tcp.tokens_store => {
                 let tokens = StoredTokens::new(tokens, Arc::clone(store));
-                Arc::new(Gate::new(&config.tcp, listen, Arc::new(tokens)))
+                Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens)))
             }
-            _ => Arc::new(Gate::new(&config.tcp, listen, Arc::new(tokens))),
+            _ => Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens))),
         });
         Ok(Self { peers, gate })
     }

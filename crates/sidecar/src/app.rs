@@ -22,7 +22,7 @@ use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::connections::ServerReport;
 use crate::declared_tools::Registered;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::McpServerState;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::models::Models;
 use crate::packs::LoadedPacks;
@@ -60,7 +60,7 @@ struct Shared {
     state: Option<State>,
     servers: Option<Arc<Servers>>,
     results: Option<Arc<Results>>,
-    mcp: Arc<McpServer>,
+    mcp: Arc<McpServerState>,
     models: Arc<Models>,
     tool_keys: ToolKeys,
     unknown_tools: UnknownTools,
@@ -154,7 +154,7 @@ impl App {
     }
 
     /// Returns Pillion's own MCP server, which keeps its state across reloads.
-    pub(crate) fn mcp(&self) -> &McpServer {
+    pub(crate) fn mcp(&self) -> &McpServerState {
         &self.shared.mcp
     }
 
@@ -231,13 +231,13 @@ impl App {
     }
 
     /// Returns whether the store's file was deleted or replaced. If so, every call fails.
-    pub(crate) fn is_store_gone(&self) -> bool {
+    pub(crate) fn is_store_missing(&self) -> bool {
         let state = self.shared.state.as_ref();
         state.is_some_and(|state| state.store_file_failure().is_some())
     }
 
     /// Returns whether `tools/list` was sent to every MCP server at least once.
-    pub(crate) fn was_discovery_tried(&self) -> bool {
+    pub(crate) fn has_tried_discovery(&self) -> bool {
         self.shared.upstreams.was_tried()
     }
 
@@ -252,7 +252,7 @@ impl App {
 
     /// Returns the tools that a caller with this visibility is offered, including the caller's own
     /// tools. Lists the tools of MCP servers first where that is due.
-    pub(crate) async fn offered_to(
+    pub(crate) async fn tools_for(
         &self,
         context: &CallContext,
         visibility: &Visibility,

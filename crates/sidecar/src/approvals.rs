@@ -123,7 +123,7 @@ impl Approvals {
     ) -> Result<Option<ApprovalRecord>, ToolFailure> {
         let now = Timestamp::now();
         let fits =
-            |record: &ApprovalRecord| record.arguments_hash == needed.hash && record.is_live(now);
+            |record: &ApprovalRecord| record.arguments_hash == needed.hash && record.is_valid(now);
         if let Some(id) = &needed.named {
             let named = store.approval(id).await.map_err(failure::of_store)?;
             if let Some(record) = named.filter(fits) {
@@ -254,7 +254,7 @@ impl Approvals {
     }
 
     /// Uses an approval, so that the next call needs a new approval.
-    async fn use_up(
+    async fn mark_used(
         &self,
         store: &dyn Store,
         request: &ApprovalRequest,
@@ -367,7 +367,7 @@ impl Approver for Approvals {
         let (this, request) = (self.clone(), request.clone());
         Box::pin(async move {
             match &this.shared.store {
-                Some(store) => this.use_up(&**store, &request).await,
+                Some(store) => this.mark_used(&**store, &request).await,
                 None => Ok(()),
             }
         })

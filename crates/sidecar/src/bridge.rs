@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::calling_client::message::{self, Inbound, Request};
 use crate::mcp_server::stdio::{MAX_WAITING, write};
 use away::Away;
-pub use connect::{ConnectError, Connection, Target};
+pub use connect::{BridgeConnectError, Connection, Target};
 use leg::{Phase, SidecarConnection, SidecarMessage};
 use session_replay::SessionReplay;
 
@@ -105,7 +105,7 @@ enum Event {
     /// The connection with this number was closed.
     Gone(u64),
     Connected(Connection),
-    NotConnected(ConnectError),
+    NotConnected(BridgeConnectError),
 }
 
 struct Bridge {
@@ -206,7 +206,7 @@ impl Bridge {
                 if method == "notifications/initialized" {
                     self.session_replay.mark_initialized();
                 }
-                if let Some(leg) = self.open_leg() {
+                if let Some(leg) = self.open_connection() {
                     leg.send(line).await;
                 }
             }
@@ -223,7 +223,7 @@ impl Bridge {
 
     /// Forwards a request to the current sidecar, or queues it for the next one.
     async fn ask(&mut self, request: Request, line: Bytes) {
-        if let Some(leg) = self.open_leg() {
+        if let Some(leg) = self.open_connection() {
             leg.ask(&request, line).await;
         } else if self.waiting.len() < MAX_REQUESTS {
             self.waiting.push_back((request, line));
@@ -360,7 +360,7 @@ impl Bridge {
         }
     }
 
-    fn open_leg(&mut self) -> Option<&mut SidecarConnection> {
+    fn open_connection(&mut self) -> Option<&mut SidecarConnection> {
         self.legs.iter_mut().find(|leg| leg.phase == Phase::Open)
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{
-    AnswerEnd, ChatEnd, ChatLoop, ChatState, Conversation, LanguageModel, ModelError,
+    AnswerEnd, ChatEnd, ChatLoop, ChatState, LanguageModel, ModelError, ProviderConversation,
     ProviderMembers, TurnOptions,
 };
 use pillion_core::registry::RegisteredTool;
@@ -80,14 +80,14 @@ pub(crate) enum ChatInput {
     /// Messages in the format of OpenAI's chat completions.
     Messages(Vec<Value>),
     /// A conversation in the format of the model's provider.
-    AsItIs(Conversation),
+    AsItIs(ProviderConversation),
 }
 
 impl ChatInput {
     fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
         match self {
             Self::Messages(messages) => chat_loop.begin(&messages),
-            Self::AsItIs(conversation) => chat_loop.begin_with(conversation),
+            Self::AsItIs(conversation) => chat_loop.begin_conversation(conversation),
         }
     }
 }
@@ -131,7 +131,7 @@ impl Chat {
         chatter: &ChatCaller,
         beginning: Beginning,
     ) -> Result<Self, ChatRefusal> {
-        let mut chat = Self::begin_unstored(app, chatter, beginning).await?;
+        let mut chat = Self::begin_stateless(app, chatter, beginning).await?;
         chat.stored_chat.stays = ChatRetention::Always;
         chat.record.json = chat.stored_chat.to_json();
         chat.record.summary = chat.stored_chat.summary(&chat.record.id);
@@ -146,7 +146,7 @@ impl Chat {
     ///
     /// # Errors
     /// [`ChatRefusal`].
-    pub(crate) async fn begin_unstored(
+    pub(crate) async fn begin_stateless(
         app: &App,
         chatter: &ChatCaller,
         beginning: Beginning,
@@ -155,7 +155,7 @@ impl Chat {
         let model = model_of(app, beginning.model.as_deref())?;
         let options = beginning.options.clone();
         let chatter = &chatter.with_model(model);
-        let chat_loop = loop_of(app, chatter, model, beginning.tools, beginning.options).await?;
+        let chat_loop = build_loop(app, chatter, model, beginning.tools, beginning.options).await?;
         let state = beginning.input.begin(&chat_loop)?;
         let stored_chat = StoredChat {
             model: model.config.id.clone(),
@@ -207,7 +207,7 @@ impl Chat {
         let model = model_of(app, Some(&stored_chat.model))?;
         let options = stored_chat.options.clone();
         let chatter = &chatter.with_model(model);
-        let chat_loop = loop_of(app, chatter, model, stored_chat.tools, options).await?;
+        let chat_loop = build_loop(app, chatter, model, stored_chat.tools, options).await?;
         if !messages.is_empty() {
             chat_loop.add(&mut stored_chat.state, messages)?;
             // Stored first, so that the user's messages are not lost if the answer fails.
@@ -262,7 +262,7 @@ impl Chat {
                 let ids = ids.filter_map(|call| call.approval_id.as_deref());
                 let principal = context.principal.as_deref();
                 if approvals
-                    .any_decided(principal, &ids.collect::<Vec<_>>(), until)
+                    .wait_for_any(principal, &ids.collect::<Vec<_>>(), until)
                     .await
                 {
                     continue;
@@ -378,7 +378,7 @@ fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
 }
 
 /// Creates the chat loop with the tools that the model and the caller may see.
-async fn loop_of(
+async fn build_loop(
     app: &App,
     chatter: &ChatCaller,
     model: &Model,
@@ -390,8 +390,8 @@ async fn loop_of(
     let mut native = NativeTools::default();
     let mut executor = app.executor().clone();
     if with_tools && model.config.tools.function_calling {
-        let offered = app.offered_to(&chatter.context, &chatter.visibility).await;
-        executor = executor.with_own_tools(Arc::clone(&offered.own.tools));
+        let offered = app.tools_for(&chatter.context, &chatter.visibility).await;
+        executor = executor.with_caller_tools(Arc::clone(&offered.own.tools));
         let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())
         };

@@ -22,7 +22,7 @@ impl ClockWatch {
 
     /// Returns by how much the clock was set since the last call: `Ok` for forward, `Err` for back,
     /// `None` if it was not set or only slightly. A suspended system counts as set forward.
-    pub(crate) fn was_set(&mut self) -> Option<Result<Duration, Duration>> {
+    pub(crate) fn take_change(&mut self) -> Option<Result<Duration, Duration>> {
         let before = std::mem::replace(self, Self::start());
         let expected = before.clock + (self.steady - before.steady);
         difference(expected, self.clock)
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn only_a_clock_that_was_set_is_detected() {
-        assert_eq!(ClockWatch::start().was_set(), None);
+        assert_eq!(ClockWatch::start().take_change(), None);
         let now = SystemTime::now();
         let (little, much) = (Duration::from_secs(60), Duration::from_secs(7200));
         assert_eq!(difference(now, now + little), None);

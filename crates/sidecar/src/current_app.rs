@@ -13,7 +13,7 @@ use crate::app::App;
 /// in a handler never changes.
 #[derive(Debug, Clone)]
 pub struct CurrentApp {
-    current: Arc<ArcSwap<Generation>>,
+    current: Arc<ArcSwap<RoutedApp>>,
 }
 
 /// A function that builds the routes for an [`App`].
@@ -21,13 +21,13 @@ pub type Routes = fn(App) -> Router;
 
 /// An [`App`] with its routes.
 #[derive(Debug)]
-struct Generation {
+struct RoutedApp {
     app: App,
     router: Router,
     routes: Routes,
 }
 
-impl Generation {
+impl RoutedApp {
     fn of(app: App, routes: Routes) -> Arc<Self> {
         let router = routes(app.clone());
         Arc::new(Self {
@@ -42,7 +42,7 @@ impl CurrentApp {
     /// Creates the holder of `app`. `routes` builds the routes for `app` and all its replacements.
     #[must_use]
     pub fn new(app: App, routes: Routes) -> Self {
-        let current = Arc::new(ArcSwap::new(Generation::of(app, routes)));
+        let current = Arc::new(ArcSwap::new(RoutedApp::of(app, routes)));
         Self { current }
     }
 
@@ -71,13 +71,13 @@ impl CurrentApp {
     /// Replaces the current [`App`]. Returns the previous one, for [`App::retire`].
     pub fn replace(&self, app: App) -> App {
         let routes = self.current.load().routes;
-        self.current.swap(Generation::of(app, routes)).app.clone()
+        self.current.swap(RoutedApp::of(app, routes)).app.clone()
     }
 }
 
 /// A weak reference to a [`CurrentApp`].
 #[derive(Debug, Clone)]
-pub(crate) struct WeakCurrentApp(Weak<ArcSwap<Generation>>);
+pub(crate) struct WeakCurrentApp(Weak<ArcSwap<RoutedApp>>);
 
 impl WeakCurrentApp {
     pub(crate) fn upgrade(&self) -> Option<CurrentApp> {

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::AccessError;
 use crate::logging::LogControl;
-use crate::reload::{Reloader, Source, Stamps, access_of};
+use crate::reload::{FileStamps, Reloader, Source, resolve_access};
 use crate::server::{self, ServingThreads, Stop};
 use crate::servers::Servers;
 use crate::service_manager;
@@ -68,7 +68,7 @@ pub struct Daemon {
     /// The source of the configuration, for reloads.
     pub source: Source,
     /// The state of the configuration files before `config` was read.
-    pub before: Stamps,
+    pub before: FileStamps,
     /// Changes the log level at a reload.
     pub log: LogControl,
     /// Whether to take over the sockets of a running sidecar.
@@ -81,12 +81,12 @@ impl Daemon {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
         // Reports errors in the access rules before any socket or file is opened.
-        access_of(&self.config, None)?;
+        resolve_access(&self.config, None)?;
         let (mut sockets, listeners) = Sockets::open(&self.config, self.take_over).await?;
         // Opened after the socket, which only one sidecar can own: calls that are unfinished in the
         // store then belong to a predecessor on this socket.
         let state = State::open(&self.config, &sockets.path, &sockets.predecessors).await?;
-        let access = access_of(&self.config, Some(&(state.store() as _)))?;
+        let access = resolve_access(&self.config, Some(&(state.store() as _)))?;
         let Assembly {
             current_app,
             servers,
@@ -113,7 +113,7 @@ impl Daemon {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
                 service_manager::ready_as_main_process();
                 following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
-                tokio::spawn(catch_up(caught_up));
+                tokio::spawn(apply_predecessor_changes(caught_up));
                 state.watch(&sockets.predecessors);
             }
             None => service_manager::ready(),
@@ -160,7 +160,7 @@ impl Daemon {
 }
 
 /// Applies the server changes that the previous sidecar accepted until its last request.
-async fn catch_up(servers: Arc<Servers>) {
+async fn apply_predecessor_changes(servers: Arc<Servers>) {
     for wait in [
         Duration::ZERO,
         LAST_REQUEST_TIMEOUT + RESTART_LAST_REQUEST_TIMEOUT,

@@ -45,7 +45,7 @@ impl Registered {
     ) -> Self {
         // Only the offered tools that have their names.
         let held = |tools: &[Arc<RegisteredTool>]| -> Vec<Arc<RegisteredTool>> {
-            let tools = tools.iter().filter(|tool| is_held_by(tool, registry));
+            let tools = tools.iter().filter(|tool| is_registered_in(tool, registry));
             tools.cloned().collect()
         };
         let before = held(&self.0);
@@ -102,7 +102,7 @@ fn changes(before: &[Arc<RegisteredTool>], now: &[Arc<RegisteredTool>]) -> ToolC
 }
 
 /// Returns whether a tool is offered under its name.
-fn is_held_by(tool: &Arc<RegisteredTool>, registry: &ToolRegistry) -> bool {
+fn is_registered_in(tool: &Arc<RegisteredTool>, registry: &ToolRegistry) -> bool {
     let holder = registry.get(tool.name().as_str());
     tool.is_offered() && holder.is_some_and(|holder| Arc::ptr_eq(&holder, tool))
 }

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 pub(crate) use event::{Event, EventCall};
-pub(crate) use listener::{EventScope, Listener, Types};
+pub(crate) use listener::{EventKinds, EventScope, Listener};
 pub(crate) use tool_changes::{ToolChanges, ToolListener};
 
 /// Maximum number of events in the ring.
@@ -40,7 +40,7 @@ const RESUME_TTL: Duration = Duration::from_secs(300);
 pub(crate) struct Bus {
     /// The prefix of the event ids of this process.
     epoch: String,
-    ring: Mutex<Ring>,
+    ring: Mutex<EventRing>,
     /// The number of the next event, and whether the bus is closed.
     news: watch::Sender<BusPosition>,
     listeners: AtomicUsize,
@@ -58,14 +58,14 @@ struct BusPosition {
 }
 
 #[derive(Debug)]
-struct Ring {
+struct EventRing {
     events: VecDeque<SerializedEvent>,
     bytes: usize,
     /// The number of the next event.
     next: u64,
 }
 
-impl Default for Ring {
+impl Default for EventRing {
     fn default() -> Self {
         Self {
             events: VecDeque::new(),
@@ -75,7 +75,7 @@ impl Default for Ring {
     }
 }
 
-impl Ring {
+impl EventRing {
     /// Returns the number of the oldest event in the ring, or of the next event if the ring is
     /// empty.
     fn first(&self) -> u64 {
@@ -145,7 +145,7 @@ impl Bus {
 
     /// Creates a listener that starts after the event `last`, or with the next event. If `last` is
     /// no longer in the ring, the listener starts with a `reset` event.
-    pub(crate) fn listen(self: &Arc<Self>, last: Option<&str>, types: Types) -> Listener {
+    pub(crate) fn listen(self: &Arc<Self>, last: Option<&str>, types: EventKinds) -> Listener {
         self.listeners.fetch_add(1, Ordering::Relaxed);
         if self.has_gap.swap(false, Ordering::Relaxed) {
             // A listener that resumes must notice that events are missing.

@@ -21,7 +21,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::predecessors::{Predecessor, Predecessors, clone_connection};
-use crate::socket::{FileId, SocketError};
+use crate::socket::{SocketError, SocketFileId};
 
 /// Maximum time for each step of the other process. The successor's start-up takes as long as its
 /// configuration requires.
@@ -98,7 +98,7 @@ impl Control {
 
     /// Returns whether the file of the control socket is gone, so that a successor cannot connect.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(FileId::at(&self.path), Ok(None))
+        matches!(SocketFileId::at(&self.path), Ok(None))
     }
 
     /// Waits for the next process that requests to take over. Cancel safe: no connection is lost

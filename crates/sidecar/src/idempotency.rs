@@ -149,7 +149,7 @@ impl IdempotencyKeys {
             }
             let mut begun = Vec::with_capacity(calls);
             for id in ids(claim.call).take(calls) {
-                begun.push(self.may_have_begun(id).await?.then_some(id));
+                begun.push(self.may_have_started(id).await?.then_some(id));
             }
             if begun.iter().any(Option::is_some) {
                 return Ok(Claim::CutOff(begun));
@@ -163,7 +163,7 @@ impl IdempotencyKeys {
     }
 
     /// Returns whether the tool of a call may have started.
-    async fn may_have_begun(&self, call: CallId) -> Result<bool, StoreError> {
+    async fn may_have_started(&self, call: CallId) -> Result<bool, StoreError> {
         let began = [
             CallStatus::Running,
             CallStatus::Interrupted,

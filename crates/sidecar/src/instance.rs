@@ -22,12 +22,12 @@ const INSTANCE_FILE: &str = "instance";
 /// path. With PostgreSQL, it also contains an id from the state directory; `store.instance`, if
 /// set, replaces id and host name.
 pub(crate) fn owner(config: &Config, socket: &Path) -> String {
-    let owner = owner_here(socket);
+    let owner = local_identity(socket);
     let Some(LocationText(StoreLocation::Postgres(_))) = config.store.location else {
         return owner;
     };
     if let Some(instance) = &config.store.instance {
-        return owner_at(instance, socket);
+        return identity_at(instance, socket);
     }
     let directory =
         state_directory().ok_or_else(|| io::Error::other("this user has no state directory"));
@@ -45,13 +45,13 @@ pub(crate) fn owner(config: &Config, socket: &Path) -> String {
 }
 
 /// Returns the identity of processes on this host that share a path, such as a sidecar's socket.
-pub(crate) fn owner_here(path: &Path) -> String {
+pub(crate) fn local_identity(path: &Path) -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
-    owner_at(&host.to_string_lossy(), path)
+    identity_at(&host.to_string_lossy(), path)
 }
 
-/// Like [`owner_here`], for a host with this name.
-fn owner_at(host: &str, path: &Path) -> String {
+/// Like [`local_identity`], for a host with this name.
+fn identity_at(host: &str, path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     format!("{host}:{}", path.display())
 }
@@ -103,7 +103,7 @@ mod tests {
     fn f4_in_postgres_the_owner_contains_the_instance_name() {
         let socket = Path::new("/run/pillion/pillion.sock");
         let of = |toml: &str| owner(&Config::parse(toml, "test.toml").unwrap(), socket);
-        let by_host = owner_here(socket);
+        let by_host = local_identity(socket);
         assert_eq!(
             of("[store]\nlocation = \"/var/lib/p.db\"\ninstance = \"a\""),
             by_host

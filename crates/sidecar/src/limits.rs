@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pillion_core::executor::{Account, PastCall};
+use pillion_core::executor::{PastCall, QuotaAccount};
 use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 
 use crate::current_app::CurrentApp;
@@ -80,8 +80,8 @@ impl PredecessorCalls {
                     tool: call.tool,
                     server: call.server,
                     account: match call.principal {
-                        Some(principal) => Account::Principal(principal),
-                        None => Account::User(call.user.unwrap_or_default()),
+                        Some(principal) => QuotaAccount::Principal(principal),
+                        None => QuotaAccount::User(call.user.unwrap_or_default()),
                     },
                 })
                 .collect();

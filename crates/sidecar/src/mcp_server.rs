@@ -45,7 +45,7 @@ use sessions::Sessions;
 
 /// The state of the MCP server between requests.
 #[derive(Debug)]
-pub(crate) struct McpServer {
+pub(crate) struct McpServerState {
     sessions: Sessions,
     held: Held,
     catalog: Catalog,
@@ -54,7 +54,7 @@ pub(crate) struct McpServer {
     stopping: watch::Sender<bool>,
 }
 
-impl Default for McpServer {
+impl Default for McpServerState {
     fn default() -> Self {
         Self {
             sessions: Sessions::default(),
@@ -66,7 +66,7 @@ impl Default for McpServer {
     }
 }
 
-impl McpServer {
+impl McpServerState {
     /// Applies a new configuration: the lists of the upstream servers are requested again.
     pub(crate) fn reconfigure(&self) {
         self.catalog.forget();
@@ -96,7 +96,7 @@ impl McpServer {
     }
 }
 
-impl ToolListener for McpServer {
+impl ToolListener for McpServerState {
     /// Notifies the clients that listen for changes.
     fn tools_changed(&self) {
         self.listening.tools_changed();
@@ -134,7 +134,7 @@ impl Caller {
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
         let offered = app.upstreams().tools_for_clients().clone();
-        let visibility = narrowed(app, visibility.offered_to_clients(offered), model)?;
+        let visibility = narrowed(app, visibility.restrict_to_offered(offered), model)?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context

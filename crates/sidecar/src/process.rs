@@ -108,7 +108,7 @@ impl Process {
     }
 
     /// Sets the rules of the Unix socket.
-    pub(crate) fn let_in(&self, peers: &PeerRules) {
+    pub(crate) fn set_peer_rules(&self, peers: &PeerRules) {
         self.peers.send_if_modified(|current| {
             let is_other = current != peers;
             if is_other {

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use crate::instance::owner_here;
+use crate::instance::local_identity;
 use pillion_config::Config;
 
 /// The directory of the lock files.
@@ -40,7 +40,7 @@ impl ProcessLocks {
 
     /// Returns the identity of these processes in the call log.
     pub(crate) fn owner(&self) -> String {
-        owner_here(&self.directory)
+        local_identity(&self.directory)
     }
 
     /// Locks the file of the process `process`.

@@ -22,7 +22,7 @@ use crate::process::Process;
 use crate::servers::{ServerError, Servers};
 use crate::service_manager;
 use pillion_config::{Config, ConfigError};
-pub use stamp::Stamps;
+pub use stamp::FileStamps;
 
 /// Interval at which the files are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -60,8 +60,8 @@ impl Source {
 
     /// Returns the current state of the configuration's files. Call this before
     /// [`load`](Self::load), so that later changes are detected.
-    pub fn look(&self) -> Stamps {
-        Stamps::of(self.file.iter().cloned().chain(self.files_named()))
+    pub fn look(&self) -> FileStamps {
+        FileStamps::of(self.file.iter().cloned().chain(self.files_named()))
     }
 
     /// Returns the files that the configuration refers to, even if the configuration is invalid.
@@ -75,13 +75,13 @@ impl Source {
         store: &Arc<dyn AccessTokenStore>,
     ) -> Result<(Config, Access), ReloadError> {
         let config = self.load()?;
-        let access = access_of(&config, Some(store))?;
+        let access = resolve_access(&config, Some(store))?;
         Ok((config, access))
     }
 }
 
 /// Resolves the access rules of the configuration, with this process's environment.
-pub fn access_of(
+pub fn resolve_access(
     config: &Config,
     store: Option<&Arc<dyn AccessTokenStore>>,
 ) -> Result<Access, AccessError> {
@@ -122,10 +122,10 @@ impl Reloader {
 
     /// Reloads on each SIGHUP and change of a file; never ends. `before` is the state of the files
     /// before the current configuration was read.
-    pub(crate) async fn run(mut self, before: Stamps, mut hangup: Signal) {
+    pub(crate) async fn run(mut self, before: FileStamps, mut hangup: Signal) {
         let mut look = interval(CHECK_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stamps = before.narrowed_to(self.files());
+        let mut stamps = before.restrict_to(self.files());
         loop {
             tokio::select! {
                 signal = hangup.recv() => if signal.is_none() {
@@ -136,10 +136,10 @@ impl Reloader {
                 },
             }
             // Taken before the files are read, so that a change in the meantime is detected.
-            let before = Stamps::of(self.files().into_iter().chain(self.source.files_named()));
+            let before = FileStamps::of(self.files().into_iter().chain(self.source.files_named()));
             // Boxed, because the future holds two configurations.
             Box::pin(self.reload()).await;
-            stamps = before.narrowed_to(self.files());
+            stamps = before.restrict_to(self.files());
         }
     }
 
@@ -186,7 +186,7 @@ impl Reloader {
 
     async fn apply(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
         self.servers.reconfigure(&config, access).await?;
-        for key in needing_a_restart(&self.config, &config) {
+        for key in settings_requiring_restart(&self.config, &config) {
             tracing::warn!(
                 key,
                 "{key} has changed: restart the sidecar to apply the change"
@@ -214,7 +214,7 @@ fn refuse(process: &Process, error: String) {
 }
 
 /// Returns the settings that differ and take effect only after a restart.
-fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let differ = [
         ("socket.path", old.socket.path != new.socket.path),
         ("socket.group", old.socket.group != new.socket.group),

@@ -67,7 +67,7 @@ pub fn router(app: App) -> Router {
     let body_limit = DefaultBodyLimit::max(app.http().max_body_bytes.get());
     let router = router
         .fallback(unknown_route)
-        .method_not_allowed_fallback(wrong_method)
+        .method_not_allowed_fallback(method_not_allowed)
         .with_state(app.clone())
         .layer(body_limit);
     add_middleware(router, app)
@@ -181,7 +181,7 @@ async fn unknown_route(uri: Uri, _body: Result<Body, RequestError>) -> RequestEr
     }
 }
 
-async fn wrong_method(method: Method) -> RequestError {
+async fn method_not_allowed(method: Method) -> RequestError {
     RequestError::WrongMethod { method }
 }
 

@@ -200,7 +200,7 @@ impl Tcp {
         let Some(tcp) = tcp else {
             return std::future::pending().await;
         };
-        let (stream, peer) = tcp.listener.accept_always().await;
+        let (stream, peer) = tcp.listener.accept_with_retry().await;
         let guest = tcp.room.enter(Admission::new(&tcp.places, tcp.timeout));
         (stream, peer, guest)
     }
@@ -217,7 +217,7 @@ async fn accept(
 ) {
     // The semaphore is never closed, so a permit becomes free eventually.
     let place = Arc::clone(places).acquire_owned().await.ok();
-    let (stream, peer) = listener.accept_always().await;
+    let (stream, peer) = listener.accept_with_retry().await;
     (stream, peer, place)
 }
 

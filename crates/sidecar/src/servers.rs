@@ -77,7 +77,7 @@ impl Servers {
             all: RwLock::default(),
             beginnings: parking_lot::Mutex::default(),
         };
-        servers.user_credentials.move_to(vault);
+        servers.user_credentials.set_vault(vault);
         servers.store.servers().await?;
         Ok(Arc::new(servers))
     }
@@ -111,7 +111,7 @@ impl Servers {
         let mut config = config.clone();
         let catalog = self.catalog(&config, Who::Caller);
         for section in &mut config.mcp_servers {
-            catalog.keep_tokens_of(&mut section.server);
+            catalog.attach_token_store(&mut section.server);
         }
         let known = match catalog.all().await {
             Ok(known) => known.into_iter().map(Arc::new).collect(),
@@ -154,7 +154,7 @@ impl Servers {
             }
             all.push(Server::OfStore(known, problem));
         }
-        self.close_tokens_but_of(&all).await;
+        self.close_other_token_stores(&all).await;
         *self.all.write() = Arc::new(all);
         let beginnings = self.beginnings.lock();
         for section in &mut config.mcp_servers {
@@ -166,7 +166,7 @@ impl Servers {
     }
 
     /// Closes the token stores of servers that are gone or have another account.
-    async fn close_tokens_but_of(&self, all: &[Server]) {
+    async fn close_other_token_stores(&self, all: &[Server]) {
         let accounts = all.iter().filter_map(Server::account);
         let keys: Vec<_> = accounts.map(|account| account.key).collect();
         let ids: Vec<_> = all.iter().map(Server::id).collect();
@@ -200,14 +200,14 @@ impl Servers {
     ) -> Result<(), ServerError> {
         let mut base = self.base.lock().await;
         let vault = open_vault(&self.store, config).await?;
-        self.user_credentials.move_to(vault);
+        self.user_credentials.set_vault(vault);
         let before = std::mem::replace(&mut *base, config.clone());
         let catalog = self.catalog(&base, Who::Operator);
         for section in &before.mcp_servers {
             let mut now = base.mcp_servers.iter();
             let now = now.find(|it| it.label() == section.label());
             if let (Some(now), Some(account)) = (now, Account::of(&section.server)) {
-                let is_anew = !account.is_consented() && !now.is_same(section);
+                let is_anew = !account.is_consented() && !now.has_same_content(section);
                 let now = Account::of(&now.server).filter(|_| !is_anew);
                 let id = file_id(section.label());
                 catalog.replace_account(&id, &account, now).await;
@@ -224,7 +224,7 @@ impl Servers {
     pub(crate) async fn refresh(&self) -> Result<(), ServerError> {
         let base = self.base.lock().await;
         let vault = open_vault(&self.store, &base).await?;
-        self.user_credentials.move_to(vault);
+        self.user_credentials.set_vault(vault);
         self.apply_config(&base, None).await;
         if let Some(current_app) = self.current_app() {
             current_app.app().upstreams().sweep_users().await;
@@ -297,7 +297,7 @@ impl Servers {
     }
 
     /// Tests the server with this id or name. A program is started only if a call would start it.
-    pub(crate) async fn try_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
+    pub(crate) async fn test_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
         let server = match self.find(key)?.0 {
             Server::OfFile(section) if section.enabled || section.server.url().is_some() => {
                 section.server
@@ -382,7 +382,7 @@ impl Servers {
             None => before.reload_servers(&config).await,
         };
         let old = current_app.replace(app.clone());
-        app.process().let_in(&app.access().peers);
+        app.process().set_peer_rules(&app.access().peers);
         app.mcp().servers_changed(&app);
         if before.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {
             app.mcp().tools_changed();

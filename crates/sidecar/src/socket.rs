@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
 pub use error::SocketError;
-pub(crate) use file_id::FileId;
+pub(crate) use file_id::SocketFileId;
 use pillion_config::{Group, SocketMode};
 
 /// Maximum length of a socket's path, in bytes.
@@ -33,7 +33,7 @@ pub struct Socket {
 pub struct SocketGuard {
     path: PathBuf,
     /// The id of the socket's file; `None` while the file does not exist.
-    file: Option<FileId>,
+    file: Option<SocketFileId>,
     lock: lock::Lock,
     permissions: Permissions,
 }
@@ -118,7 +118,7 @@ impl SocketGuard {
         lock: OwnedFd,
         permissions: Permissions,
     ) -> Result<Self, SocketError> {
-        let file = FileId::at(path).map_err(|source| SocketError::Probe {
+        let file = SocketFileId::at(path).map_err(|source| SocketError::Probe {
             path: path.to_owned(),
             source,
         })?;
@@ -132,11 +132,11 @@ impl SocketGuard {
 
     /// Returns whether clients can reach the socket by its path, and the path is locked.
     pub(crate) fn is_in_place(&self) -> bool {
-        self.lock.is_in_place() && self.has_its_file()
+        self.lock.is_in_place() && self.has_own_file()
     }
 
-    fn has_its_file(&self) -> bool {
-        self.file.is_some() && FileId::at(&self.path).is_ok_and(|found| found == self.file)
+    fn has_own_file(&self) -> bool {
+        self.file.is_some() && SocketFileId::at(&self.path).is_ok_and(|found| found == self.file)
     }
 
     /// Locks the path and binds the socket again, if their files are gone or replaced, under the
@@ -151,7 +151,7 @@ impl SocketGuard {
         if !self.lock.is_in_place() {
             self.lock = lock::Lock::take(&self.path)?;
         }
-        if self.has_its_file() {
+        if self.has_own_file() {
             return Ok(None);
         }
         let (listener, file) = bind(&self.path, self.permissions).await?;
@@ -169,7 +169,7 @@ impl SocketGuard {
     /// # Errors
     /// [`SocketError::Remove`].
     pub fn remove(self) -> Result<(), SocketError> {
-        if self.has_its_file() {
+        if self.has_own_file() {
             occupant::remove(&self.path)
         } else {
             Ok(())
@@ -181,7 +181,7 @@ impl SocketGuard {
 async fn bind(
     path: &Path,
     permissions: Permissions,
-) -> Result<(UnixListener, FileId), SocketError> {
+) -> Result<(UnixListener, SocketFileId), SocketError> {
     occupant::clear(path).await?;
     let listener = UnixListener::bind(path).map_err(|source| SocketError::Bind {
         path: path.to_owned(),
@@ -192,7 +192,7 @@ async fn bind(
 }
 
 /// Sets the group and mode of the socket's file. Returns the id of the file.
-fn protect(path: &Path, permissions: Permissions) -> Result<FileId, SocketError> {
+fn protect(path: &Path, permissions: Permissions) -> Result<SocketFileId, SocketError> {
     let error = |source| SocketError::Permissions {
         path: path.to_owned(),
         source,
@@ -206,5 +206,5 @@ fn protect(path: &Path, permissions: Permissions) -> Result<FileId, SocketError>
     let mode = permissions.mode.map_or(mode, SocketMode::bits);
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(error)?;
     let metadata = std::fs::symlink_metadata(path).map_err(error)?;
-    Ok(FileId::of(&metadata))
+    Ok(SocketFileId::of(&metadata))
 }

@@ -78,7 +78,7 @@ impl State {
     ///
     /// # Errors
     /// If the store cannot be opened: `unavailable`, `corrupt`.
-    pub async fn open_beside_others(config: &Config) -> Result<Self, StoreError> {
+    pub async fn open_shared(config: &Config) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
         let locks = ProcessLocks::of(config);
         let name = Uuid::now_v7().to_string();
@@ -323,7 +323,7 @@ async fn clean_up(
 ) {
     let mut clock = ClockWatch::start();
     loop {
-        if let Some(set) = clock.was_set() {
+        if let Some(set) = clock.take_change() {
             let (Ok(by) | Err(by)) = set;
             tracing::warn!(
                 seconds = by.as_secs(),

@@ -32,7 +32,7 @@ use indexmap::IndexMap;
 use parking_lot::RwLock;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{ToolName, ToolOrigin};
-use pillion_mcp_client::LogLevel;
+use pillion_mcp_client::McpLogLevel;
 
 use crate::connections::{ConnectionStatus, Connections, ServerReport};
 use crate::credentials::UserCredentials;
@@ -243,7 +243,7 @@ impl Upstreams {
 
     /// Requests log messages of at least `level` from every server, unless a client has already
     /// requested as many. Does not wait for the servers.
-    pub(crate) fn want_log(&self, level: LogLevel) {
+    pub(crate) fn request_log_level(&self, level: McpLogLevel) {
         if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
             return;
         }
@@ -274,7 +274,7 @@ impl Upstreams {
         for section in servers.iter().filter(|section| section.enabled) {
             let place = known
                 .iter()
-                .position(|server| server.section.is_same(section));
+                .position(|server| server.section.has_same_content(section));
             servers_now.push(match place {
                 Some(place) => Arc::clone(known.remove(place)),
                 None => Arc::new(Server::new(section, &self.listeners, &self.credentials)),
@@ -295,7 +295,7 @@ impl Upstreams {
         }
         let was_tried = servers_now
             .iter()
-            .all(|server| server.report().was_asked || !server.is_asked_for_all());
+            .all(|server| server.report().was_asked || !server.has_shared_list());
         let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
             servers: servers_now,

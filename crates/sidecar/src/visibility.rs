@@ -54,7 +54,7 @@ impl Visibility {
     }
 
     /// Restricts the visibility of an MCP client to the offered tools.
-    pub(crate) fn offered_to_clients(self, offered: OfferedTools) -> Self {
+    pub(crate) fn restrict_to_offered(self, offered: OfferedTools) -> Self {
         Self { offered, ..self }
     }
 
@@ -66,7 +66,7 @@ impl Visibility {
             ..self.clone()
         };
         ToolFilter::new(self.fingerprint(), move |name, origin| {
-            this.admits_named(name, name, origin)
+            this.is_name_visible(name, name, origin)
         })
     }
 
@@ -74,7 +74,7 @@ impl Visibility {
     /// visible as well.
     pub(crate) fn packs(&self, packs: &Packs) -> Packs {
         packs.filter_by_tool(|tool| {
-            self.admits_named(tool.as_str(), tool.as_str(), &ToolOrigin::Native)
+            self.is_name_visible(tool.as_str(), tool.as_str(), &ToolOrigin::Native)
         })
     }
 
@@ -92,13 +92,13 @@ impl Visibility {
 
     /// Returns whether a tool is visible that the client knows as `known_as`.
     pub(crate) fn admits(&self, tool: &RegisteredTool, known_as: &str) -> bool {
-        self.admits_named(tool.name().as_str(), known_as, tool.origin())
+        self.is_name_visible(tool.name().as_str(), known_as, tool.origin())
     }
 
     /// Returns whether a tool of this origin is visible, with the registered name `name` and the
     /// name `known_as` for the client. For a model, either name may match. A token's list matches
     /// only `name`, because `known_as` may later belong to a tool of another server.
-    pub(crate) fn admits_named(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
+    pub(crate) fn is_name_visible(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
         if !self.allowed.admit(name) || !self.offered.admit(name, origin) {
             return false;
         }

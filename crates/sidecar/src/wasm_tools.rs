@@ -242,7 +242,7 @@ async fn search(folder: &mut WasmFolder) {
     }
 }
 
-fn faulty(fault: pillion_wasm_tools::Fault) -> FaultyTool {
+fn faulty(fault: pillion_wasm_tools::WasmFileError) -> FaultyTool {
     FaultyTool {
         tool: fault.tool,
         code: fault.error.code.to_string(),

@@ -26,7 +26,7 @@ pub(crate) use message::MessageLine;
 use pillion_config::WorkersSection;
 pub(crate) use process::ended;
 pub(crate) use registration::{Registration, RegistrationError};
-use state::{Job, Offered, State, Worker};
+use state::{Offered, State, Worker, WorkerJob};
 pub(crate) use tool::WorkerTool;
 
 /// Maximum number of calls of one tool that wait for a worker.
@@ -72,7 +72,7 @@ pub(crate) enum WorkerRefusal {
 pub(crate) struct WorkerRegistration {
     workers: Arc<Workers>,
     id: u64,
-    calls: mpsc::UnboundedReceiver<(Arc<WorkerTool>, Box<Job>)>,
+    calls: mpsc::UnboundedReceiver<(Arc<WorkerTool>, Box<WorkerJob>)>,
 }
 
 impl Workers {
@@ -215,7 +215,7 @@ impl Workers {
     }
 
     /// Gives the call to the worker that has been idle for the longest time, or queues the call.
-    fn submit(&self, tool: &WorkerTool, mut job: Box<Job>) -> Result<(), ToolFailure> {
+    fn submit(&self, tool: &WorkerTool, mut job: Box<WorkerJob>) -> Result<(), ToolFailure> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let Some(offered) = state.tools.get_mut(tool.name()) else {

@@ -29,7 +29,7 @@ impl Way {
     async fn record(self, log: &dyn CallLog, call: ToolCallRecord) -> Result<(), StoreError> {
         match self {
             Self::Sqlite => log.record_call(call).await,
-            Self::File => log.record_own_call(call).await,
+            Self::File => log.record_local_call(call).await,
         }
     }
 }

@@ -2,8 +2,8 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pillion_core::store::{
-    ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Cursor, OpenApprovals, Page,
-    PageRequest, StoreError, Timestamp, Verdict,
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Cursor, OpenApprovals,
+    PageRequest, RecordPage, StoreError, Timestamp, Verdict,
 };
 
 use crate::database::{Row, Value, unreadable};
@@ -49,7 +49,7 @@ impl ApprovalStore for SqlStore {
         &self,
         filter: &ApprovalFilter,
         page: &PageRequest,
-    ) -> Result<Page<ApprovalRecord>, StoreError> {
+    ) -> Result<RecordPage<ApprovalRecord>, StoreError> {
         let mut conditions = vec!["1 = 1".to_owned()];
         let mut values: Vec<Value> = Vec::new();
         if let Some(now) = filter.open_at {

@@ -13,19 +13,23 @@ mod writer;
 
 use std::sync::Arc;
 
-use pillion_core::store::{Cursor, Page, StoreError};
+use pillion_core::store::{Cursor, RecordPage, StoreError};
 
 pub(crate) use spool::{CallSpool, PendingRecords, UnwrittenCalls, recover};
 pub(crate) use writer::CallWriter;
 
 /// Returns a page. The query has requested one item more than the page holds, which shows whether
 /// there is another page.
-pub(crate) fn page_of<T>(mut items: Vec<T>, size: u32, cursor: impl Fn(&T) -> Cursor) -> Page<T> {
+pub(crate) fn page_of<T>(
+    mut items: Vec<T>,
+    size: u32,
+    cursor: impl Fn(&T) -> Cursor,
+) -> RecordPage<T> {
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     let more = items.len() > size;
     items.truncate(size);
     let next = if more { items.last().map(cursor) } else { None };
-    Page { items, next }
+    RecordPage { items, next }
 }
 
 /// The error for operations after the store was closed.

@@ -19,7 +19,7 @@ use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use directory_watch::DirectoryWatch;
 pub(crate) use error::translate;
 use lease::Lease;
-pub(crate) use placement::{DatabaseFiles, FileId};
+pub(crate) use placement::{DatabaseFileId, DatabaseFiles};
 pub(crate) use postgres::Postgres;
 pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
@@ -95,7 +95,7 @@ impl Database {
             Self::Postgres(postgres) => {
                 let sql = sql.to_owned();
                 let work = |mut lease: Lease| async move { lease.write(&sql, values).await };
-                postgres.at_home(work).await
+                postgres.on_home_runtime(work).await
             }
         };
         changed.map_err(translate)
@@ -114,7 +114,7 @@ impl Database {
             Self::Postgres(postgres) => {
                 let sql = sql.to_owned();
                 let work = |mut lease: Lease| async move { lease.read(&sql, values).await };
-                let rows = postgres.at_home(work).await;
+                let rows = postgres.on_home_runtime(work).await;
                 rows.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
         }
@@ -141,7 +141,7 @@ impl Database {
                 begun.map(|inner| Transaction::Sqlite(inner, placement.clone()))
             }
             Self::Postgres(postgres) => {
-                let begun = postgres.at_home(Lease::begin).await;
+                let begun = postgres.on_home_runtime(Lease::begin).await;
                 begun.map(Transaction::Postgres)
             }
         }

@@ -36,7 +36,7 @@ impl PackStore for SqlStore {
         };
         if is_new && let Some(most) = most {
             let sql = "SELECT COUNT(*) AS number FROM pack_documents WHERE pack = $1";
-            check_room(&mut transaction, pack, sql, most, "documents").await?;
+            check_limit(&mut transaction, pack, sql, most, "documents").await?;
         }
         transaction.commit().await?;
         Ok(is_new)
@@ -101,7 +101,7 @@ impl PackStore for SqlStore {
             && let Some(most) = bounds.most_logs
         {
             let sql = "SELECT COUNT(*) AS number FROM pack_logs WHERE pack = $1";
-            check_room(&mut transaction, pack, sql, most, "logs").await?;
+            check_limit(&mut transaction, pack, sql, most, "logs").await?;
         }
         if let Some(most) = bounds.most_entries {
             let sql = "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2 AND number <= $3";
@@ -237,7 +237,7 @@ fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
 /// Checks that the pack does not exceed its limit, including the row that was just added; after an
 /// error, the caller does not commit. Transactions that add rows wait for each other here, because
 /// otherwise two of them would not see each other's row.
-async fn check_room(
+async fn check_limit(
     transaction: &mut Transaction,
     pack: &str,
     sql: &str,

@@ -43,7 +43,7 @@ impl ServerStore for SqlStore {
             server.last_connected_at.into(),
             server.updated_at.into(),
         ];
-        self.catch_up_with_all().await?;
+        self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
         transaction.may_take(ALL_CALLS_TIMEOUT);
         let before = name_of(&mut transaction, &server.id).await?;
@@ -65,7 +65,7 @@ impl ServerStore for SqlStore {
         }
         transaction.commit().await?;
         if let Some(before) = before
-            && let Err(error) = self.rename_late_calls(&before, &server.name).await
+            && let Err(error) = self.rename_recent_calls(&before, &server.name).await
         {
             tracing::warn!(%error, "Some recorded calls of a renamed server may keep its old name");
         }
@@ -79,7 +79,7 @@ impl ServerStore for SqlStore {
     }
 
     async fn remove_server(&self, id: &str, records: RecordOwner) -> Result<(), StoreError> {
-        self.catch_up_with_all().await?;
+        self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
         transaction.may_take(ALL_CALLS_TIMEOUT);
         let name = match records {
@@ -120,8 +120,8 @@ impl ServerStore for SqlStore {
 impl SqlStore {
     /// Renames the server in the records of calls that began during the renaming, unless another
     /// server has the old name by now.
-    async fn rename_late_calls(&self, before: &str, name: &str) -> Result<(), StoreError> {
-        self.catch_up_with_all().await?;
+    async fn rename_recent_calls(&self, before: &str, name: &str) -> Result<(), StoreError> {
+        self.flush_all_processes().await?;
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
                    AND NOT EXISTS (SELECT 1 FROM servers WHERE name = $1)";
         let mut transaction = self.database.begin().await?;

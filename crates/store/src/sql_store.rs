@@ -162,7 +162,7 @@ impl SqlStore {
 
     /// Like [`catch_up`](Self::catch_up), and also writes the records of processes that have ended
     /// since this process started. Required before deciding what became of their calls.
-    pub(crate) async fn catch_up_with_the_dead(&self) -> Result<(), StoreError> {
+    pub(crate) async fn flush_ended_processes(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         match &self.file {
             Some(file) => recover(file, &self.database).await,
@@ -172,7 +172,7 @@ impl SqlStore {
 
     /// Like [`catch_up`](Self::catch_up), and also writes the records of every process that uses
     /// the same file.
-    pub(crate) async fn catch_up_with_all(&self) -> Result<(), StoreError> {
+    pub(crate) async fn flush_all_processes(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         match &self.file {
             Some(file) => {

@@ -230,7 +230,7 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
             tokio::join!(
                 store.servers(),
                 store.record_call(running("a")),
-                store.record_own_call(running("b")),
+                store.record_local_call(running("b")),
                 store.set_setting("c", "1"),
                 store.remove_server("d", RecordOwner::Own),
                 store.call(kept.id),
@@ -280,7 +280,7 @@ async fn f2_pending_calls_get_the_new_server_name_in_every_process() {
     for store in [&changing, &calling] {
         let mut call = running("roll");
         call.server = Some("dice".to_owned());
-        store.record_own_call(call).await.unwrap();
+        store.record_local_call(call).await.unwrap();
     }
     server.name = "cards".to_owned();
     let renamed = changing.update_server(&server, RecordOwner::Own).await;

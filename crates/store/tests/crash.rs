@@ -39,7 +39,7 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
         Some("locked")
     );
     let call = running("roll");
-    store.record_own_call(call.clone()).await.unwrap();
+    store.record_local_call(call.clone()).await.unwrap();
     let lost = running("lost");
     let left = files_of_calls(directory.path());
     let text: String = left
@@ -73,7 +73,7 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
     assert_eq!(files_of_calls(directory.path()).len(), 4);
     assert_eq!(store.call(call.id).await.unwrap(), Some(call.clone()));
     store.close().await;
-    let late = store.record_own_call(running("late")).await.unwrap_err();
+    let late = store.record_local_call(running("late")).await.unwrap_err();
     assert!(late.is_unavailable(), "{late:?}");
     second.close().await;
     assert_eq!(files_of_calls(directory.path()).len(), 0);

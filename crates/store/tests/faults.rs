@@ -117,17 +117,17 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
 
     // The spool file takes the calls of this process until the lock is noticed.
     let (third, fourth) = (running("roll"), running("roll"));
-    store.record_own_call(third.clone()).await.unwrap();
+    store.record_local_call(third.clone()).await.unwrap();
     // Acknowledged records are read from memory, and running calls may end.
     assert_eq!(store.call(third.id).await.unwrap(), Some(third.clone()));
-    let refused = store.record_own_call(fourth.clone()).await.unwrap_err();
+    let refused = store.record_local_call(fourth.clone()).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");
     let third = ended(&third, CallStatus::Success);
-    store.record_own_call(third.clone()).await.unwrap();
+    store.record_local_call(third.clone()).await.unwrap();
     assert!(store.recording_failure().is_some());
     // A rejected call has not run, and uses no reserved space.
     let failed = ended(&fourth, CallStatus::Error);
-    let refused = store.record_own_call(failed).await.unwrap_err();
+    let refused = store.record_local_call(failed).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");
     let all = PageRequest::first(10);
     let listed = store.calls(&CallFilter::default(), &all).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
 
     drop(other.stdin.take());
     assert!(other.wait().unwrap().success());
-    store.record_own_call(fourth.clone()).await.unwrap();
+    store.record_local_call(fourth.clone()).await.unwrap();
     assert_eq!(store.call(third.id).await.unwrap(), Some(third));
     assert_eq!(store.call(fourth.id).await.unwrap(), Some(fourth));
     assert_eq!(store.call(first.id).await.unwrap(), None);

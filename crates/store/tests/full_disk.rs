@@ -62,7 +62,7 @@ pub async fn end_on_a_full_disk(file: &Path) {
     };
     let calls: Vec<_> = (0..20).map(|_| begin()).collect();
     for call in &calls {
-        store.record_own_call(call.clone()).await.unwrap();
+        store.record_local_call(call.clone()).await.unwrap();
     }
     let disk = file.parent().unwrap();
     let mut filler = File::create(disk.join("filler")).unwrap();
@@ -78,9 +78,9 @@ pub async fn end_on_a_full_disk(file: &Path) {
     for call in &calls {
         let mut end = ended(call, CallStatus::Success);
         end.result = Some("x".repeat(50_000));
-        store.record_own_call(end).await.unwrap();
+        store.record_local_call(end).await.unwrap();
     }
-    let refused = store.record_own_call(begin()).await.unwrap_err();
+    let refused = store.record_local_call(begin()).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");
     let all = PageRequest::first(15);
     let filter = CallFilter {
@@ -118,7 +118,7 @@ pub async fn end_on_a_full_disk(file: &Path) {
     // When the disk has room again, calls can begin, and the waiting records are in the database.
     fs::remove_file(disk.join("filler")).unwrap();
     let last = begin();
-    store.record_own_call(last.clone()).await.unwrap();
+    store.record_local_call(last.clone()).await.unwrap();
     assert_eq!(store.call(last.id).await.unwrap(), Some(last));
     store.close().await;
 }

@@ -19,7 +19,7 @@ fn files_of_calls(database: &Path) -> Vec<PathBuf> {
 async fn assert_refuses(store: &SqlStore) {
     let call = running("roll");
     let refused = [
-        store.record_own_call(call.clone()).await.unwrap_err(),
+        store.record_local_call(call.clone()).await.unwrap_err(),
         store.record_call(call).await.unwrap_err(),
         store.set_setting("a", "2").await.unwrap_err(),
         store.setting("a").await.unwrap_err(),
@@ -41,14 +41,14 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     store.set_setting("a", "1").await.unwrap();
     assert_eq!(store.file_failure(), None);
     let call = running("roll");
-    store.record_own_call(call.clone()).await.unwrap();
+    store.record_local_call(call.clone()).await.unwrap();
     let other = running("roll");
-    store.record_own_call(other.clone()).await.unwrap();
+    store.record_local_call(other.clone()).await.unwrap();
 
     fs::rename(&file, &moved).unwrap();
     assert_refuses(&store).await;
     let end_of_other = ended(&other, CallStatus::Success);
-    let refused = store.record_own_call(end_of_other.clone()).await;
+    let refused = store.record_local_call(end_of_other.clone()).await;
     assert!(refused.unwrap_err().is_unavailable());
     // Another file at the path is not this store.
     fs::write(&file, "a backup").unwrap();
@@ -56,7 +56,7 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     fs::rename(&moved, &file).unwrap();
     assert_eq!(store.file_failure(), None);
     let end = ended(&call, CallStatus::Success);
-    store.record_own_call(end.clone()).await.unwrap();
+    store.record_local_call(end.clone()).await.unwrap();
     assert_eq!(store.call(call.id).await.unwrap(), Some(end));
     // The end that was rejected while the file was away is not lost: the call has run.
     assert_eq!(store.call(other.id).await.unwrap(), Some(end_of_other));
@@ -81,11 +81,11 @@ async fn a_removed_spool_file_is_created_again() {
     let store = SqlStore::open(&options).await.unwrap();
     for _ in 0..4 {
         let (before, after) = (running("roll"), running("roll"));
-        store.record_own_call(before.clone()).await.unwrap();
+        store.record_local_call(before.clone()).await.unwrap();
         for path in files_of_calls(&file) {
             fs::remove_file(path).unwrap();
         }
-        store.record_own_call(after.clone()).await.unwrap();
+        store.record_local_call(after.clone()).await.unwrap();
         // Reads the files as a process finds them after a crash.
         let crashed = tempfile::tempdir().unwrap();
         let copied = crashed.path().join("pillion.db");

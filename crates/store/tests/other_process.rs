@@ -83,7 +83,7 @@ async fn lock(file: &str) {
 }
 
 /// Records calls from eight concurrent callers without end, and prints the acknowledged records.
-/// Four callers use `record_own_call`.
+/// Four callers use `record_local_call`.
 async fn write(file: &str) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     let store = std::sync::Arc::new(store);
@@ -97,7 +97,7 @@ async fn write_on(store: std::sync::Arc<SqlStore>, are_own: bool) {
     let record = async |call: ToolCallRecord| {
         let (id, status) = (call.id, call.status);
         match are_own {
-            true => store.record_own_call(call).await.unwrap(),
+            true => store.record_local_call(call).await.unwrap(),
             false => store.record_call(call).await.unwrap(),
         }
         say(&format!("{id} {}", status.as_str()));
@@ -117,7 +117,7 @@ async fn fill(file: &str, are_own: bool) {
         call.arguments = "x".repeat(50_000);
         let id = call.id;
         let recorded = match are_own {
-            true => store.record_own_call(call).await,
+            true => store.record_local_call(call).await,
             false => store.record_call(call).await,
         };
         match recorded {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::{
-    ChangeListener, Counters, EventStream, Pack, Packs, Reader, Resource, ResourceChange,
-    ResourceChanges, ResourceContents, ResourceError, ResourceProvider, StoredItem, StoredItems,
+    ChangeListener, Counters, EventStream, Pack, Packs, Resource, ResourceChange, ResourceChanges,
+    ResourceContents, ResourceError, ResourceProvider, ResourceReader, StoredItem, StoredItems,
     StreamMessage,
 };
 use pillion_core::registry::ToolRegistry;
@@ -65,15 +65,15 @@ impl ResourceProvider for BoardResource {
         uri == URI
     }
 
-    async fn list(&self, _reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError> {
+    async fn list(&self, _reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError> {
         let resource = Resource::new(URI, "board").describe("The last ten notices");
-        Ok(vec![resource.of_json()])
+        Ok(vec![resource.with_json_type()])
     }
 
     async fn read(
         &self,
         _uri: &str,
-        _reader: Reader<'_>,
+        _reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError> {
         let entries = self.0.store.last_entries(NAME, "board", None, 10).await?;
         let notices = entries
@@ -208,7 +208,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(changes.next().await, Some(updated));
     assert!(matches!(posted.next().await, StreamMessage::Ready { .. }));
     assert!(matches!(posted.next().await, StreamMessage::Event(event) if event.kind == "posted"));
-    let reader = Reader {
+    let reader = ResourceReader {
         context: &context,
         confined_to: None,
     };

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use pillion_chat::{Answer as ModelAnswer, LanguageModel, ModelError, Turn, TurnOptions, Usage};
+use pillion_chat::{
+    LanguageModel, ModelError, ModelTurn, TurnAnswer as ModelAnswer, TurnOptions, Usage,
+};
 use pillion_core::provider::assistant_text;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
 use serde_json::{Value, json};
@@ -57,7 +59,7 @@ pub(crate) struct Action {
 
 /// The result of an action.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TurnAnswer {
     /// The text for the model that called the tool.
     pub(crate) text: String,
     /// `{narration, gates, metrics, artifacts?}`.
@@ -68,7 +70,7 @@ pub(crate) struct Answer {
 }
 
 /// The outcome that concurrent identical actions share.
-type Outcome = Result<Arc<Answer>, ToolFailure>;
+type ActionOutcome = Result<Arc<TurnAnswer>, ToolFailure>;
 
 /// Runs actions.
 pub(crate) struct Orchestrator {
@@ -121,7 +123,7 @@ impl Orchestrator {
         &self,
         action: Action,
         context: &CallContext,
-    ) -> Result<(Arc<Answer>, bool), ToolFailure> {
+    ) -> Result<(Arc<TurnAnswer>, bool), ToolFailure> {
         let log_context = LogContext {
             scene: &action.scene,
             tool: TOOL,
@@ -150,7 +152,7 @@ impl Orchestrator {
         settings: &Settings,
         action: &Action,
         log_context: LogContext<'_>,
-    ) -> Outcome {
+    ) -> ActionOutcome {
         let Some(model) = &settings.model else {
             return Ok(self.rejected(
                 UNCONFIGURED_REASON,
@@ -217,7 +219,7 @@ impl Orchestrator {
             max_output_tokens: Some(MAX_ANSWER_TOKENS),
             ..TurnOptions::default()
         };
-        let turn = Turn {
+        let turn = ModelTurn {
             conversation: &conversation,
             tools: &[],
             options: &options,
@@ -246,7 +248,7 @@ impl Orchestrator {
         usage: Usage,
         elapsed: Duration,
         log_context: LogContext<'_>,
-    ) -> Arc<Answer> {
+    ) -> Arc<TurnAnswer> {
         self.telemetry.count(count::REJECTED);
         let extra = json!({"reason": reason});
         self.telemetry
@@ -254,7 +256,7 @@ impl Orchestrator {
         let message = format!("An action was rejected: {reason}");
         self.telemetry
             .log(Level::Info, module_path!(), &message, log_context);
-        Arc::new(Answer {
+        Arc::new(TurnAnswer {
             text: match reason {
                 UNCONFIGURED_REASON => format!("Rejected: {reason}: {NO_MODEL}"),
                 _ => format!("Rejected: {reason}"),
@@ -273,7 +275,7 @@ impl Orchestrator {
     /// repeated action waits for the outcome.
     async fn publish(
         &self,
-        answer: &Answer,
+        answer: &TurnAnswer,
         log_context: LogContext<'_>,
     ) -> Result<(), ToolFailure> {
         if !answer.is_accepted {
@@ -302,14 +304,14 @@ impl Orchestrator {
 }
 
 impl Accepted {
-    fn answer(self, d20: &mut D20, usage: Usage, elapsed: Duration) -> Answer {
+    fn answer(self, d20: &mut D20, usage: Usage, elapsed: Duration) -> TurnAnswer {
         let Self { proposal, check } = self;
         let result = check.throw(d20);
         let mechanics = CheckDisplay(&check, &result).to_string();
         let narration = proposal.narration.trim();
         let mut rule_eval = json!(result);
         rule_eval["mechanics"] = json!(mechanics);
-        Answer {
+        TurnAnswer {
             text: format!("{mechanics}\n\n{narration}").trim_end().to_owned(),
             data: json!({
                 "narration": narration,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use percent_encoding::percent_decode_str;
 use pillion_core::pack::{
-    ChangeListener, Reader, Resource, ResourceContents, ResourceError, ResourceProvider,
+    ChangeListener, Resource, ResourceContents, ResourceError, ResourceProvider, ResourceReader,
     ResourceTemplate, without_query,
 };
 use serde_json::{Map, Value, json};
@@ -103,19 +103,23 @@ impl ResourceProvider for TableResources {
         uri == COUNTERS_URI || scene_of_transcript(uri).is_some() || scene_of_state(uri).is_some()
     }
 
-    async fn list(&self, _reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError> {
+    async fn list(&self, _reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError> {
         let counters = Resource::new(COUNTERS_URI, "counters");
         let mut list = vec![
             counters
                 .describe("What the tabletop pack has counted")
-                .of_json(),
+                .with_json_type(),
         ];
         for (scene, latest) in self.scenes.latest(MAX_SCENES).await? {
             let transcript =
                 Resource::new(transcript_uri(&scene), format!("transcript of {scene}"));
-            list.push(transcript.describe(summarize(&latest)).of_json());
+            list.push(transcript.describe(summarize(&latest)).with_json_type());
             let state = Resource::new(scene_uri(&scene), scene);
-            list.push(state.describe("What is known of the scene").of_json());
+            list.push(
+                state
+                    .describe("What is known of the scene")
+                    .with_json_type(),
+            );
         }
         Ok(list)
     }
@@ -123,7 +127,7 @@ impl ResourceProvider for TableResources {
     async fn read(
         &self,
         uri: &str,
-        _reader: Reader<'_>,
+        _reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError> {
         let (path, query) = without_query(uri);
         let value = if path == COUNTERS_URI {

@@ -12,7 +12,7 @@ const WORLD_WRITABLE: u32 = 0o002;
 
 /// Identifies the state of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct WasmFileStamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
@@ -21,9 +21,9 @@ pub(crate) struct Stamp {
 }
 
 /// The states of a component's file and of its manifest, if there is one.
-pub(crate) type Stamps = (Stamp, Option<Stamp>);
+pub(crate) type WasmFileStamps = (WasmFileStamp, Option<WasmFileStamp>);
 
-impl Stamp {
+impl WasmFileStamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
@@ -39,7 +39,7 @@ impl Stamp {
 ///
 /// # Errors
 /// [`FaultCode::Folder`].
-pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Stamps>, WasmToolError> {
+pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, WasmToolError> {
     let fault = |what: String| {
         let what = format!("{}: {what}", folder.display());
         WasmToolError::new(FaultCode::Folder, what)
@@ -72,7 +72,10 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Stamps>, WasmToolEr
             continue;
         };
         let manifest = path.with_extension("toml").symlink_metadata().ok();
-        let stamps = (Stamp::of(&component), manifest.as_ref().map(Stamp::of));
+        let stamps = (
+            WasmFileStamp::of(&component),
+            manifest.as_ref().map(WasmFileStamp::of),
+        );
         found.insert(name.to_owned(), stamps);
     }
     Ok(found)

@@ -7,7 +7,7 @@ use pillion_core::digest::sha256_hex;
 use pillion_core::tool::ToolName;
 
 use crate::bounded_text;
-use crate::file::{self, Stamps};
+use crate::file::{self, WasmFileStamps};
 use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::sandbox::{Sandbox, chain};
@@ -31,7 +31,7 @@ pub struct WasmFolder {
 
 /// An error of a file or folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct WasmFileError {
     /// The name of the tool; `None` for the folder.
     pub tool: Option<String>,
     /// The error.
@@ -48,14 +48,14 @@ pub struct Search(Option<PathBuf>);
 #[derive(Debug)]
 pub struct SearchResult {
     folder: Option<PathBuf>,
-    files: Result<BTreeMap<String, Stamps>, WasmToolError>,
+    files: Result<BTreeMap<String, WasmFileStamps>, WasmToolError>,
 }
 
 /// A file that is about to be loaded.
 pub struct PendingFile {
     folder: PathBuf,
     name: String,
-    stamps: Option<Stamps>,
+    stamps: Option<WasmFileStamps>,
     sandbox: Arc<Sandbox>,
     limits: Limits,
     http_client: Arc<ToolHttpClient>,
@@ -66,7 +66,7 @@ pub struct PendingFile {
 pub struct LoadedFile {
     folder: PathBuf,
     name: String,
-    stamps: Option<Stamps>,
+    stamps: Option<WasmFileStamps>,
     result: Result<(Arc<Compiled>, Manifest), WasmToolError>,
 }
 
@@ -74,11 +74,11 @@ pub struct LoadedFile {
 #[derive(Default)]
 struct FileState {
     /// The state at the last search.
-    seen: Option<Stamps>,
+    seen: Option<WasmFileStamps>,
     /// Whether the file is to be loaded.
     is_due: bool,
     /// The state when the file was loaded.
-    read: Option<Stamps>,
+    read: Option<WasmFileStamps>,
     tool: Option<Arc<WasmTool>>,
     /// The last successfully compiled component, whether or not it is offered.
     compiled: Option<Arc<Compiled>>,
@@ -129,7 +129,7 @@ impl WasmFolder {
             let compiled = Arc::clone(&tool.compiled);
             let manifest = tool.manifest.clone();
             match WasmTool::new(name, compiled, manifest, &self.settings, &http_client) {
-                Ok(now) if now.is_same(&tool) => file_state.tool = Some(tool),
+                Ok(now) if now.is_equivalent(&tool) => file_state.tool = Some(tool),
                 Ok(now) => file_state.tool = Some(Arc::new(now)),
                 Err(error) => file_state.fault = Some(error),
             }
@@ -228,11 +228,11 @@ impl WasmFolder {
         match result {
             Ok(tool) => {
                 file_state.fault = None;
-                let is_same = file_state
+                let is_equivalent = file_state
                     .tool
                     .as_ref()
-                    .is_some_and(|before| before.is_same(&tool));
-                if !is_same {
+                    .is_some_and(|before| before.is_equivalent(&tool));
+                if !is_equivalent {
                     file_state.tool = Some(Arc::new(tool));
                 }
             }
@@ -269,8 +269,8 @@ impl WasmFolder {
 
     /// Returns the errors, that of the folder first.
     #[must_use]
-    pub fn faults(&self) -> Vec<Fault> {
-        let of_folder = self.fault.iter().map(|error| Fault {
+    pub fn faults(&self) -> Vec<WasmFileError> {
+        let of_folder = self.fault.iter().map(|error| WasmFileError {
             tool: None,
             error: error.clone(),
             is_older_offered: self
@@ -279,7 +279,7 @@ impl WasmFolder {
                 .any(|file_state| file_state.tool.is_some()),
         });
         let of_files = self.files.iter().filter_map(|(name, file_state)| {
-            Some(Fault {
+            Some(WasmFileError {
                 tool: Some(bounded_text::single_line(name)),
                 error: file_state.fault.clone()?,
                 is_older_offered: file_state.tool.is_some(),

@@ -5,7 +5,7 @@ use crate::bindings::pillion::tool::{http, types};
 use crate::http::Requests;
 use crate::memory::MemoryLimit;
 use crate::permissions::Permissions;
-use crate::settings::{Access, Limits};
+use crate::settings::{FolderAccess, Limits};
 use crate::stderr::Stderr;
 
 /// Maximum number of open files, streams and other resources of a run.
@@ -43,8 +43,8 @@ impl Host {
             .envs(&permissions.environment);
         for folder in &permissions.folders {
             let (directory, files) = match folder.access {
-                Access::Read => (DirPerms::READ, FilePerms::READ),
-                Access::ReadWrite => (DirPerms::all(), FilePerms::all()),
+                FolderAccess::Read => (DirPerms::READ, FilePerms::READ),
+                FolderAccess::ReadWrite => (DirPerms::all(), FilePerms::all()),
             };
             wasi.preopened_dir(folder.path(), &folder.guest, directory, files)
                 .map_err(|error| {

@@ -6,7 +6,7 @@ use pillion_egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, Ht
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;
-use crate::origin::Origin;
+use crate::origin::HttpOrigin;
 use crate::settings::Limits;
 
 /// The HTTP client of one tool.
@@ -18,7 +18,7 @@ pub(crate) struct ToolHttpClient {
 /// The HTTP requests of one run.
 pub(crate) struct Requests {
     http_client: Arc<ToolHttpClient>,
-    origins: Vec<Origin>,
+    origins: Vec<HttpOrigin>,
     timeout: Duration,
     max_answer_bytes: usize,
 }
@@ -42,7 +42,7 @@ impl ToolHttpClient {
 impl Requests {
     pub(crate) fn new(
         http_client: Arc<ToolHttpClient>,
-        origins: Vec<Origin>,
+        origins: Vec<HttpOrigin>,
         limits: &Limits,
     ) -> Self {
         Self {

@@ -42,7 +42,7 @@ mod stderr;
 mod tool;
 
 pub use error::{FaultCode, WasmToolError};
-pub use folder::{Fault, LoadedFile, PendingFile, Search, SearchResult, WasmFolder};
-pub use origin::Origin;
-pub use settings::{Access, Grant, GrantedFolder, Limits, WasmToolsSettings};
+pub use folder::{LoadedFile, PendingFile, Search, SearchResult, WasmFileError, WasmFolder};
+pub use origin::HttpOrigin;
+pub use settings::{FolderAccess, Grant, GrantedFolder, Limits, WasmToolsSettings};
 pub use tool::WasmTool;

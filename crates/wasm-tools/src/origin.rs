@@ -7,15 +7,15 @@ use url::Url;
 /// Scheme, host and port of a URL, such as `https://api.example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Origin(url::Origin, String);
+pub struct HttpOrigin(url::Origin, String);
 
-impl Origin {
+impl HttpOrigin {
     pub(crate) fn is_of(&self, url: &Url) -> bool {
         self.0 == url.origin()
     }
 }
 
-impl FromStr for Origin {
+impl FromStr for HttpOrigin {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -37,7 +37,7 @@ impl FromStr for Origin {
     }
 }
 
-impl TryFrom<String> for Origin {
+impl TryFrom<String> for HttpOrigin {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -45,13 +45,13 @@ impl TryFrom<String> for Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for HttpOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.1)
     }
 }
 
-impl Serialize for Origin {
+impl Serialize for HttpOrigin {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.1)
     }

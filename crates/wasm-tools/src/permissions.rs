@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::origin::Origin;
-use crate::settings::{Access, Grant};
+use crate::origin::HttpOrigin;
+use crate::settings::{FolderAccess, Grant};
 use crate::{FaultCode, WasmToolError};
 
 /// The permissions that a manifest requests.
@@ -13,11 +13,11 @@ use crate::{FaultCode, WasmToolError};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RequestedPermissions {
     /// Folders, by their path inside the sandbox.
-    pub(crate) files: BTreeMap<String, Access>,
+    pub(crate) files: BTreeMap<String, FolderAccess>,
     /// Names of environment variables.
     pub(crate) environment: Vec<String>,
     /// Origins for HTTP requests.
-    pub(crate) http: Vec<Origin>,
+    pub(crate) http: Vec<HttpOrigin>,
 }
 
 /// The permissions of a tool: those that its manifest requests, which are all granted.
@@ -26,7 +26,7 @@ pub(crate) struct Permissions {
     pub(crate) folders: Vec<Folder>,
     /// Names and values.
     pub(crate) environment: Vec<(String, String)>,
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) origins: Vec<HttpOrigin>,
 }
 
 /// A folder that a tool may use.
@@ -36,7 +36,7 @@ pub(crate) struct Folder {
     pub(crate) host: PathBuf,
     /// The path inside the sandbox.
     pub(crate) guest: String,
-    pub(crate) access: Access,
+    pub(crate) access: FolderAccess,
 }
 
 impl Permissions {
@@ -86,7 +86,7 @@ impl Permissions {
     /// Returns the folders that the tool may write.
     pub(crate) fn writable(&self) -> impl Iterator<Item = &Folder> {
         let folders = self.folders.iter();
-        folders.filter(|folder| folder.access == Access::ReadWrite)
+        folders.filter(|folder| folder.access == FolderAccess::ReadWrite)
     }
 
     /// Returns whether the tool can change anything.

@@ -12,7 +12,7 @@ const BLOCK_BYTES: u64 = 4096;
 ///
 /// # Errors
 /// If an entry cannot be examined.
-pub(crate) fn is_beyond(
+pub(crate) fn exceeds(
     folder: &Path,
     most: u64,
     is_given_up: impl Fn() -> bool,
@@ -20,7 +20,7 @@ pub(crate) fn is_beyond(
     let mut taken: u64 = 0;
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        let Some(entries) = if_there(folder.read_dir())? else {
+        let Some(entries) = ignore_missing(folder.read_dir())? else {
             continue;
         };
         for entry in entries {
@@ -29,7 +29,7 @@ pub(crate) fn is_beyond(
             }
             let entry = entry?;
             // The metadata of a link itself, not of its target.
-            let Some(metadata) = if_there(entry.metadata())? else {
+            let Some(metadata) = ignore_missing(entry.metadata())? else {
                 continue;
             };
             taken = taken.saturating_add(size(&metadata));
@@ -46,7 +46,7 @@ pub(crate) fn is_beyond(
 
 /// Returns `None` for an entry that was removed meanwhile, or that this process, and thus every
 /// tool, cannot access.
-fn if_there<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+fn ignore_missing<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Ok(there) => Ok(Some(there)),
         Err(error) => match error.kind() {
@@ -70,19 +70,19 @@ mod tests {
     #[test]
     fn p_folders_are_counted_recursively_without_following_links() {
         let directory = tempfile::tempdir().unwrap();
-        let is_beyond =
-            |blocks: u64| is_beyond(directory.path(), blocks * BLOCK_BYTES, || false).unwrap();
-        assert!(!is_beyond(0));
+        let exceeds =
+            |blocks: u64| exceeds(directory.path(), blocks * BLOCK_BYTES, || false).unwrap();
+        assert!(!exceeds(0));
         let inner = directory.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
         fs::write(inner.join("empty"), "").unwrap();
         fs::write(inner.join("more"), vec![0; 4097]).unwrap();
         std::os::unix::fs::symlink("/", inner.join("link")).unwrap();
         // Two folders, an empty file, two blocks, and a link.
-        assert!(is_beyond(5));
-        assert!(!is_beyond(6));
+        assert!(exceeds(5));
+        assert!(!exceeds(6));
         let gone = directory.path().join("gone");
-        assert!(!super::is_beyond(&gone, 0, || false).unwrap());
-        assert!(!super::is_beyond(directory.path(), 0, || true).unwrap());
+        assert!(!super::exceeds(&gone, 0, || false).unwrap());
+        assert!(!super::exceeds(directory.path(), 0, || true).unwrap());
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct RunConditions {
 
 /// The resources that a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct RunUsage {
     pub(crate) fuel: u64,
     pub(crate) memory_bytes: usize,
 }
@@ -100,7 +100,7 @@ pub(crate) async fn run<T, F>(
     pre: ToolPre<Host>,
     terms: RunConditions,
     entry: F,
-) -> Result<(T, Usage), RunFault>
+) -> Result<(T, RunUsage), RunFault>
 where
     F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T> + Send + 'static,
     T: Send + 'static,
@@ -118,7 +118,7 @@ where
             tokio::select! {
                 biased;
                 () = token.cancelled() => Err(stopped),
-                ended = in_store(&pre, &terms, &token, entry) => ended,
+                ended = run_in_store(&pre, &terms, &token, entry) => ended,
             }
         })
     });
@@ -136,12 +136,12 @@ where
     }
 }
 
-async fn in_store<T, F>(
+async fn run_in_store<T, F>(
     pre: &ToolPre<Host>,
     terms: &RunConditions,
     token: &CancellationToken,
     entry: F,
-) -> Result<(T, Usage), RunFault>
+) -> Result<(T, RunUsage), RunFault>
 where
     F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T>,
 {
@@ -155,7 +155,7 @@ where
     let is_given_up = || token.is_cancelled();
     for folder in terms.permissions.writable() {
         let (guest, most) = (&folder.guest, limits.max_folder_bytes);
-        match quota::is_beyond(folder.path(), most, is_given_up) {
+        match quota::exceeds(folder.path(), most, is_given_up) {
             Ok(false) => {}
             Ok(true) => {
                 let guest = guest.clone();
@@ -187,7 +187,7 @@ where
         entry(&tool, &mut store).await
     };
     let ended = ended.await;
-    let usage = Usage {
+    let usage = RunUsage {
         fuel: limits.max_fuel - store.get_fuel().unwrap_or_default(),
         memory_bytes: store.data().memory.used(),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pillion_egress::EgressPolicy;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use crate::origin::Origin;
+use crate::origin::HttpOrigin;
 
 /// The operator's settings for the tools of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -61,7 +61,7 @@ pub struct Grant {
     /// Names of environment variables of this process.
     pub environment: Vec<String>,
     /// Origins that the tool may send requests to.
-    pub http: Vec<Origin>,
+    pub http: Vec<HttpOrigin>,
 }
 
 /// A folder that a tool may use.
@@ -72,12 +72,12 @@ pub struct GrantedFolder {
     pub path: PathBuf,
     /// What the tool may do in the folder. Default: read.
     #[serde(default)]
-    pub access: Access,
+    pub access: FolderAccess,
 }
 
 /// What a tool may do in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub enum Access {
+pub enum FolderAccess {
     /// Read and list files.
     #[default]
     #[serde(rename = "read")]
@@ -159,7 +159,7 @@ impl fmt::Debug for Grant {
     }
 }
 
-impl fmt::Display for Access {
+impl fmt::Display for FolderAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "read",

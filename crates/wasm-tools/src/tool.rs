@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::permissions::Permissions;
-use crate::run::{RunConditions, Usage, run};
+use crate::run::{RunConditions, RunUsage, run};
 use crate::sandbox::Sandbox;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
@@ -147,7 +147,7 @@ impl WasmTool {
     }
 
     /// Returns whether calls of the other tool would have the same effect.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         self.digest == other.digest
             && self.definition == other.definition
             && self.terms.limits == other.terms.limits
@@ -221,7 +221,7 @@ fn annotations(effects: wit::Effects, permissions: &Permissions) -> JsonObject {
         .collect()
 }
 
-fn output_of(name: &str, output: wit::Output, usage: Usage) -> Result<ToolOutput, ToolFailure> {
+fn output_of(name: &str, output: wit::Output, usage: RunUsage) -> Result<ToolOutput, ToolFailure> {
     let output = match output {
         wit::Output::Text(text) => ToolOutput::text(text),
         wit::Output::Json(json) => {

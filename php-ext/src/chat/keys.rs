@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use super::job::{ChatJob, current_job_sender};
 use crate::exception;
 use crate::wait::Job;
-use crate::zend::{Failure, call_callable, must_stop, type_name};
+use crate::zend::{Failure, call_callable, should_stop, type_name};
 
 /// A request for the key.
 pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
@@ -52,7 +52,7 @@ pub(super) fn call_key_callable(
     }
     match call_callable(callable, []) {
         // A destructor of a discarded value may have thrown.
-        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+        Ok(_) if should_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(key) => Ok(match key.str() {
             Some(key) => Ok(SecretString::from(key.to_owned())),
             None => Err(ToolFailure::internal(format!(

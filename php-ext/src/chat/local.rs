@@ -12,7 +12,7 @@ use crate::classes::tool_registry::{Clients, registry_of};
 use crate::exception;
 use crate::execution::{self, ExecutionParticipants, StartedCalls};
 use crate::log::log;
-use crate::mcp::{CallHandle, Connection};
+use crate::mcp::{CallHandle, McpConnection};
 use crate::runtime::Bound;
 use crate::settings::LogLevel;
 use crate::wait::{Event, WorkHandle};
@@ -22,7 +22,7 @@ use crate::zend::{Failure, Object};
 pub struct LocalChat {
     pub(super) work: WorkHandle<ChatOutcome, ChatJob>,
     /// The calls of the MCP clients and their connections, in the order of the clients.
-    pub(super) mcp_calls: Vec<(Bound<CallHandle>, Bound<Arc<Connection>>)>,
+    pub(super) mcp_calls: Vec<(Bound<CallHandle>, Bound<Arc<McpConnection>>)>,
     pub(super) started_calls: StartedCalls,
     /// The events sent to PHP and not read yet.
     pub(super) backlog: Arc<Backlog>,

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pillion_chat::{
-    Answer, Backlog, Conversation, Delta, HttpModel, LanguageModel, ModelError, Turn,
+    Backlog, Delta, HttpModel, LanguageModel, ModelError, ModelTurn, ProviderConversation,
+    TurnAnswer,
 };
 use pillion_core::provider::Provider;
 use serde_json::Value;
@@ -21,15 +22,15 @@ impl LanguageModel for PacedModel {
         self.model.provider()
     }
 
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
         self.model.conversation(messages)
     }
 
     async fn respond(
         &self,
-        turn: &Turn<'_>,
+        turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Answer, ModelError> {
+    ) -> Result<TurnAnswer, ModelError> {
         self.backlog.pace(self.model.respond(turn, listener)).await
     }
 }

@@ -16,7 +16,9 @@ use crate::classes::tool_result::result_of;
 use crate::exception;
 use crate::execution_registry::ExecutionRegistry;
 use crate::wait::Job;
-use crate::zend::{Failure, Object, entries, list_of, must_stop, string_of, type_name, with_entry};
+use crate::zend::{
+    Failure, Object, entries, list_of, should_stop, string_of, type_name, with_entry,
+};
 
 /// Runs the calls of a PHP executor: native and MCP tools run concurrently; at the same time PHP
 /// tools run one after the other. A PHP tool's timeout starts when its turn comes.
@@ -51,16 +53,16 @@ impl ToolRunner for PhpRunner {
 }
 
 /// A request for the results of calls.
-pub(super) type CallsJob = Job<Batch, Result<Vec<ToolResult>, ToolFailure>>;
+pub(super) type CallsJob = Job<CallBatch, Result<Vec<ToolResult>, ToolFailure>>;
 
 /// Calls that run together.
-pub(super) struct Batch {
+pub(super) struct CallBatch {
     pub(super) calls: Vec<ToolCall>,
     /// The approval IDs for these calls.
     pub(super) approved: HashSet<String>,
 }
 
-impl Batch {
+impl CallBatch {
     /// Runs the calls with the application's `executeParallel()`. Passes only those approvals of
     /// the context that are meant for these calls.
     ///
@@ -98,7 +100,7 @@ impl Batch {
         });
         match results {
             // A destructor of a discarded value may have thrown.
-            Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+            Ok(_) if should_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
             Ok(results) => Ok(Ok(results)),
             Err(failure) => exception::into_tool_failure(failure).map(Err),
         }
@@ -106,17 +108,17 @@ impl Batch {
 }
 
 /// A call, its approvals, and the channel for its result.
-type Queued = (ToolCall, HashSet<String>, oneshot::Sender<ToolResult>);
+type QueuedToolCall = (ToolCall, HashSet<String>, oneshot::Sender<ToolResult>);
 
 /// Runs the calls with `executeParallel()` of an executor class that the application has extended.
 pub(super) struct ExtendedRunner {
     pub(super) executor: Executor,
     /// Concurrent calls, which go to PHP in one batch.
-    pub(super) queue: Mutex<Vec<Queued>>,
+    pub(super) queue: Mutex<Vec<QueuedToolCall>>,
 }
 
 impl ExtendedRunner {
-    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<Queued>> {
+    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<QueuedToolCall>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,13 +132,13 @@ impl ExtendedRunner {
         let Some(jobs) = current_job_sender().filter(|_| !calls.is_empty()) else {
             return;
         };
-        let (job, done) = Job::new(Batch {
+        let (job, done) = Job::new(CallBatch {
             calls: calls.clone(),
             approved,
         });
         jobs(ChatJob::Calls(job));
         let results = match done.await {
-            Ok(Ok(results)) => match_results(&calls, results),
+            Ok(Ok(results)) => order_results(&calls, results),
             Ok(Err(failure)) => fail_all(&calls, &failure),
             // The receiver was dropped: these results are not needed any more.
             Err(_) => return,
@@ -149,7 +151,7 @@ impl ExtendedRunner {
 }
 
 /// Returns the result of each call, matched by ID; a call without a result fails.
-fn match_results(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
+fn order_results(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
     let none = ToolFailure::internal("executeParallel() has no result for this call");
     let result = |call: &ToolCall| {
         let index = (results.iter()).position(|result| result.tool_call_id == call.id);

@@ -207,7 +207,7 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
         .is_none_or(|name| name.parse::<Provider>().is_ok());
     let base_url = match (&data.base_url, is_own && named.is_some()) {
         (Some(url), _) => url.as_str(),
-        (None, true) => HttpModelConfig::own_url(provider),
+        (None, true) => HttpModelConfig::default_url(provider),
         (None, false) => {
             return Err(invalid(
                 "base_url",

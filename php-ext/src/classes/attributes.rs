@@ -4,7 +4,7 @@ use ext_php_rs::error::Result;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    AttributeTargets, Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter,
+    AttributeTargets, Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter,
     Property, Type, bool_of, float_of, string_of,
 };
 
@@ -65,7 +65,7 @@ pub(super) fn register() -> Result<()> {
         .register(&PARAMETER_CLASS)
 }
 
-fn construct_as_tool(call: &mut Call<'_>) -> Outcome {
+fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
     let text = |index: usize| {
         let text = call.optional_string(index)?;
         Ok::<_, Failure>(text.map_or_else(Zval::new, string_of))
@@ -88,7 +88,7 @@ fn construct_as_tool(call: &mut Call<'_>) -> Outcome {
 }
 
 /// The typed properties validate the arguments with a `TypeError`.
-fn construct_parameter(call: &mut Call<'_>) -> Outcome {
+fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
     let description = call.optional_string(0)?;
     let description = description.map_or_else(Zval::new, string_of);
     let this = call.this();

@@ -10,8 +10,8 @@ use super::{tool_definition, tool_result};
 use crate::model::model_argument;
 use crate::signature;
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, bool_of,
-    call_callable, call_with_names, create, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
+    bool_of, call_callable, call_with_names, create, string_of,
 };
 
 const NAME: &str = "Pillion\\CallableTool";
@@ -48,7 +48,7 @@ pub(super) fn register() -> Result<()> {
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let definition = call
         .value(0)
         .filter(|value| tool_definition::is_definition(value))
@@ -87,7 +87,7 @@ pub fn invoke(tool: Object<'_>, arguments: Zval, call_id: &str) -> Outcome {
     }
 }
 
-fn get_definition(call: &mut Call<'_>) -> Outcome {
+fn get_definition(call: &mut MethodCall<'_>) -> Outcome {
     call.this().get(CLASS.get(), "definition")
 }
 
@@ -96,12 +96,12 @@ fn name_of(this: Object<'_>) -> std::result::Result<String, Failure> {
     tool_definition::name_of(&definition)
 }
 
-fn get_name(call: &mut Call<'_>) -> Outcome {
+fn get_name(call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of(name_of(call.this())?))
 }
 
 /// Runs the callable without checking the arguments; only executors check arguments.
-fn execute(call: &mut Call<'_>) -> Outcome {
+fn execute(call: &mut MethodCall<'_>) -> Outcome {
     call.array(0)?;
     let id = call.string(1)?;
     let this = call.this();
@@ -117,7 +117,7 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     parts.into_object()
 }
 
-fn is_enabled_for_model(call: &mut Call<'_>) -> Outcome {
+fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let name = name_of(call.this())?;
     Ok(bool_of(

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::runtime::Bound;
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, bool_of,
-    construct, state_of,
+    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
+    bool_of, construct, state_of,
 };
 
 const NAME: &str = "Pillion\\CancellationToken";
@@ -48,7 +48,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-fn construct_token(call: &mut Call<'_>) -> Outcome {
+fn construct_token(call: &mut MethodCall<'_>) -> Outcome {
     let token = Token {
         cancelled: Cancelled::default(),
         wake: Bound::new(watch::Sender::new(())),
@@ -58,7 +58,7 @@ fn construct_token(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Only the first reason counts.
-fn cancel(call: &mut Call<'_>) -> Outcome {
+fn cancel(call: &mut MethodCall<'_>) -> Outcome {
     let token = state_of::<Token>(call.this())?;
     let reason = call.optional_string(0)?.unwrap_or_default();
     let _ = token.cancelled.set(reason.to_owned());
@@ -68,7 +68,7 @@ fn cancel(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn is_cancelled(call: &mut Call<'_>) -> Outcome {
+fn is_cancelled(call: &mut MethodCall<'_>) -> Outcome {
     let token = state_of::<Token>(call.this())?;
     Ok(bool_of(token.cancelled.get().is_some()))
 }

@@ -10,8 +10,8 @@ use crate::chat::FinishedChat;
 use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
-    bool_of, create, entries, float_of, list_of, must_stop, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
+    array_of, bool_of, create, entries, float_of, list_of, should_stop, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatAnswer";
@@ -52,7 +52,7 @@ pub(super) fn register() -> Result<()> {
 }
 
 /// The typed properties validate the arguments.
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     for (index, (name, _, default, _)) in PROPERTIES.into_iter().enumerate() {
         let value = match (call.value(index), default) {
@@ -62,7 +62,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
             (None, text) => string_of(text.trim_matches('\'')),
         };
         this.set(CLASS.get(), name, value);
-        if must_stop() {
+        if should_stop() {
             return Err(Failure::Pending);
         }
     }
@@ -122,7 +122,7 @@ pub fn approval_of(approval: &Value) -> Outcome {
 }
 
 /// Returns the text, or throws the exception that states why there is none.
-fn text_or_throw(call: &mut Call<'_>) -> Outcome {
+fn text_or_throw(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let text = this.get(CLASS.get(), "text")?;
     if this.get(CLASS.get(), "success")?.bool() == Some(true) && text.is_string() {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::chat_answer::{NAME as ANSWER, approval_of};
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, create,
-    empty_array, must_stop, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
+    create, empty_array, should_stop, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatEvent";
@@ -32,12 +32,12 @@ pub(super) fn register() -> Result<()> {
 }
 
 /// The typed properties validate the arguments.
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let kind = call.value(0).map_or_else(Zval::new, Zval::shallow_clone);
     let data = call.value(1).map_or_else(empty_array, Zval::shallow_clone);
     let answer = call.value(2).map_or_else(Zval::new, Zval::shallow_clone);
     fill(call.this(), kind, data, answer);
-    if must_stop() {
+    if should_stop() {
         return Err(Failure::Pending);
     }
     Ok(Zval::new())
@@ -54,7 +54,7 @@ fn fill(this: Object<'_>, kind: Zval, data: Zval, answer: Zval) {
         ("answer", answer),
     ];
     for (name, value) in values {
-        if must_stop() {
+        if should_stop() {
             return;
         }
         this.set(CLASS.get(), name, value);

@@ -9,12 +9,12 @@ use ext_php_rs::types::Zval;
 
 use super::chat_answer::{NAME as ANSWER, new_answer};
 use super::chat_event::{self, NAME as EVENT};
-use super::stream_iterator::{Position, StreamState, advance, set_current, with_iteration};
+use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_iteration};
 use super::tool_aware_chat;
 use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
 use crate::zend::{
-    Call, Class, Failure, HiddenValue, Method, Object, Outcome, Property, State, StateClass, Type,
-    new_with_state, state_of, string_of,
+    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Property, State, StateClass,
+    Type, new_with_state, state_of, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatStream";
@@ -31,7 +31,7 @@ struct Stream {
     running: RefCell<Option<Rc<Running>>>,
     /// The state that resumes the chat, once the run has ended.
     state: RefCell<Option<String>>,
-    position: Position,
+    position: ItemIndex,
 }
 
 /// Where the tool loop runs.
@@ -60,7 +60,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-fn no_constructor(_: &mut Call<'_>) -> Outcome {
+fn no_constructor(_: &mut MethodCall<'_>) -> Outcome {
     Err(Failure::error(
         "Create a stream with ToolAwareChat::stream()",
     ))
@@ -74,7 +74,7 @@ pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues
     let stream = new_with_state(Stream {
         running: RefCell::new(Some(Rc::new(running))),
         state: RefCell::default(),
-        position: Position::default(),
+        position: ItemIndex::default(),
     })?;
     if let Some(object) = Object::of(&stream) {
         object.set(CLASS.get(), CHAT, chat.to_value());
@@ -88,7 +88,7 @@ pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues
 impl StreamState for Stream {
     const SHORT_NAME: &'static str = "ChatStream";
 
-    fn position(&self) -> &Position {
+    fn position(&self) -> &ItemIndex {
         &self.position
     }
 
@@ -153,7 +153,7 @@ impl Stream {
 }
 
 /// Ends the chat of an unfinished stream.
-fn destruct(call: &mut Call<'_>) -> Outcome {
+fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     if let Ok(stream) = state_of::<Stream>(this) {
         end(this, stream)?;
@@ -176,7 +176,7 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
 }
 
 /// Runs the chat to its end and discards further events.
-fn get_return(call: &mut Call<'_>) -> Outcome {
+fn get_return(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     loop {
         let answer = this.get(CLASS.get(), ANSWER_PROPERTY)?;
@@ -193,7 +193,7 @@ fn get_return(call: &mut Call<'_>) -> Outcome {
 
 /// Returns the state that resumes the chat from the current point. Ends a run in this process,
 /// which would otherwise continue past this state.
-fn get_state(call: &mut Call<'_>) -> Outcome {
+fn get_state(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let stream = state_of::<Stream>(this)?;
     let running = stream.running.borrow().clone();

@@ -7,7 +7,9 @@ use super::{mcp_client, mcp_sse_client, tool_executor};
 use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerLink, tool_list};
-use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, int_of, string_of};
+use crate::zend::{
+    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, int_of, string_of,
+};
 
 /// Adds the methods of clients.
 pub(super) fn methods(class: Class) -> Class {
@@ -39,7 +41,7 @@ pub(super) fn observing(class: Class) -> Class {
 }
 
 /// Returns the hooks of `$this`, a client or an executor.
-fn hooks_of<'a>(call: &Call<'a>) -> Result<Hooks<'a>, Failure> {
+fn hooks_of<'a>(call: &MethodCall<'a>) -> Result<Hooks<'a>, Failure> {
     let this = call.this();
     if this.instance_of(mcp_client::class()) {
         mcp_client::hooks_of(this)
@@ -61,17 +63,17 @@ pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failu
     }
 }
 
-fn set_logger(call: &mut Call<'_>) -> Outcome {
+fn set_logger(call: &mut MethodCall<'_>) -> Outcome {
     hooks_of(call)?.set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
     Ok(call.this().to_value())
 }
 
-fn set_event_dispatcher(call: &mut Call<'_>) -> Outcome {
+fn set_event_dispatcher(call: &mut MethodCall<'_>) -> Outcome {
     hooks_of(call)?.set_object(call, 0, hooks::EVENTS, "dispatcher", &["dispatch"])?;
     Ok(call.this().to_value())
 }
 
-fn set_cache(call: &mut Call<'_>) -> Outcome {
+fn set_cache(call: &mut MethodCall<'_>) -> Outcome {
     let hooks = hooks_of(call)?;
     let ttl = call.optional_int(1)?.unwrap_or(300);
     if ttl < 0 {

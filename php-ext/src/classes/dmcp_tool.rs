@@ -14,7 +14,9 @@ use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::log::log;
 use crate::settings::LogLevel;
-use crate::zend::{Call, Class, ClassSlot, Failure, Method, Object, Outcome, Type, string_of};
+use crate::zend::{
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Type, string_of,
+};
 
 static CLASS: ClassSlot = ClassSlot::new();
 const TOOL: &str = "dmcp_roll_dice";
@@ -36,15 +38,15 @@ pub(super) fn register() -> ZendResult<()> {
         .register(&CLASS)
 }
 
-fn get_name(_call: &mut Call<'_>) -> Outcome {
+fn get_name(_call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of(TOOL))
 }
 
-fn get_mcp_category(_call: &mut Call<'_>) -> Outcome {
+fn get_mcp_category(_call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of("gaming"))
 }
 
-fn get_definition(_call: &mut Call<'_>) -> Outcome {
+fn get_definition(_call: &mut MethodCall<'_>) -> Outcome {
     let definition = ToolDefinition::builder(
         TOOL,
         "Rolls dice for Dungeons & Dragons, such as \"1d20\", \"2d6+3\" or \"1d20 advantage\".",
@@ -65,7 +67,7 @@ fn get_definition(_call: &mut Call<'_>) -> Outcome {
 }
 
 /// Every failure becomes a failed result, except the end of the request.
-fn execute(call: &mut Call<'_>) -> Outcome {
+fn execute(call: &mut MethodCall<'_>) -> Outcome {
     call.array(0)?;
     let arguments = call.value(0).map_or(Ok(Value::Null), to_value)?;
     let id = call.string(1)?;

@@ -16,12 +16,12 @@ use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{ServerLink, WaitingClient, require_approval};
-use crate::mcp_server::McpServer;
+use crate::mcp_server::RegisteredMcpServer;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
-    Call, Class, Failure, HiddenValue, Method, Object, Outcome, State, StateClass, Type, array_of,
-    bool_of, is_nested, new_with_state, state_of, string_of,
+    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, State, StateClass, Type,
+    array_of, bool_of, is_nested, new_with_state, state_of, string_of,
 };
 
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
@@ -34,26 +34,26 @@ struct EngineTool<K> {
     kind: K,
 }
 
-trait Kind: 'static {
+trait EngineToolKind: 'static {
     /// Prepares the server before the tool runs, with the link and hooks of its client.
     ///
     /// # Errors
-    /// Same as [`McpServer::use_client`].
+    /// Same as [`RegisteredMcpServer::use_client`].
     fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure>;
 }
 
 /// A tool built into Pillion.
 struct Native;
 /// A tool of an MCP server.
-struct Mcp(Rc<McpServer>);
+struct Mcp(Rc<RegisteredMcpServer>);
 
-impl Kind for Native {
+impl EngineToolKind for Native {
     fn use_client(&self, _: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-impl Kind for Mcp {
+impl EngineToolKind for Mcp {
     fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         self.0.use_client(client)
     }
@@ -83,7 +83,7 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// Adds the methods of both classes.
-fn with_methods<K: Kind>(class: Class) -> Class
+fn with_methods<K: EngineToolKind>(class: Class) -> Class
 where
     EngineTool<K>: State,
 {
@@ -113,7 +113,7 @@ pub fn new_native(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
 pub fn new_mcp(
     tool: &Arc<RegisteredTool>,
     executor: &Executor,
-    server: &Rc<McpServer>,
+    server: &Rc<RegisteredMcpServer>,
     client: Option<&Zval>,
 ) -> Outcome {
     let kind = Mcp(Rc::clone(server));
@@ -130,7 +130,7 @@ pub fn client(object: Object<'_>) -> Zval {
 }
 
 /// Returns the MCP server of a tool object; `None` for an object of another class.
-pub fn server_of(object: Object<'_>) -> Result<Option<Rc<McpServer>>, Failure> {
+pub fn server_of(object: Object<'_>) -> Result<Option<Rc<RegisteredMcpServer>>, Failure> {
     if !object.instance_of(MCP.get()) {
         return Ok(None);
     }
@@ -175,27 +175,27 @@ pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>, Failure>
     Ok(Some(Arc::clone(tool.tool())))
 }
 
-fn refuse(_call: &mut Call<'_>) -> Outcome {
+fn refuse(_call: &mut MethodCall<'_>) -> Outcome {
     Err(Failure::error(
         "A tool of the engine is created by a registry",
     ))
 }
 
-fn this<'a, K: Kind>(call: &Call<'a>) -> Result<&'a EngineTool<K>, Failure>
+fn this<'a, K: EngineToolKind>(call: &MethodCall<'a>) -> Result<&'a EngineTool<K>, Failure>
 where
     EngineTool<K>: State,
 {
     state_of(call.this())
 }
 
-fn get_name<K: Kind>(call: &mut Call<'_>) -> Outcome
+fn get_name<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
 where
     EngineTool<K>: State,
 {
     Ok(string_of(this::<K>(call)?.tool.name().as_str()))
 }
 
-fn get_definition<K: Kind>(call: &mut Call<'_>) -> Outcome
+fn get_definition<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
 where
     EngineTool<K>: State,
 {
@@ -203,7 +203,7 @@ where
 }
 
 /// Runs the tool with all checks of an executor.
-fn execute<K: Kind>(call: &mut Call<'_>) -> Outcome
+fn execute<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
 where
     EngineTool<K>: State,
 {
@@ -216,7 +216,7 @@ where
     let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);
     let mut executor = state.executor()?;
     if is_nested() {
-        executor = executor.with_own_permits();
+        executor = executor.with_separate_permits();
     }
     let run = async move {
         executor
@@ -238,7 +238,7 @@ where
     tool_result::new_result(&result)
 }
 
-fn is_enabled_for_model<K: Kind>(call: &mut Call<'_>) -> Outcome
+fn is_enabled_for_model<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
 where
     EngineTool<K>: State,
 {
@@ -248,7 +248,7 @@ where
     Ok(bool_of(admitted.is_ok()))
 }
 
-fn server<'a>(call: &Call<'a>) -> Result<(&'a str, &'a str), Failure> {
+fn server<'a>(call: &MethodCall<'a>) -> Result<(&'a str, &'a str), Failure> {
     Ok(match this::<Mcp>(call)?.tool.origin() {
         ToolOrigin::Mcp {
             server_label,
@@ -259,7 +259,7 @@ fn server<'a>(call: &Call<'a>) -> Result<(&'a str, &'a str), Failure> {
 }
 
 /// Returns the server entry without credentials, with the approval policy for this tool.
-fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
+fn get_mcp_server_config(call: &mut MethodCall<'_>) -> Outcome {
     let (label, url) = server(call)?;
     let policy = this::<Mcp>(call)?.tool.tool().approval_policy();
     let approval = policy.map(|policy| {
@@ -279,14 +279,14 @@ fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
     ))
 }
 
-fn get_mcp_category(call: &mut Call<'_>) -> Outcome {
+fn get_mcp_category(call: &mut MethodCall<'_>) -> Outcome {
     let tool = &this::<Mcp>(call)?.tool;
     Ok(string_of(tool.definition().category()))
 }
 
 /// Returns whether the tool has a server, without any I/O: `MCPSSEClient::isAvailable()` contacts
 /// the server.
-fn is_server_available(call: &mut Call<'_>) -> Outcome {
+fn is_server_available(call: &mut MethodCall<'_>) -> Outcome {
     let (_, url) = server(call)?;
     Ok(bool_of(!url.trim().is_empty()))
 }

@@ -6,8 +6,8 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, bool_of, create,
-    float_of, int_of, must_stop, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Outcome, Parameter, Property, Type, bool_of,
+    create, float_of, int_of, should_stop, string_of,
 };
 
 /// An event class: its name, and its properties, which are the constructor's parameters.
@@ -89,7 +89,7 @@ pub(super) fn register() -> Result<()> {
 }
 
 /// The typed properties validate the arguments.
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let class = this.class();
     let event = EVENTS
@@ -106,7 +106,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
             name,
             value.map_or_else(Zval::new, Zval::shallow_clone),
         );
-        if must_stop() {
+        if should_stop() {
             return Err(Failure::Pending);
         }
     }

@@ -3,7 +3,7 @@
 use ext_php_rs::error::Result;
 
 use super::{tool_definition, tool_result};
-use crate::zend::{Call, Class, ClassSlot, Method, Outcome, Parameter, Type, bool_of};
+use crate::zend::{Class, ClassSlot, Method, MethodCall, Outcome, Parameter, Type, bool_of};
 
 /// `Pillion\ToolInterface`.
 pub static TOOL: ClassSlot = ClassSlot::new();
@@ -28,7 +28,7 @@ const MODEL_PARAMETER: [Parameter; 1] = [Parameter::required("model", MODEL)];
 /// if `is_enabled` returns true.
 pub(super) fn with_offer<F>(class: Class, is_enabled: F) -> Class
 where
-    F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+    F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static,
 {
     class
         .method(
@@ -43,7 +43,7 @@ where
         )
 }
 
-fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
+fn is_available_for_provider(call: &mut MethodCall<'_>) -> Outcome {
     call.string(0)?;
     Ok(bool_of(true))
 }

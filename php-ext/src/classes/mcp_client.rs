@@ -8,7 +8,7 @@ mod options;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
-use pillion_mcp_client::{LogLevel, McpClient};
+use pillion_mcp_client::{McpClient, McpLogLevel};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,8 +19,8 @@ use crate::json::{EmptyObject, to_value};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{Server, ServerLink, arguments, decode_message};
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, array_of,
-    bool_of, construct, empty_array, state_of, string_of,
+    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
+    array_of, bool_of, construct, empty_array, state_of, string_of,
 };
 pub use calls::{
     CallOutcome, ToolCallSpec, call_with_cancellation, dispatch_end, dispatch_failure, is_error,
@@ -83,7 +83,7 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// Validates the configuration; the first call opens the connection.
-fn construct_client(call: &mut Call<'_>) -> Outcome {
+fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
     let mut server = match call.value(0) {
         Some(server) if server.is_array() => to_value(server)?,
         _ => Value::String(call.string(0)?.to_owned()),
@@ -130,12 +130,12 @@ pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<Client>(client)
 }
 
-fn parts<'a>(call: &Call<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
     parts_of(call.this())
 }
 
 /// Sends a request and returns the result as the server sent it.
-fn request_method(call: &Call<'_>, method: &str, params: Box<RawValue>) -> Outcome {
+fn request_method(call: &MethodCall<'_>, method: &str, params: Box<RawValue>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = method.to_owned();
     let result = link.send(hooks, method, move |client| async move {
@@ -144,12 +144,12 @@ fn request_method(call: &Call<'_>, method: &str, params: Box<RawValue>) -> Outco
     decode_message(&result, EMPTY)
 }
 
-fn request(call: &mut Call<'_>) -> Outcome {
+fn request(call: &mut MethodCall<'_>) -> Outcome {
     let params = arguments(call, 1)?;
     request_method(call, call.string(0)?, params)
 }
 
-fn notify(call: &mut Call<'_>) -> Outcome {
+fn notify(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let method = call.string(0)?.to_owned();
     let params = arguments(call, 1)?;
@@ -160,7 +160,7 @@ fn notify(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn get_server_info(call: &mut Call<'_>) -> Outcome {
+fn get_server_info(call: &mut MethodCall<'_>) -> Outcome {
     #[derive(Default, Deserialize)]
     struct InitializeResult<'a> {
         #[serde(borrow, default)]
@@ -198,26 +198,26 @@ fn get_server_info(call: &mut Call<'_>) -> Outcome {
     ]))
 }
 
-fn ping(call: &mut Call<'_>) -> Outcome {
+fn ping(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     link.send(hooks, "ping", |client| async move { client.ping().await })?;
     Ok(Zval::new())
 }
 
-fn is_available(call: &mut Call<'_>) -> Outcome {
+fn is_available(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     link.is_available(hooks).map(bool_of)
 }
 
-fn disconnect(call: &mut Call<'_>) -> Outcome {
+fn disconnect(call: &mut MethodCall<'_>) -> Outcome {
     parts(call)?.0.disconnect()?;
     Ok(Zval::new())
 }
 
-fn set_logging_level(call: &mut Call<'_>) -> Outcome {
+fn set_logging_level(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let level = call.string(0)?;
-    let level: LogLevel = serde_json::from_value(json!(level)).map_err(|_| {
+    let level: McpLogLevel = serde_json::from_value(json!(level)).map_err(|_| {
         exception::invalid_input(
             "$level must be one of debug, info, notice, warning, error, critical, alert, emergency",
         )

@@ -17,8 +17,8 @@ use crate::runtime;
 use crate::settings::LogLevel;
 use crate::wait::wait;
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, bool_of,
-    construct, empty_array, new_with_state, state_of,
+    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
+    bool_of, construct, empty_array, new_with_state, state_of,
 };
 
 pub const NAME: &str = "Pillion\\MCPSSEClient";
@@ -72,7 +72,7 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// Validates the configuration; the first call opens the connection.
-fn construct_client(call: &mut Call<'_>) -> Outcome {
+fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
     let options = match call.value(3) {
         Some(options) => {
             call.array(3)?;
@@ -125,12 +125,12 @@ pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<Client>(client)
 }
 
-fn parts<'a>(call: &Call<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
     parts_of(call.this())
 }
 
 /// Sends any request and returns the JSON-RPC `result` unchanged.
-fn request(call: &mut Call<'_>) -> Outcome {
+fn request(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let method = call.string(0)?.to_owned();
     let params = arguments(call, 1)?;
@@ -141,7 +141,7 @@ fn request(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Calls a tool and returns the result unchanged, also a result with `isError`.
-fn call_tool(call: &mut Call<'_>) -> Outcome {
+fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = call.string(0)?.to_owned();
     let arguments = arguments(call, 1)?;
@@ -159,7 +159,7 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Returns the server's tools. If the request fails, logs an error and returns an empty list.
-fn list_tools(call: &mut Call<'_>) -> Outcome {
+fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     match tool_list::list(link, hooks, EmptyObject::Array) {
         Err(Failure::Thrown(thrown)) => {
@@ -175,12 +175,12 @@ fn list_tools(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Returns whether the server answers now.
-fn is_available(call: &mut Call<'_>) -> Outcome {
+fn is_available(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     link.is_available(hooks).map(bool_of)
 }
 
-fn disconnect(call: &mut Call<'_>) -> Outcome {
+fn disconnect(call: &mut MethodCall<'_>) -> Outcome {
     parts(call)?.0.disconnect()?;
     Ok(Zval::new())
 }

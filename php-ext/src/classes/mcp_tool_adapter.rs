@@ -16,8 +16,8 @@ use crate::json::to_value;
 use crate::mcp::RequireApproval;
 use crate::model::model_argument;
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, bool_of,
-    empty_array,
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
+    bool_of, empty_array,
 };
 
 /// `Pillion\MCPToolAdapter`.
@@ -57,7 +57,7 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// Creates the client without any I/O; there is no client without `server_url`.
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let Some(config) = call.value(0) else {
         return Ok(Zval::new());
     };
@@ -74,18 +74,18 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
+fn get_mcp_server_config(call: &mut MethodCall<'_>) -> Outcome {
     call.this().get(CLASS.get(), "serverConfig")
 }
 
 /// Returns whether the tool has a server, without any I/O: `MCPSSEClient::isAvailable()` contacts
 /// the server.
-fn is_server_available(call: &mut Call<'_>) -> Outcome {
+fn is_server_available(call: &mut MethodCall<'_>) -> Outcome {
     call.this().get(CLASS.get(), "serverAvailable")
 }
 
 /// Applies the model's capabilities to the tool's own name.
-fn is_enabled_for_model(call: &mut Call<'_>) -> Outcome {
+fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let this = call.this();
     let name = this.call("getName", [])?;

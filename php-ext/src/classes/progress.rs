@@ -3,11 +3,11 @@
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
-use pillion_mcp_client::Progress;
+use pillion_mcp_client::ProgressNotification;
 
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, create, float_of,
-    must_stop, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Outcome, Parameter, Property, Type, create,
+    float_of, should_stop, string_of,
 };
 
 pub const NAME: &str = "Pillion\\Progress";
@@ -36,7 +36,7 @@ pub(super) fn register() -> Result<()> {
 }
 
 /// The typed properties validate the arguments.
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     for (index, (name, _)) in PROPERTIES.into_iter().enumerate() {
         let value = call.value(index);
@@ -45,7 +45,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
             name,
             value.map_or_else(Zval::new, Zval::shallow_clone),
         );
-        if must_stop() {
+        if should_stop() {
             return Err(Failure::Pending);
         }
     }
@@ -53,7 +53,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Creates the PHP object for a progress notification.
-pub fn new_progress(progress: &Progress) -> Outcome {
+pub fn new_progress(progress: &ProgressNotification) -> Outcome {
     let total = progress.total.map_or_else(Zval::new, float_of);
     let message = progress.message.as_ref();
     create(CLASS.get(), |this| {

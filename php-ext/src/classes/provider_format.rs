@@ -15,7 +15,8 @@ use super::{tool_call, tool_definition, tool_result};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Type, entries, list_of, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Outcome, Parameter, Type, entries, list_of,
+    string_of,
 };
 
 static CLASS: ClassSlot = ClassSlot::new();
@@ -56,7 +57,7 @@ pub(super) fn register() -> ZendResult<()> {
         .register(&CLASS)
 }
 
-fn provider_argument(call: &Call<'_>) -> Result<Provider, Failure> {
+fn provider_argument(call: &MethodCall<'_>) -> Result<Provider, Failure> {
     let name = call.string(0)?;
     name.parse()
         .map_err(|error: pillion_core::provider::UnknownProvider| {
@@ -65,7 +66,7 @@ fn provider_argument(call: &Call<'_>) -> Result<Provider, Failure> {
 }
 
 /// Returns the tools for the request; empty for an unknown provider.
-fn tools(call: &mut Call<'_>) -> Outcome {
+fn tools(call: &mut MethodCall<'_>) -> Outcome {
     let provider = call.string(0)?;
     let definitions = entries(call.array(1)?)
         .map(|(_, value)| {
@@ -80,7 +81,7 @@ fn wrong_class(class: &str) -> Failure {
     exception::invalid_input(format!("Each element must be a {class}"))
 }
 
-fn response_argument(call: &Call<'_>) -> Result<Value, Failure> {
+fn response_argument(call: &MethodCall<'_>) -> Result<Value, Failure> {
     call.array(1)?;
     call.value(1).map_or(Ok(Value::Null), to_value)
 }
@@ -89,7 +90,7 @@ fn malformed(error: &ProviderError) -> Failure {
     exception::invalid_input(error.to_string())
 }
 
-fn tool_calls(call: &mut Call<'_>) -> Outcome {
+fn tool_calls(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let calls =
         parse_tool_calls(provider, &response_argument(call)?).map_err(|error| malformed(&error))?;
@@ -97,21 +98,21 @@ fn tool_calls(call: &mut Call<'_>) -> Outcome {
     Ok(list_of(calls.collect::<Result<Vec<_>, _>>()?))
 }
 
-fn text(call: &mut Call<'_>) -> Outcome {
+fn text(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     assistant_text(provider, &response_argument(call)?)
         .map(string_of)
         .map_err(|error| malformed(&error))
 }
 
-fn assistant(call: &mut Call<'_>) -> Outcome {
+fn assistant(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let messages = assistant_messages(provider, &response_argument(call)?)
         .map_err(|error| malformed(&error))?;
     decode_value(&Value::Array(messages), EmptyObject::StdClass)
 }
 
-fn results(call: &mut Call<'_>) -> Outcome {
+fn results(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let results = entries(call.array(1)?)
         .map(|(_, value)| {

@@ -19,8 +19,8 @@ use crate::context::context_argument;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, bool_of,
-    construct, entries, noted_interrupt, state_of, string_of,
+    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
+    bool_of, construct, entries, noted_interrupt, state_of, string_of,
 };
 use crate::{runtime, settings};
 use answer::Answer;
@@ -109,7 +109,7 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// Creates the client without any I/O: the sidecar does not need to be running yet.
-fn construct_sidecar(call: &mut Call<'_>) -> Outcome {
+fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
     let socket = match call.optional_string(0)? {
         Some(path) => PathBuf::from(path),
         None => settings::socket().unwrap_or_else(pillion_client::default_socket_path),
@@ -122,13 +122,13 @@ fn construct_sidecar(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn get_socket_path(call: &mut Call<'_>) -> Outcome {
+fn get_socket_path(call: &mut MethodCall<'_>) -> Outcome {
     let sidecar = state_of::<Sidecar>(call.this())?;
     Ok(string_of(sidecar.socket.as_os_str().as_encoded_bytes()))
 }
 
 /// Returns whether a sidecar answers; does not throw if it does not.
-fn is_available(call: &mut Call<'_>) -> Outcome {
+fn is_available(call: &mut MethodCall<'_>) -> Outcome {
     match send_request(call, |client| client.raw().health()) {
         Ok(_) => Ok(bool_of(true)),
         Err(Failure::Thrown(_)) => Ok(bool_of(false)),
@@ -136,7 +136,7 @@ fn is_available(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-fn list_tools(call: &mut Call<'_>) -> Outcome {
+fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
     let body = send_request(call, |client| {
@@ -145,7 +145,7 @@ fn list_tools(call: &mut Call<'_>) -> Outcome {
     list_in(&body, "tools", EmptyObject::Array)
 }
 
-fn get_schemas(call: &mut Call<'_>) -> Outcome {
+fn get_schemas(call: &mut MethodCall<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
     let body = send_request(call, |client| client.raw().schemas_for(category, &caller))?;
@@ -153,7 +153,7 @@ fn get_schemas(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Returns the tool's data; a failed tool throws the exception for its error code.
-fn call_tool(call: &mut Call<'_>) -> Outcome {
+fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
     let arguments = match call.value(1) {
         Some(arguments) => {
@@ -177,7 +177,7 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Returns the approvals, pending and decided, newest first.
-fn list_approvals(call: &mut Call<'_>) -> Outcome {
+fn list_approvals(call: &mut MethodCall<'_>) -> Outcome {
     let filter = match call.value(0) {
         Some(filter) => {
             call.array(0)?;
@@ -209,16 +209,16 @@ fn list_approvals(call: &mut Call<'_>) -> Outcome {
     list_in(&body, "approvals", EmptyObject::Array)
 }
 
-fn approve(call: &mut Call<'_>) -> Outcome {
+fn approve(call: &mut MethodCall<'_>) -> Outcome {
     decide(call, true)
 }
 
-fn deny(call: &mut Call<'_>) -> Outcome {
+fn deny(call: &mut MethodCall<'_>) -> Outcome {
     decide(call, false)
 }
 
 /// Decides a call and returns the updated approval.
-fn decide(call: &Call<'_>, approve: bool) -> Outcome {
+fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
     let id = call.string(0)?;
     let reason = call.optional_string(1)?;
     let request = DecisionRequest {
@@ -269,7 +269,7 @@ fn approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn caller_argument(call: &Call<'_>, index: usize) -> Result<Caller, Failure> {
+pub fn caller_argument(call: &MethodCall<'_>, index: usize) -> Result<Caller, Failure> {
     let context = context_argument(call, index)?;
     let mut caller = Caller::default();
     if let Some(user) = context.user {
@@ -313,7 +313,7 @@ fn context_text<'a>(context: &'a JsonObject, key: &str) -> Result<Option<&'a str
 }
 
 fn send_request<R>(
-    call: &Call<'_>,
+    call: &MethodCall<'_>,
     request: impl FnOnce(&Client) -> Result<R, ClientError>,
 ) -> Result<R, Failure> {
     let sidecar = state_of::<Sidecar>(call.this())?;

@@ -7,7 +7,7 @@ use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Property, State, Type, bool_of, int_of,
+    Class, Failure, Method, MethodCall, Object, Outcome, Property, State, Type, bool_of, int_of,
     iterator, state_of,
 };
 
@@ -20,7 +20,7 @@ pub(super) trait StreamState: State {
     const SHORT_NAME: &'static str;
 
     /// Returns the position of the stream.
-    fn position(&self) -> &Position;
+    fn position(&self) -> &ItemIndex;
 
     /// Checks whether the stream may wait for the next item now. Does not change the stream.
     ///
@@ -39,7 +39,7 @@ pub(super) trait StreamState: State {
 
 /// The index of the current item, from 0; `None` before the first item was requested.
 #[derive(Default)]
-pub(super) struct Position(Cell<Option<i64>>);
+pub(super) struct ItemIndex(Cell<Option<i64>>);
 
 /// Adds the methods and properties of an `Iterator` to a class.
 pub(super) fn with_iteration<S: StreamState>(class: Class, item: Type) -> Class {
@@ -67,7 +67,7 @@ pub(super) fn advance<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
     let stream = state_of::<S>(this)?;
     stream.may_advance()?;
     set_current::<S>(this, Zval::new());
-    let Position(position) = stream.position();
+    let ItemIndex(position) = stream.position();
     position.set(Some(position.get().map_or(0, |position| position + 1)));
     stream.advance(this)
 }
@@ -79,26 +79,26 @@ fn begin<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
     }
 }
 
-fn current<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+fn current<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     begin::<S>(call.this())?;
     call.this().get(S::class().get(), CURRENT)
 }
 
-fn key<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+fn key<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     begin::<S>(call.this())?;
-    let Position(position) = state_of::<S>(call.this())?.position();
+    let ItemIndex(position) = state_of::<S>(call.this())?.position();
     Ok(int_of(position.get().unwrap_or_default()))
 }
 
-fn next<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+fn next<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     begin::<S>(call.this())?;
     advance::<S>(call.this())?;
     Ok(Zval::new())
 }
 
 /// Items are not kept, so a stream cannot be rewound.
-fn rewind<S: StreamState>(call: &mut Call<'_>) -> Outcome {
-    let Position(position) = state_of::<S>(call.this())?.position();
+fn rewind<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
+    let ItemIndex(position) = state_of::<S>(call.this())?.position();
     if position.get().is_some_and(|position| position > 0) {
         return Err(Failure::error(format!(
             "A {} cannot be rewound",
@@ -109,7 +109,7 @@ fn rewind<S: StreamState>(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn valid<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+fn valid<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     begin::<S>(call.this())?;
     let current = call.this().get(S::class().get(), CURRENT)?;
     Ok(bool_of(!current.is_null()))

@@ -19,7 +19,7 @@ use crate::chat::{
 };
 use crate::context::context_argument;
 use crate::zend::{
-    Call, Class, Failure, HiddenValue, Method, Object, Outcome, Parameter, Property, State,
+    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Parameter, Property, State,
     StateClass, Type, array_of, construct, entries, state_of, undefined,
 };
 use crate::{exception, runtime};
@@ -88,7 +88,7 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// Creates a chat without any I/O.
-fn construct_chat(call: &mut Call<'_>) -> Outcome {
+fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
     let tools = call.value(0).and_then(Object::of);
     let tools = tools.filter(|tools| is_executor(*tools) || sidecar::is_sidecar(*tools));
     let tools =
@@ -143,7 +143,7 @@ fn is_executor(tools: Object<'_>) -> bool {
     tool_executor::is_executor(tools)
 }
 
-fn send(call: &mut Call<'_>) -> Outcome {
+fn send(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let chat = state_of::<Chat>(this)?;
     let done = match &chat.tool_loop {
@@ -160,7 +160,7 @@ fn send(call: &mut Call<'_>) -> Outcome {
     new_answer(&done)
 }
 
-fn stream(call: &mut Call<'_>) -> Outcome {
+fn stream(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let chat = state_of::<Chat>(this)?;
     match &chat.tool_loop {
@@ -224,7 +224,7 @@ fn hidden_value(this: Object<'_>, name: &str) -> Outcome {
 }
 
 /// Returns the new messages and the state of the chat.
-fn read_messages<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
+fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
     if let Some(message) = call.non_null(0)
         && !message.is_array()
     {
@@ -252,7 +252,7 @@ fn client_of(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client
 }
 
 fn sidecar_request<'a>(
-    call: &Call<'a>,
+    call: &MethodCall<'a>,
     chat: &'a Chat,
     model: Option<&'a str>,
 ) -> Result<SidecarChatRequest<'a>, Failure> {
@@ -267,7 +267,7 @@ fn sidecar_request<'a>(
 }
 
 /// Returns the PHP values that take part in a chat of this object.
-fn chat_values(call: &Call<'_>) -> Result<ChatValues, Failure> {
+fn chat_values(call: &MethodCall<'_>) -> Result<ChatValues, Failure> {
     let this = call.this();
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
@@ -281,7 +281,7 @@ fn chat_values(call: &Call<'_>) -> Result<ChatValues, Failure> {
 }
 
 fn start_local(
-    call: &Call<'_>,
+    call: &MethodCall<'_>,
     chat: &Chat,
     model: &ModelSettings,
     values: &ChatValues,

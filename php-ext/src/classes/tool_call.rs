@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use crate::exception;
 use crate::json::{decode_exactly, encode_arguments, to_value_as};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
-    create, empty_array, int_of, json_serializable, string_of, type_name,
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
+    array_of, create, empty_array, int_of, json_serializable, string_of, type_name,
 };
 
 pub const NAME: &str = "Pillion\\ToolCall";
@@ -53,7 +53,7 @@ struct Parts {
     index: Option<i64>,
 }
 
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = match call.value(2) {
         None => empty_array(),
         Some(value) if value.is_array() || value.is_string() => value.shallow_clone(),
@@ -72,7 +72,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Accepts `{id, name, arguments}`, and OpenAI's form with the name and arguments under `function`.
-fn from_array(call: &mut Call<'_>) -> Outcome {
+fn from_array(call: &mut MethodCall<'_>) -> Outcome {
     let parts = Parts::of_array(call.array(0)?)?;
     create(CLASS.get(), |this| parts.fill(this))
 }
@@ -231,7 +231,7 @@ impl Parts {
     }
 }
 
-fn to_array(call: &mut Call<'_>) -> Outcome {
+fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
     Ok(array_of([
@@ -244,7 +244,7 @@ fn to_array(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Returns OpenAI's form, with the arguments as a JSON string.
-fn json_serialize(call: &mut Call<'_>) -> Outcome {
+fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
     let mut arguments = property("arguments")?;

@@ -13,8 +13,8 @@ use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
 use crate::signature::{self, Signature, SignatureOverrides, Target};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
-    bool_of, create, float_of, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
+    array_of, bool_of, create, float_of, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolDefinition";
@@ -65,7 +65,7 @@ pub(super) fn register() -> Result<()> {
 
 /// Accepts the parameters as a JSON Schema, which is kept unchanged, or as a list of parameters,
 /// which is converted to a schema.
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
     let description = call.string(1)?;
     let parameters = match call.value(2) {
@@ -180,7 +180,7 @@ pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failur
     Ok((!binding.is_null()).then_some(binding))
 }
 
-fn from_callable(call: &mut Call<'_>) -> Outcome {
+fn from_callable(call: &mut MethodCall<'_>) -> Outcome {
     let callable = call
         .value(0)
         .filter(|value| value.is_object() || value.is_array() || value.is_string())
@@ -235,30 +235,30 @@ fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
 }
 
 /// An empty map is a `stdClass`, because the formats are meant to be sent as JSON.
-fn format(call: &Call<'_>, provider: Provider) -> Outcome {
+fn format(call: &MethodCall<'_>, provider: Provider) -> Outcome {
     let definition = read(call.this())?;
     let format = format_tool(provider, &definition, StrictFlag::Always);
     decode_value(&format, EmptyObject::StdClass)
 }
 
-fn to_open_ai_format(call: &mut Call<'_>) -> Outcome {
+fn to_open_ai_format(call: &mut MethodCall<'_>) -> Outcome {
     format(call, Provider::OpenAiChat)
 }
 
-fn to_responses_format(call: &mut Call<'_>) -> Outcome {
+fn to_responses_format(call: &mut MethodCall<'_>) -> Outcome {
     format(call, Provider::OpenAiResponses)
 }
 
-fn to_google_format(call: &mut Call<'_>) -> Outcome {
+fn to_google_format(call: &mut MethodCall<'_>) -> Outcome {
     format(call, Provider::Google)
 }
 
-fn to_anthropic_format(call: &mut Call<'_>) -> Outcome {
+fn to_anthropic_format(call: &mut MethodCall<'_>) -> Outcome {
     format(call, Provider::Anthropic)
 }
 
 /// Returns the name, description, parameters and strict flag, with the parameters unchanged.
-fn to_array(call: &mut Call<'_>) -> Outcome {
+fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
     Ok(array_of([

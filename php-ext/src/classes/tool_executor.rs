@@ -18,8 +18,8 @@ use crate::context::context_argument;
 use crate::execution::{self, ExecutionParticipants, Mode};
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
-    construct, entries, list_of, state_of, undefined,
+    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, State, StateClass,
+    Type, construct, entries, list_of, state_of, undefined,
 };
 
 const NAME: &str = "Pillion\\ToolExecutor";
@@ -69,7 +69,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(client_hooks::observing(class))
 }
 
-fn construct_executor(call: &mut Call<'_>) -> Outcome {
+fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {
     let value = call
         .value(0)
         .filter(|value| is_registry(value))
@@ -134,7 +134,7 @@ pub fn registry_value(executor: Object<'_>) -> Outcome {
     executor.get(CLASS.get(), "registry")
 }
 
-fn execute(call: &mut Call<'_>) -> Outcome {
+fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let single = call
         .value(0)
         .map_or_else(|| Err(Failure::Pending), call_of)?;
@@ -145,17 +145,21 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-fn execute_all(call: &mut Call<'_>) -> Outcome {
+fn execute_all(call: &mut MethodCall<'_>) -> Outcome {
     let calls = calls_of(call.array(0)?)?;
     results_of(&run(call, calls, Mode::Sequential)?)
 }
 
-fn execute_parallel(call: &mut Call<'_>) -> Outcome {
+fn execute_parallel(call: &mut MethodCall<'_>) -> Outcome {
     let calls = calls_of(call.array(0)?)?;
     results_of(&run(call, calls, Mode::Parallel)?)
 }
 
-fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResult>, Failure> {
+fn run(
+    call: &MethodCall<'_>,
+    calls: Vec<ToolCall>,
+    mode: Mode,
+) -> Result<Vec<ToolResult>, Failure> {
     let context = context_argument(call, 1)?;
     let this = call.this();
     let state = state_of::<ToolExecutor>(this)?;

@@ -26,9 +26,9 @@ use crate::exception;
 use crate::execution::{self, ExecutionParticipants, Mode};
 use crate::execution_registry::ExecutionRegistry;
 use crate::json::to_value_as;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::RegisteredMcpServer;
 use crate::zend::{
-    Call, Class, Failure, HiddenValue, Method, Object, Outcome, Parameter, Property, State,
+    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Parameter, Property, State,
     StateClass, Type, construct, empty_array, state_of,
 };
 
@@ -49,7 +49,7 @@ pub struct Registry {
     php_tools: RefCell<HashMap<String, u64>>,
     /// The MCP servers of the registered tools, each with the index of its client among the clients
     /// of this registry, if it was registered with one.
-    servers: RefCell<Vec<(Rc<McpServer>, Option<usize>)>>,
+    servers: RefCell<Vec<(Rc<RegisteredMcpServer>, Option<usize>)>>,
 }
 
 impl State for Registry {
@@ -91,7 +91,7 @@ impl Registry {
     /// the new connection.
     ///
     /// # Errors
-    /// Same as [`McpServer::use_client`].
+    /// Same as [`RegisteredMcpServer::use_client`].
     pub fn prepare_servers(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
         // A client's token store may register other servers in the meantime.
         let servers = self.servers.borrow().clone();
@@ -104,7 +104,7 @@ impl Registry {
     }
 
     /// Records a server whose tools are registered, with the index of its client.
-    fn add_server(&self, server: Rc<McpServer>, client: Option<usize>) {
+    fn add_server(&self, server: Rc<RegisteredMcpServer>, client: Option<usize>) {
         let mut servers = self.servers.borrow_mut();
         if !servers.iter().any(|(known, _)| Rc::ptr_eq(known, &server)) {
             servers.push((server, client));
@@ -279,7 +279,7 @@ fn objects(this: Object<'_>) -> Result<Zval, Failure> {
     this.get(CLASS.get(), "tools")
 }
 
-fn construct_empty(call: &mut Call<'_>) -> Outcome {
+fn construct_empty(call: &mut MethodCall<'_>) -> Outcome {
     construct(call.this(), Registry::new())?;
     Ok(Zval::new())
 }
@@ -289,7 +289,7 @@ fn registry_failure(error: &RegistryError) -> Failure {
 }
 
 /// Runs one tool; the result for an unknown name has HAWKI's message.
-fn execute(call: &mut Call<'_>) -> Outcome {
+fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let (name, id) = (call.string(0)?, call.string(2)?);

@@ -13,8 +13,8 @@ use crate::classes::tool_call::exact_arguments;
 use crate::exception::error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
-    bool_of, create, empty_array, json_serializable, string_of,
+    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
+    array_of, bool_of, create, empty_array, json_serializable, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolResult";
@@ -81,7 +81,7 @@ pub(super) fn register() -> Result<()> {
         .register(&CLASS)
 }
 
-fn construct(call: &mut Call<'_>) -> Outcome {
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let value = |index: usize| {
         call.value(index)
             .map_or_else(Zval::new, Zval::shallow_clone)
@@ -259,16 +259,16 @@ fn read(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
     })
 }
 
-fn to_message(call: &mut Call<'_>) -> Outcome {
+fn to_message(call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of(read(call.this())?.to_message()))
 }
 
-fn to_message_format(call: &mut Call<'_>) -> Outcome {
+fn to_message_format(call: &mut MethodCall<'_>) -> Outcome {
     decode_value(&read(call.this())?.to_message_format(), EmptyObject::Array)
 }
 
 /// Returns the properties by their JSON names: `tool_call_id`, `error_code` and so on.
-fn to_array(call: &mut Call<'_>) -> Outcome {
+fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());
     for (key, name) in KEYS.into_iter().zip(PROPERTIES) {

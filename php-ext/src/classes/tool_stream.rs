@@ -17,14 +17,14 @@ use super::mcp_client::{
     result_of_call,
 };
 use super::progress::{NAME as PROGRESS, new_progress};
-use super::stream_iterator::{Position, StreamState, advance, set_current, with_iteration};
+use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_iteration};
 use super::tool_result::NAME as TOOL_RESULT;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{CallHandle, Connection, ServerJob, ServerLink};
+use crate::mcp::{CallHandle, McpConnection, ServerJob, ServerLink};
 use crate::runtime::Bound;
 use crate::wait::{Event, WorkHandle};
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Property, State, StateClass, Type,
+    Class, Failure, Method, MethodCall, Object, Outcome, Property, State, StateClass, Type,
     new_with_state, state_of,
 };
 
@@ -39,13 +39,13 @@ const RESULT: &str = "result";
 struct Stream {
     id: String,
     tool: String,
-    connection: Bound<Arc<Connection>>,
+    connection: Bound<Arc<McpConnection>>,
     /// `None` after the call has finished. Dropping the value cancels the call.
     running: RefCell<Option<Rc<Running>>>,
     started: Instant,
     /// Whether the end of the call has been dispatched.
     has_dispatched_end: Cell<bool>,
-    position: Position,
+    position: ItemIndex,
 }
 
 struct Running {
@@ -72,7 +72,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-fn no_constructor(_: &mut Call<'_>) -> Outcome {
+fn no_constructor(_: &mut MethodCall<'_>) -> Outcome {
     Err(Failure::error(
         "Create a stream with McpClient::streamTool()",
     ))
@@ -81,7 +81,7 @@ fn no_constructor(_: &mut Call<'_>) -> Outcome {
 /// Starts a call that continues while PHP does other work.
 ///
 /// # Errors
-/// Same as [`ServerLink::connection`] and [`ServerLink::authorize_first`].
+/// Same as [`ServerLink::connection`] and [`ServerLink::connect_for_authorization`].
 pub fn start(
     client: Object<'_>,
     link: &ServerLink,
@@ -91,7 +91,7 @@ pub fn start(
     cancellation: Cancellation,
 ) -> Outcome {
     let connection = link.connection(hooks)?;
-    link.authorize_first(hooks, &connection)?;
+    link.connect_for_authorization(hooks, &connection)?;
     let (id, tool) = (spec.id.clone(), spec.name.clone());
     let opened = OnceCell::new();
     let work = WorkHandle::start(|jobs| {
@@ -112,7 +112,7 @@ pub fn start(
         running: RefCell::new(running),
         started: Instant::now(),
         has_dispatched_end: Cell::new(false),
-        position: Position::default(),
+        position: ItemIndex::default(),
     })?;
     if let Some(object) = Object::of(&stream) {
         object.set(CLASS.get(), CLIENT, client.to_value());
@@ -123,7 +123,7 @@ pub fn start(
 impl StreamState for Stream {
     const SHORT_NAME: &'static str = "ToolStream";
 
-    fn position(&self) -> &Position {
+    fn position(&self) -> &ItemIndex {
         &self.position
     }
 
@@ -203,7 +203,7 @@ fn fail(stream: &Stream, link: &ServerLink, hooks: Hooks<'_>, failure: Failure) 
 }
 
 /// Cancels the call of an unfinished stream.
-fn destruct(call: &mut Call<'_>) -> Outcome {
+fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let Ok(stream) = state_of::<Stream>(this) else {
         return Ok(Zval::new());
@@ -221,7 +221,7 @@ fn destruct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Runs the call to its end and discards further progress reports.
-fn get_result(call: &mut Call<'_>) -> Outcome {
+fn get_result(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     loop {
         let result = this.get(CLASS.get(), RESULT)?;

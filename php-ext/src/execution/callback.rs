@@ -8,7 +8,7 @@ use crate::context;
 use crate::exception;
 use crate::json::{EmptyObject, decode_value};
 use crate::mcp::hooks::Hooks;
-use crate::zend::{Failure, call_callable, must_stop, type_name};
+use crate::zend::{Failure, call_callable, should_stop, type_name};
 
 /// The data for a callable that is called before a tool runs.
 pub(super) struct CallDetails<'a> {
@@ -49,7 +49,7 @@ pub(super) fn call_option<T>(
     });
     match answer {
         // A destructor of a discarded value may have thrown.
-        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+        Ok(_) if should_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(answer) => Ok(answer),
         Err(failure) => exception::into_tool_failure(failure).map(Err),
     }

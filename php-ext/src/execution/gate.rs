@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_core::executor::{Gate, GateFuture, ReadyCall};
+use pillion_core::executor::{CallGate, GateFuture, ReadyCall};
 use pillion_core::tool::{ToolFailure, ToolOutput};
 
 use super::callback::{self, CallDetails};
@@ -25,7 +25,7 @@ impl PhpGate {
     }
 }
 
-impl Gate for PhpGate {
+impl CallGate for PhpGate {
     fn enter(&self, call: ReadyCall) -> GateFuture {
         let execution = self.executions.find(&call.context);
         Box::pin(async move {

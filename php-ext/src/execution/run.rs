@@ -7,7 +7,7 @@ use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception;
 use crate::execution_registry::ToolRun;
 use crate::json::{EmptyObject, decode_value, to_value};
-use crate::zend::{Failure, Object, must_stop, state_of, string_of};
+use crate::zend::{Failure, Object, should_stop, state_of, string_of};
 
 /// Runs one PHP tool.
 pub(super) fn run(
@@ -26,7 +26,7 @@ pub(super) fn run(
     };
     match call(object, run) {
         // A destructor of a discarded value may have thrown.
-        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+        Ok(_) if should_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(outcome) => Ok(outcome),
         Err(failure) => exception::into_tool_failure(failure).map(Err),
     }

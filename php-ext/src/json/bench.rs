@@ -6,7 +6,7 @@ use ext_php_rs::flags::ClassFlags;
 
 use super::{EmptyObject, decode, encode_arguments};
 use crate::exception;
-use crate::zend::{Call, Class, ClassSlot, Method, Outcome, Parameter, Type, string_of};
+use crate::zend::{Class, ClassSlot, Method, MethodCall, Outcome, Parameter, Type, string_of};
 
 static CLASS: ClassSlot = ClassSlot::new();
 
@@ -29,12 +29,12 @@ pub fn register() -> ZendResult<()> {
         .register(&CLASS)
 }
 
-fn to_php(call: &mut Call<'_>) -> Outcome {
+fn to_php(call: &mut MethodCall<'_>) -> Outcome {
     decode(call.string(0)?, EmptyObject::Array)?
         .map_err(|error| exception::invalid_input(error.to_string()))
 }
 
-fn to_json(call: &mut Call<'_>) -> Outcome {
+fn to_json(call: &mut MethodCall<'_>) -> Outcome {
     let value = call.value(0).ok_or_else(|| call.type_error(0, "mixed"))?;
     Ok(string_of(encode_arguments(value)?.get()))
 }

@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::Value;
 
 use crate::zend::{
-    Failure, bool_of, empty_array, float_of, int_of, must_stop, run_guarded, string_of, table_of,
+    Failure, bool_of, empty_array, float_of, int_of, run_guarded, should_stop, string_of, table_of,
 };
 
 /// The PHP value of `{}`, which a PHP array cannot distinguish from `[]`.
@@ -159,7 +159,7 @@ fn push<E: Error>(table: &mut ZendHashTable, element: Zval) -> Result<(), E> {
 }
 
 fn check_must_stop<E: Error>() -> Result<(), E> {
-    if must_stop() {
+    if should_stop() {
         return Err(E::custom("the engine stops"));
     }
     Ok(())

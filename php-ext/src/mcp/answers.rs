@@ -8,7 +8,7 @@ use super::hooks::{AUTHORIZATION, ELICITATION, Hooks, SAMPLING};
 use super::server_job::{ServerRequest, ServerRequestKind};
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
-use crate::wait::Reply;
+use crate::wait::ReplySender;
 use crate::zend::{Failure, Object, string_of};
 
 /// The error code of a request that the user rejects (MCP 2025-11-25, "Sampling", error handling).
@@ -111,7 +111,7 @@ fn invalid_elicitation(returned: &Zval) -> Failure {
 pub fn authorize(
     hooks: Hooks<'_>,
     url: &str,
-    reply: Reply<Result<AuthorizationResponse, PromptError>>,
+    reply: ReplySender<Result<AuthorizationResponse, PromptError>>,
 ) -> Result<(), Failure> {
     if reply.is_abandoned() {
         return Ok(());

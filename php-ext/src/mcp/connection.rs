@@ -36,7 +36,7 @@ impl ClientCapabilities {
 }
 
 /// A connection to an MCP server. Objects with the same configuration share it.
-pub struct Connection {
+pub struct McpConnection {
     client: McpClient,
     router: Arc<MessageRouter>,
     prompt: Option<Arc<PhpPrompt>>,
@@ -45,7 +45,7 @@ pub struct Connection {
     reported_sessions: AtomicU64,
 }
 
-impl Connection {
+impl McpConnection {
     /// Creates the connection without I/O. `tokens` are the initial OAuth tokens.
     pub fn new(
         mut config: ServerConfig,
@@ -119,7 +119,7 @@ fn callbacks(router: &Arc<MessageRouter>, capabilities: &ClientCapabilities) -> 
     if capabilities.notifications {
         callbacks.on_notification(move |notification| listener.handle_notification(notification))
     } else {
-        callbacks.on_notification_in_passing(move |notification| {
+        callbacks.on_notification_without_listening(move |notification| {
             listener.handle_notification(notification);
         })
     }

@@ -15,7 +15,7 @@ use super::server_job::ServerJob;
 use super::tool_list::short_key;
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
-use crate::wait::Reply;
+use crate::wait::ReplySender;
 use crate::zend::{Failure, Object, string_of};
 
 /// The tokens of one connection, between the engine and the `TokenStore` of PHP. The store is read
@@ -88,7 +88,7 @@ impl TokenStore for TokenSlot {
 }
 
 /// The tokens that a `TokenStore` returned.
-pub struct StoredTokens {
+pub struct StoredOAuthTokens {
     pub credentials: OAuthCredentials,
     /// The same credentials as JSON.
     pub text: String,
@@ -99,7 +99,7 @@ pub struct StoredTokens {
 /// # Errors
 /// An exception of the store. An `InvalidInputException` if the store returns a value that is not a
 /// valid entry.
-pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredTokens>, Failure> {
+pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredOAuthTokens>, Failure> {
     let store = hooks.get(TOKENS);
     let Some(store) = store.as_ref().and_then(Object::of) else {
         return Ok(None);
@@ -124,7 +124,7 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredTokens>, F
     let credentials: OAuthCredentials = serde_json::from_value(value)
         .map_err(|error| invalid_entry(&without_value(true, &error.to_string())))?;
     let text = serde_json::to_string(&credentials).map_err(|error| invalid_entry(&error))?;
-    Ok(Some(StoredTokens { credentials, text }))
+    Ok(Some(StoredOAuthTokens { credentials, text }))
 }
 
 /// Saves changed tokens in the object's `TokenStore`, and returns them as JSON.
@@ -258,7 +258,7 @@ impl AuthorizationPrompt for PhpPrompt {
                 });
                 return Err(PromptError::Deferred);
             }
-            let (reply, answer) = Reply::new();
+            let (reply, answer) = ReplySender::new();
             self.router.enqueue(ServerJob::Authorize { url, reply });
             answer.await.unwrap_or(Err(PromptError::Abandoned))
         })

@@ -8,7 +8,7 @@ use crate::json::{EmptyObject, decode_value};
 use crate::log;
 use crate::settings::LogLevel;
 use crate::zend::{
-    Call, Failure, HiddenValue, Object, Outcome, State, call_callable, string_of, with_entry,
+    Failure, HiddenValue, MethodCall, Object, Outcome, State, call_callable, string_of, with_entry,
     without_entry,
 };
 
@@ -51,7 +51,7 @@ impl<'a> Hooks<'a> {
     /// missing method.
     pub fn set_object(
         self,
-        call: &Call<'_>,
+        call: &MethodCall<'_>,
         index: usize,
         name: &str,
         parameter: &str,
@@ -76,7 +76,12 @@ impl<'a> Hooks<'a> {
     ///
     /// # Errors
     /// A `TypeError`.
-    pub fn set_callable(self, call: &Call<'_>, index: usize, name: &str) -> Result<bool, Failure> {
+    pub fn set_callable(
+        self,
+        call: &MethodCall<'_>,
+        index: usize,
+        name: &str,
+    ) -> Result<bool, Failure> {
         let callable = call.non_null(index);
         if callable.is_some_and(|callable| !callable.is_callable()) {
             return Err(call.type_error(index, "?callable"));

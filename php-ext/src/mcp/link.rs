@@ -11,7 +11,7 @@ use pillion_mcp_client::{McpClient, McpError, OAuthGrant, TransportKind};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::connection::{ClientCapabilities, Connection};
+use super::connection::{ClientCapabilities, McpConnection};
 use super::credentials::{self, TokenSlot};
 use super::hooks::Hooks;
 use super::router::{CallHandle, NotificationInbox};
@@ -23,7 +23,7 @@ use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::runtime::{self, Bound};
 use crate::settings::LogLevel;
 use crate::wait::{JobSender, wait};
-use crate::zend::{Call, Failure, Outcome, empty_array};
+use crate::zend::{Failure, MethodCall, Outcome, empty_array};
 
 /// The connection of a PHP object to its server's configuration.
 pub struct ServerLink {
@@ -32,7 +32,7 @@ pub struct ServerLink {
     request_message: &'static str,
     response_message: &'static str,
     capabilities: RefCell<ClientCapabilities>,
-    connection: RefCell<Option<Bound<Arc<Connection>>>>,
+    connection: RefCell<Option<Bound<Arc<McpConnection>>>>,
     inbox: Arc<NotificationInbox>,
     /// The number of tool changes that this object has reported.
     reported_changes: Cell<u64>,
@@ -100,7 +100,7 @@ impl ServerLink {
     ///
     /// # Errors
     /// An `UnavailableException`, and an exception of the token store.
-    pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
+    pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
         if let Some(connection) = self.connection.borrow().as_ref().and_then(Bound::get) {
             return Ok(Arc::clone(connection));
         }
@@ -112,10 +112,10 @@ impl ServerLink {
         Ok(connection)
     }
 
-    fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
+    fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
         let new = |tokens| {
             let config = self.server.config().clone();
-            Connection::new(config, &self.capabilities.borrow(), tokens)
+            McpConnection::new(config, &self.capabilities.borrow(), tokens)
         };
         if self.server.oauth().is_none() {
             let make = || new(None);
@@ -214,7 +214,7 @@ impl ServerLink {
             || json!({"url": self.server.display_url(), "method": method}),
         )?;
         let started = Instant::now();
-        self.authorize_first(hooks, &connection)?;
+        self.connect_for_authorization(hooks, &connection)?;
         let client = connection.client().clone();
         let waiting_client =
             WaitingClient::of(self, hooks, Arc::clone(&connection), progress_receiver);
@@ -235,7 +235,7 @@ impl ServerLink {
     }
 
     /// Registers a call of this object with the connection's router.
-    pub fn open_call(&self, connection: &Connection, jobs: JobSender<ServerJob>) -> CallHandle {
+    pub fn open_call(&self, connection: &McpConnection, jobs: JobSender<ServerJob>) -> CallHandle {
         connection.router().open_call(jobs, &self.inbox)
     }
 
@@ -297,7 +297,7 @@ pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException`.
-pub fn arguments(call: &Call<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
+pub fn arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
     let Some(arguments) = call.value(index) else {
         return encode_arguments(&empty_array());
     };

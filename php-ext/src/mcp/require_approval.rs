@@ -27,13 +27,13 @@ pub enum RequireApproval {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filters {
-    always: Option<Filter>,
-    never: Option<Filter>,
+    always: Option<ToolNameFilter>,
+    never: Option<ToolNameFilter>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Filter {
+struct ToolNameFilter {
     tool_names: HashSet<String>,
 }
 
@@ -80,7 +80,7 @@ impl RequireApproval {
             Self::All(policy) => return Some(*policy),
             Self::ByName(filters) => filters,
         };
-        let has = |filter: &Option<Filter>| {
+        let has = |filter: &Option<ToolNameFilter>| {
             let names = filter.as_ref().map(|filter| &filter.tool_names);
             names.is_some_and(|names| names.contains(tool))
         };

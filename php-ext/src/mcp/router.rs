@@ -57,12 +57,7 @@ impl RouterState {
     /// call whose wait began last: a thread that waits inside a callback cannot handle jobs of the
     /// outer call. Returns `None` if no thread waits.
     fn target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
-        let waiting = || {
-            self.calls
-                .iter()
-                .rev()
-                .filter(|entry| entry.is_waited_for())
-        };
+        let waiting = || self.calls.iter().rev().filter(|entry| entry.has_waiter());
         let same_object =
             call.and_then(|call| waiting().find(|entry| Arc::ptr_eq(&entry.inbox, &call.inbox)));
         same_object.or_else(|| waiting().next())
@@ -70,7 +65,7 @@ impl RouterState {
 
     /// Wakes up the threads that have a job to take.
     fn wake_targets(&mut self) {
-        if !self.calls.iter().any(|entry| entry.can_still_wait()) {
+        if !self.calls.iter().any(|entry| entry.can_have_waiter()) {
             // Dropping a request makes its sender receive the error that no thread can answer.
             self.jobs.clear();
         }

@@ -210,7 +210,7 @@ impl Server {
                 }
             })?;
         if let (true, Some(url)) = (allow_http, config.url().cloned()) {
-            config.egress.allow_http_to(&url);
+            config.egress.allow_http_for(&url);
         }
         let is_http = config
             .url()

@@ -1,10 +1,10 @@
-use pillion_mcp_client::{AuthorizationResponse, Progress, PromptError, RpcError};
+use pillion_mcp_client::{AuthorizationResponse, ProgressNotification, PromptError, RpcError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::router::ProgressPermit;
-use crate::wait::Reply;
+use crate::wait::ReplySender;
 
 /// A job that the engine passes to the PHP thread that waits for a call.
 pub enum ServerJob {
@@ -15,7 +15,7 @@ pub enum ServerJob {
         /// The index of the call among those that are waited for.
         call: usize,
         /// The progress.
-        progress: Progress,
+        progress: ProgressNotification,
         /// Held until the progress has been reported.
         permit: ProgressPermit,
     },
@@ -24,7 +24,7 @@ pub enum ServerJob {
         /// The URL of the authorization page.
         url: String,
         /// Receives the authorization response from the browser's redirect.
-        reply: Reply<Result<AuthorizationResponse, PromptError>>,
+        reply: ReplySender<Result<AuthorizationResponse, PromptError>>,
     },
     /// There are notifications for the object, or a job in the router.
     Wake,
@@ -56,7 +56,7 @@ pub struct ServerRequest {
     pub kind: ServerRequestKind,
     /// The parameters, as the server wrote them.
     pub params: Box<RawValue>,
-    reply: Reply<Result<Value, RpcError>>,
+    reply: ReplySender<Result<Value, RpcError>>,
 }
 
 impl ServerRequest {
@@ -65,7 +65,7 @@ impl ServerRequest {
         kind: ServerRequestKind,
         params: Box<RawValue>,
     ) -> (Self, oneshot::Receiver<Result<Value, RpcError>>) {
-        let (reply, answer) = Reply::new();
+        let (reply, answer) = ReplySender::new();
         let request = Self {
             kind,
             params,

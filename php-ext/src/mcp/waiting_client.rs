@@ -1,7 +1,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::connection::Connection;
+use super::connection::McpConnection;
 use super::hooks::Hooks;
 use super::link::{ProgressReceiver, ServerLink};
 use super::router::{CallHandle, WaitGuard};
@@ -15,7 +15,7 @@ use crate::zend::Failure;
 pub struct WaitingClient<'a> {
     pub(super) link: &'a ServerLink,
     pub(super) hooks: Hooks<'a>,
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Arc<McpConnection>,
     pub(super) progress_receiver: Option<&'a ProgressReceiver<'a>>,
     opened: OnceCell<(Bound<WaitGuard>, Bound<CallHandle>)>,
 }
@@ -34,7 +34,7 @@ impl<'a> WaitingClient<'a> {
     pub(super) fn of(
         link: &'a ServerLink,
         hooks: Hooks<'a>,
-        connection: Arc<Connection>,
+        connection: Arc<McpConnection>,
         progress_receiver: Option<&'a ProgressReceiver<'a>>,
     ) -> Self {
         Self {

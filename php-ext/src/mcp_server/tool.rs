@@ -49,7 +49,9 @@ impl Tool for ServerTool {
                 let message = format!("Tool '{name}' has no connection in this process");
                 ToolFailure::new(ErrorCode::Unavailable, message)
             })?;
-            self.tool.call_over(&client, &arguments, context).await
+            self.tool
+                .call_with_client(&client, &arguments, context)
+                .await
         })
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Engine;
-use crate::mcp::Connection;
+use crate::mcp::McpConnection;
 
 /// Minimum interval between checks for idle sessions.
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -14,7 +14,7 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The connections to MCP servers that a process keeps, with their sessions. Their number is
 /// limited, and a connection that has been unused for a while is dropped.
-pub(super) struct Sessions {
+pub(super) struct ConnectionPool {
     engine: Arc<Engine>,
     entries: Arc<Mutex<Vec<SessionEntry>>>,
     limit: usize,
@@ -22,11 +22,11 @@ pub(super) struct Sessions {
 
 struct SessionEntry {
     key: String,
-    connection: Arc<Connection>,
+    connection: Arc<McpConnection>,
     last_used: Instant,
 }
 
-impl Sessions {
+impl ConnectionPool {
     /// Creates an empty collection. Connections that are unused for `idle` are dropped, if it is
     /// given.
     pub(super) fn new(engine: &Arc<Engine>, limit: usize, idle: Option<Duration>) -> Self {
@@ -47,8 +47,8 @@ impl Sessions {
     pub(super) fn connection(
         &self,
         key: &str,
-        make: impl FnOnce() -> Arc<Connection>,
-    ) -> Arc<Connection> {
+        make: impl FnOnce() -> Arc<McpConnection>,
+    ) -> Arc<McpConnection> {
         let mut entries = lock(&self.entries);
         let index = entries.iter().position(|session| session.key == key);
         let known = index.map(|index| entries.remove(index).connection);
@@ -58,14 +58,14 @@ impl Sessions {
     }
 
     /// Returns the connection of `key`, if it exists.
-    pub(super) fn find(&self, key: &str) -> Option<Arc<Connection>> {
+    pub(super) fn find(&self, key: &str) -> Option<Arc<McpConnection>> {
         let entries = lock(&self.entries);
         let session = entries.iter().find(|session| session.key == key)?;
         Some(Arc::clone(&session.connection))
     }
 
     /// Moves a connection to another key, or adds it if it is not in the collection.
-    pub(super) fn rename(&self, connection: &Arc<Connection>, key: &str) {
+    pub(super) fn rename(&self, connection: &Arc<McpConnection>, key: &str) {
         let mut entries = lock(&self.entries);
         let others = |session: &SessionEntry| {
             session.key != key && !Arc::ptr_eq(&session.connection, connection)
@@ -79,7 +79,7 @@ impl Sessions {
         &self,
         mut entries: MutexGuard<'_, Vec<SessionEntry>>,
         key: &str,
-        connection: Arc<Connection>,
+        connection: Arc<McpConnection>,
     ) {
         entries.push(SessionEntry {
             key: key.to_owned(),
@@ -93,7 +93,10 @@ impl Sessions {
     }
 
     /// Drops connections inside the runtime. Dropping the last reference ends the session.
-    pub(super) fn drop_connections(&self, connections: impl IntoIterator<Item = Arc<Connection>>) {
+    pub(super) fn drop_connections(
+        &self,
+        connections: impl IntoIterator<Item = Arc<McpConnection>>,
+    ) {
         let _runtime = self.engine.handle().enter();
         for connection in connections {
             if Arc::into_inner(connection).is_some() {
@@ -111,7 +114,7 @@ impl Sessions {
     }
 
     /// Removes and returns all connections.
-    pub(super) fn take(&self) -> Vec<Arc<Connection>> {
+    pub(super) fn take(&self) -> Vec<Arc<McpConnection>> {
         let entries = std::mem::take(&mut *lock(&self.entries));
         entries
             .into_iter()

@@ -7,7 +7,7 @@ const MAX_DEPTH: usize = 16;
 
 /// Returns the schema of a type. Returns `None` if the type is not supported.
 pub(super) fn schema_of(text: &str) -> Option<Value> {
-    let mut parser = Parser {
+    let mut parser = DocTypeParser {
         rest: text,
         depth: 0,
     };
@@ -46,12 +46,12 @@ pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
     }
 }
 
-struct Parser<'a> {
+struct DocTypeParser<'a> {
     rest: &'a str,
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> DocTypeParser<'a> {
     fn skip_space(&mut self) {
         self.rest = self.rest.trim_start();
     }
@@ -250,7 +250,7 @@ pub(super) fn any_schema() -> Value {
     json!({"type": ["string", "number", "boolean", "object", "array", "null"]})
 }
 
-fn number_literal(word: &str, parser: &mut Parser<'_>) -> Option<Value> {
+fn number_literal(word: &str, parser: &mut DocTypeParser<'_>) -> Option<Value> {
     let whole: i64 = word.parse().ok()?;
     if parser.rest.starts_with('.') {
         return None;

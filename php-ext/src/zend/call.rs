@@ -19,11 +19,11 @@ pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
 /// function needs no pointer to it.
 pub(super) fn handler<F>(_body: F) -> Handler
 where
-    F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+    F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static,
 {
     extern "C" fn run<F>(frame: &mut ExecuteData, result: &mut Zval)
     where
-        F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+        F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static,
     {
         const {
             assert!(
@@ -38,9 +38,13 @@ where
     run::<F>
 }
 
-fn enter(frame: &mut ExecuteData, result: &mut Zval, body: &dyn Fn(&mut Call<'_>) -> Outcome) {
+fn enter(
+    frame: &mut ExecuteData,
+    result: &mut Zval,
+    body: &dyn Fn(&mut MethodCall<'_>) -> Outcome,
+) {
     run_handler(AssertUnwindSafe(|| {
-        let mut call = Call { frame };
+        let mut call = MethodCall { frame };
         match call.check_count().and_then(|()| body(&mut call)) {
             Ok(value) => *result = value,
             Err(failure) => failure.raise(),
@@ -52,11 +56,11 @@ fn enter(frame: &mut ExecuteData, result: &mut Zval, body: &dyn Fn(&mut Call<'_>
 ///
 /// The arguments follow PHP's rules: in a file without `strict_types` scalars are converted as for
 /// any function; in a file with `strict_types` they must have the declared type.
-pub struct Call<'a> {
+pub struct MethodCall<'a> {
     frame: &'a mut ExecuteData,
 }
 
-impl<'a> Call<'a> {
+impl<'a> MethodCall<'a> {
     fn argument_count(&self) -> usize {
         // SAFETY: in a call frame `u2` holds the number of arguments.
         unsafe { self.frame.This.u2.num_args as usize }

@@ -12,7 +12,7 @@ use ext_php_rs::flags::{ClassFlags, MethodFlags, PropertyFlags};
 use ext_php_rs::types::{ZendObject, ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, FunctionEntry};
 
-use super::call::{Call, Outcome, handler};
+use super::call::{MethodCall, Outcome, handler};
 use super::{Type, ffi};
 
 /// `ZEND_ACC_READONLY`, for which there is no binding.
@@ -305,7 +305,7 @@ impl Method {
     /// captures.
     pub fn new<F>(name: &'static str, body: F) -> Self
     where
-        F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+        F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static,
     {
         Self {
             name,

@@ -46,7 +46,7 @@ fn run_interrupts() -> Result<(), Failure> {
 /// Returns whether native code must stop: an exception is pending, or `memory_limit` is exceeded
 /// and the engine waits for a safe point to report it. For loops that allocate the engine's memory:
 /// continuing after this point ends the process.
-pub fn must_stop() -> bool {
+pub fn should_stop() -> bool {
     // SAFETY: reads a field of this thread's globals; `ExecutorGlobals::get` takes a lock.
     let thrown = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
     thrown || has_delayed_oom()

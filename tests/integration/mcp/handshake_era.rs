@@ -261,7 +261,7 @@ async fn lists_reads_prompts_and_completions_are_forwarded() {
             .contains(r#""argument":{"name":"lang","value":"py"}"#)
     );
     client
-        .set_log_level(pillion_mcp_client::LogLevel::Error)
+        .set_log_level(pillion_mcp_client::McpLogLevel::Error)
         .await
         .unwrap();
     let level = server.requests.calls("logging/setLevel").remove(0).json();

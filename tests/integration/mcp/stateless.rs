@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{
-    Callbacks, LogLevel, McpClient, McpErrorKind, ProtocolVersion, RequestOptions,
+    Callbacks, McpClient, McpErrorKind, McpLogLevel, ProtocolVersion, RequestOptions,
     SubscriptionFilter, TransportKind,
 };
 use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
@@ -404,7 +404,7 @@ async fn progress_and_log_messages_come_before_the_result() {
         log.lock().unwrap().push(notice.params.get().to_owned());
     });
     let client = McpClient::with_callbacks(config(&server.url, TransportKind::Auto), callbacks);
-    client.set_log_level(LogLevel::Warning).await.unwrap();
+    client.set_log_level(McpLogLevel::Warning).await.unwrap();
     let steps = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let options =

@@ -86,7 +86,10 @@ async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
     );
     // A caller that does not forward the response gets the same outcome without it.
     let (arguments, context) = (Map::new(), CallContext::default());
-    let called = tool.call_over(&client, &arguments, context).await.unwrap();
+    let called = tool
+        .call_with_client(&client, &arguments, context)
+        .await
+        .unwrap();
     assert_eq!(
         (called.result, called.metadata, called.response),
         (output.result, output.metadata, None)

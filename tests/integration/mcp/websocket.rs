@@ -254,7 +254,7 @@ fn e7_the_scheme_selects_the_transport_and_a_mismatch_is_rejected() {
     ] {
         let mut config = ServerConfig::new("x", url).unwrap();
         let address = config.url().unwrap().clone();
-        config.egress.allow_http_to(&address);
+        config.egress.allow_http_for(&address);
         config.transport = transport;
         let expected = if fits {
             Ok(())

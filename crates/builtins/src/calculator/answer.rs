@@ -87,12 +87,12 @@ fn float_text(float: f64) -> String {
     if int != i64::MAX && int as f64 == float {
         int.to_string()
     } else {
-        six_digits(float)
+        format_six_digits(float)
     }
 }
 
 /// Formats a float like C's `%.6g`.
-fn six_digits(float: f64) -> String {
+fn format_six_digits(float: f64) -> String {
     // Rounds to six digits, ties to even, as C does; the exponent is that of the rounded value.
     let scientific = format!("{float:.5e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -63,7 +63,7 @@ fn round(arguments: Arguments<'_>) -> Outcome {
     arguments.expect(1..=2, "one or two arguments")?;
     let number = arguments.number(0)?;
     if arguments.values.len() == 1 {
-        return Ok(rounding::to_whole(number));
+        return Ok(rounding::round_to_int(number));
     }
     rounding::to_digits(number, arguments.int(1)?)
 }

@@ -26,7 +26,7 @@ use super::{CalculatorError, MAX_DEPTH, SyntaxError};
 /// [`CalculatorError::Invalid`] if the expression does not follow the grammar or is nested more
 /// deeply than [`MAX_DEPTH`].
 pub(super) fn parse(expression: &str) -> Result<Node, CalculatorError> {
-    let mut parser = Parser {
+    let mut parser = ExpressionParser {
         expression,
         tokens: lexer::tokens(expression)?.into_iter().peekable(),
         tree: TreeBuilder::new().map_err(|error| CalculatorError::Engine(Box::new(error)))?,
@@ -39,7 +39,7 @@ pub(super) fn parse(expression: &str) -> Result<Node, CalculatorError> {
     }
 }
 
-struct Parser<'a> {
+struct ExpressionParser<'a> {
     expression: &'a str,
     tokens: Peekable<vec::IntoIter<Token<'a>>>,
     tree: TreeBuilder,
@@ -48,7 +48,7 @@ struct Parser<'a> {
 
 type Parsed = Result<Node, CalculatorError>;
 
-impl Parser<'_> {
+impl ExpressionParser<'_> {
     /// Parses one sum, or the items of a tuple if a comma follows.
     fn sum_or_items(&mut self) -> Parsed {
         let first = self.sum()?;

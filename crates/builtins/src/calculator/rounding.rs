@@ -5,7 +5,7 @@ use super::number::Number;
 
 /// `round(number)`: returns an int, or the float itself if it does not fit a 64-bit int; such a
 /// float is already whole.
-pub(super) fn to_whole(number: Number) -> Number {
+pub(super) fn round_to_int(number: Number) -> Number {
     match number {
         Number::Int(_) => number,
         Number::Float(float) => {

@@ -55,11 +55,11 @@ struct FoundPlace {
 
 #[derive(Deserialize)]
 struct OpenMeteoForecast {
-    current: Current,
+    current: CurrentConditions,
 }
 
 #[derive(Deserialize)]
-struct Current {
+struct CurrentConditions {
     /// The time of observation, in seconds since 1970.
     time: Option<i64>,
     temperature_2m: f64,

@@ -42,7 +42,7 @@ struct FoundPlace {
 
 #[derive(Deserialize)]
 struct CurrentWeather {
-    weather: Vec<Condition>,
+    weather: Vec<WeatherCondition>,
     main: Main,
     wind: Option<Wind>,
     /// The time of observation, in seconds since 1970.
@@ -50,7 +50,7 @@ struct CurrentWeather {
 }
 
 #[derive(Deserialize)]
-struct Condition {
+struct WeatherCondition {
     description: String,
 }
 
@@ -177,7 +177,7 @@ impl From<FoundPlace> for Location {
 }
 
 /// Returns the first description, such as `moderate rain`, with a capital letter.
-fn capitalized(weather: &[Condition]) -> String {
+fn capitalized(weather: &[WeatherCondition]) -> String {
     let said = weather.first().map(|weather| weather.description.as_str());
     let said = plain_text(said.unwrap_or("unknown"), MAX_NAME_LEN);
     let mut chars = said.chars();

@@ -33,7 +33,7 @@ impl NativeServers {
 
     /// Adds the servers to the options of a request. A request that must be answered in text keeps
     /// the servers, because the conversation refers to their tools, but forbids all calls.
-    pub(super) fn add_to<'a>(
+    pub(super) fn add_to_options<'a>(
         &self,
         options: Cow<'a, TurnOptions>,
         provider: Provider,

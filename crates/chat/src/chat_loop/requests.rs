@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 use super::native::ReportedCalls;
 use super::{ChatLoop, size, timeout_error, trim};
 use crate::{
-    Answer, ChatError, ChatEvent, ChatListener, ChatState, Conversation, Delta, ModelError,
-    ModelErrorKind, Turn, TurnOptions,
+    ChatError, ChatEvent, ChatListener, ChatState, Delta, ModelError, ModelErrorKind, ModelTurn,
+    ProviderConversation, TurnAnswer, TurnOptions,
 };
 
 /// The maximum length of an answer, in tokens, if the chat has a token limit and the options set no
@@ -22,7 +22,7 @@ const MIN_RESPONSE_TOKENS: u64 = 16;
 
 /// A conversation that is short enough to be sent.
 struct FittedConversation<'a> {
-    conversation: Cow<'a, Conversation>,
+    conversation: Cow<'a, ProviderConversation>,
     bytes: u64,
     /// The estimated size of the request, in tokens.
     tokens: u64,
@@ -100,7 +100,7 @@ impl ChatLoop {
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<Answer, ChatError> {
+    ) -> Result<TurnAnswer, ChatError> {
         let tool_bytes = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
         let tool_bytes = tool_bytes.iter().map(size::text_size).sum::<u64>();
         let extra_bytes = self
@@ -110,7 +110,7 @@ impl ChatLoop {
             .map(size::text_size)
             .sum::<u64>();
         let other_bytes = tool_bytes + extra_bytes;
-        let fitted = self.fit_conversation(state, other_bytes, Trim::AsNeeded)?;
+        let fitted = self.trim_conversation(state, other_bytes, Trim::AsNeeded)?;
         let result = self.send(state, &fitted, tools, deadline, reported_calls, listener);
         let (request, result) = match result.await {
             Err(failed) if is_too_long(&failed.error) => {
@@ -123,7 +123,7 @@ impl ChatLoop {
                     state.refused_tokens = Some(refused.tokens);
                     (refused, Err(failed))
                 } else {
-                    let shorter = self.fit_conversation(state, other_bytes, Trim::All)?;
+                    let shorter = self.trim_conversation(state, other_bytes, Trim::All)?;
                     if shorter.saved == saved {
                         return Err(failed.error);
                     }
@@ -161,14 +161,16 @@ impl ChatLoop {
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<Answer, FailedRequest> {
+    ) -> Result<TurnAnswer, FailedRequest> {
         if Instant::now() >= deadline {
             return Err(ChatError::from(timeout_error()).into());
         }
         let options = self.limit_answer_tokens(state, fitted.tokens)?;
         let forbids_calls = self.limit_reached(state).is_some();
-        let options = self.native.add_to(options, state.provider(), forbids_calls);
-        let turn = Turn {
+        let options = self
+            .native
+            .add_to_options(options, state.provider(), forbids_calls);
+        let turn = ModelTurn {
             conversation: &fitted.conversation,
             tools,
             options: &options,
@@ -203,13 +205,13 @@ impl ChatLoop {
 
     /// Returns the conversation, with old results left out if it would be too long. `other_bytes`
     /// is the size of the rest of the request.
-    fn fit_conversation<'a>(
+    fn trim_conversation<'a>(
         &self,
         state: &'a ChatState,
         other_bytes: u64,
         how: Trim,
     ) -> Result<FittedConversation<'a>, ModelError> {
-        let Conversation { system, messages } = &state.conversation;
+        let ProviderConversation { system, messages } = &state.conversation;
         let other_bytes = other_bytes + system.as_ref().map_or(0, size::text_size);
         let bytes = other_bytes + messages.iter().map(size::bytes).sum::<u64>();
         let tokens = size::tokens(bytes, state.measured);
@@ -298,7 +300,7 @@ fn is_too_long(error: &ChatError) -> bool {
 }
 
 /// Adds an answer to the cost of the chat.
-fn record_usage(state: &mut ChatState, request: RequestSize, answer: &Answer) {
+fn record_usage(state: &mut ChatState, request: RequestSize, answer: &TurnAnswer) {
     let usage = answer.usage;
     state.requests += 1;
     state.usage += usage;

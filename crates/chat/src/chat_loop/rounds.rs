@@ -5,7 +5,7 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use tokio::time::{Instant, timeout_at};
 
 use super::{ChatLoop, timeout_error};
-use crate::state::{Permitted, Progress, Results, Round, RoundCall};
+use crate::state::{CallProgress, Permitted, Results, Round, RoundCall};
 use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 
 /// Maximum number of characters of a tool name, possibly invented by the model, that is repeated in
@@ -28,7 +28,7 @@ impl ChatLoop {
         if Instant::now() >= deadline {
             return Err(timeout_error().into());
         }
-        self.refuse_hidden(round, listener);
+        self.reject_hidden(round, listener);
         let before = round.clone();
         let due = begin(round, context);
         if !due.is_empty() {
@@ -59,12 +59,12 @@ impl ChatLoop {
     }
 
     /// Ends calls of tools that the model was not shown.
-    fn refuse_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
+    fn reject_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
         for call in &mut round.0 {
-            let may_run = matches!(call.progress, Progress::Due | Progress::Waiting(_));
+            let may_run = matches!(call.progress, CallProgress::Due | CallProgress::Waiting(_));
             let is_known = match call.is_native {
                 true => self.native.has(&call.call.name),
-                false => self.is_shown(&call.call.name),
+                false => self.is_visible(&call.call.name),
             };
             if may_run && !is_known {
                 let message = format!("Unknown tool: {}", truncate_name(&call.call.name));
@@ -73,7 +73,7 @@ impl ChatLoop {
         }
     }
 
-    fn is_shown(&self, name: &str) -> bool {
+    fn is_visible(&self, name: &str) -> bool {
         let is_one = |name: &str| self.tools.iter().any(|tool| tool.name().as_str() == name);
         is_one(name)
             || self
@@ -134,7 +134,7 @@ impl ChatLoop {
                 let result = failure(&call.call, ErrorCode::Timeout, message);
                 call.end(result, *listener.lock());
             } else {
-                call.progress = Progress::Due;
+                call.progress = CallProgress::Due;
             }
         }
     }
@@ -171,7 +171,7 @@ pub(super) fn of(
         let mut call = RoundCall {
             call,
             is_native,
-            progress: Progress::Due,
+            progress: CallProgress::Due,
         };
         let why = match () {
             () if !is_complete => {
@@ -214,10 +214,10 @@ pub(super) fn reject_call(call: &ToolCall) -> ToolResult {
 /// twice.
 pub(super) fn end_interrupted_calls(round: &mut Round, listener: &mut dyn ChatListener) {
     for call in &mut round.0 {
-        if matches!(call.progress, Progress::Begun) && call.is_native {
+        if matches!(call.progress, CallProgress::Begun) && call.is_native {
             // A permission request has no effect, so asking again does no harm.
-            call.progress = Progress::Due;
-        } else if matches!(call.progress, Progress::Begun) {
+            call.progress = CallProgress::Due;
+        } else if matches!(call.progress, CallProgress::Begun) {
             let message = "The call was interrupted; whether it took effect is unknown";
             call.end(
                 failure(&call.call, ErrorCode::InternalError, message),
@@ -234,9 +234,9 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
     let mut unused = context.approved.clone();
     for (index, call) in round.0.iter_mut().enumerate() {
         let waited_for = match &call.progress {
-            Progress::Due => None,
-            Progress::Waiting(_) => call.waiting().and_then(|waiting| waiting.approval_id),
-            Progress::Begun | Progress::Ended(_) => continue,
+            CallProgress::Due => None,
+            CallProgress::Waiting(_) => call.waiting().and_then(|waiting| waiting.approval_id),
+            CallProgress::Begun | CallProgress::Ended(_) => continue,
         };
         let mut context = context.clone();
         context.approved.clear();
@@ -244,7 +244,7 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
             context.approved.extend(unused.take(&id));
             context.approval.named = Some(id);
         }
-        call.progress = Progress::Begun;
+        call.progress = CallProgress::Begun;
         due.push(DueCall {
             index,
             call: call.call.clone(),

@@ -51,10 +51,10 @@ fn results(provider: Provider, message: &Value) -> Vec<String> {
         Provider::OpenAiResponses if is(message, "type", "function_call_output") => {
             vec!["/output".to_owned()]
         }
-        Provider::Anthropic => in_parts(message, "content", |block| {
+        Provider::Anthropic => trim_parts(message, "content", |block| {
             is(block, "type", "tool_result").then_some("content")
         }),
-        Provider::Google => in_parts(message, "parts", |part| {
+        Provider::Google => trim_parts(message, "parts", |part| {
             part["functionResponse"]
                 .is_object()
                 .then_some("functionResponse/response")
@@ -63,7 +63,7 @@ fn results(provider: Provider, message: &Value) -> Vec<String> {
     }
 }
 
-fn in_parts(
+fn trim_parts(
     message: &Value,
     list: &str,
     result: impl Fn(&Value) -> Option<&'static str>,

@@ -10,10 +10,13 @@ use http::header::{HeaderName, HeaderValue};
 use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, of_status, parse_error};
+use super::failure::{ProviderFailure, of_status, parse_error};
 use super::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
-use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
+use super::{AnswerStream, ProviderDialect};
+use crate::{
+    Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ToolChoice, TurnAnswer,
+    Usage,
+};
 
 /// The API version in the `anthropic-version` header.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -32,12 +35,12 @@ const MCP_BETA: &str = "mcp-client-2025-11-20";
 /// The dialect of Anthropic's Messages API.
 pub(super) struct Anthropic;
 
-impl Dialect for Anthropic {
+impl ProviderDialect for Anthropic {
     fn provider(&self) -> Provider {
         Provider::Anthropic
     }
 
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
         conversation::of(messages)
     }
 
@@ -55,7 +58,7 @@ impl Dialect for Anthropic {
     }
 
     /// The betas in `extra`, and the beta of the MCP connector if the request uses it.
-    fn turn_headers(&self, turn: &Turn<'_>) -> HeaderMap {
+    fn turn_headers(&self, turn: &ModelTurn<'_>) -> HeaderMap {
         let extra = &turn.options.extra;
         let named = extra.get(BETAS).and_then(Value::as_array);
         let mut betas: Vec<_> = named
@@ -72,7 +75,7 @@ impl Dialect for Anthropic {
         HeaderMap::from_iter(value.map(|value| (HeaderName::from_static("anthropic-beta"), value)))
     }
 
-    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+    fn body(&self, model: &str, turn: &ModelTurn<'_>) -> Value {
         let options = turn.options;
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(model));
@@ -100,7 +103,7 @@ impl Dialect for Anthropic {
         Value::Object(body)
     }
 
-    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
         read_answer(body)
     }
 
@@ -108,7 +111,7 @@ impl Dialect for Anthropic {
         Box::<stream::MessageStream>::default()
     }
 
-    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
         parse_failure(body)
     }
 }
@@ -136,7 +139,7 @@ fn disable_parallel_calls(body: &mut Map<String, Value>) {
 }
 
 /// Thinking counts toward the limit, so a thinking budget without a limit raises the default limit.
-fn max_tokens(turn: &Turn<'_>) -> u64 {
+fn max_tokens(turn: &ModelTurn<'_>) -> u64 {
     let options = turn.options;
     let default_tokens = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);
     options.max_output_tokens.unwrap_or(default_tokens)
@@ -169,13 +172,13 @@ fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
 }
 
 /// Reads a complete message.
-fn read_answer(body: Value) -> Result<Answer, ModelError> {
+fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
     if is_error(&body) {
         return Err(parse_failure(&body).into_error(Provider::Anthropic));
     }
     let calls =
         parse_tool_calls(Provider::Anthropic, &body).map_err(|error| parse_error(&error))?;
-    Ok(Answer {
+    Ok(TurnAnswer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),
         body,
@@ -214,7 +217,7 @@ fn is_error(body: &Value) -> bool {
 }
 
 /// Reads `{"type": "error", "error": {"type", "message"}}`.
-fn parse_failure(body: &Value) -> Failure<'_> {
+fn parse_failure(body: &Value) -> ProviderFailure<'_> {
     let error = body.get("error").unwrap_or(&Value::Null);
     let message = error.get("message").and_then(Value::as_str);
     let kind = match error.get("type").and_then(Value::as_str) {
@@ -234,7 +237,7 @@ fn parse_failure(body: &Value) -> Failure<'_> {
         Some("overloaded_error") => Some(of_status(529)),
         _ => None,
     };
-    Failure {
+    ProviderFailure {
         status: None,
         kind,
         message,

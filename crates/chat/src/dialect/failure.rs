@@ -22,7 +22,7 @@ const TOO_LONG_PHRASES: [&str; 8] = [
 
 /// An error as the provider reported it.
 #[derive(Debug, Default)]
-pub(crate) struct Failure<'a> {
+pub(crate) struct ProviderFailure<'a> {
     /// The HTTP status, if the error has one.
     pub(super) status: Option<u16>,
     /// The kind of failure, from the provider's own error code.
@@ -33,7 +33,7 @@ pub(crate) struct Failure<'a> {
     pub(super) retry_after: Option<Duration>,
 }
 
-impl Failure<'_> {
+impl ProviderFailure<'_> {
     /// Converts the failure to an error. The provider's message about an API key is left out,
     /// because some providers repeat a part of the key.
     pub(super) fn into_error(self, provider: Provider) -> ModelError {
@@ -69,14 +69,14 @@ impl Failure<'_> {
     fn kind(&self) -> ModelErrorKind {
         let kind = self.kind.or_else(|| self.status.map(of_status));
         let may_be_length = matches!(kind, None | Some(ModelErrorKind::Refused));
-        if may_be_length && self.message.is_some_and(reports_too_long) {
+        if may_be_length && self.message.is_some_and(is_too_long_message) {
             return ModelErrorKind::ContextTooLong;
         }
         kind.unwrap_or(ModelErrorKind::Malformed)
     }
 }
 
-fn reports_too_long(message: &str) -> bool {
+fn is_too_long_message(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     TOO_LONG_PHRASES.iter().any(|words| message.contains(words))
 }

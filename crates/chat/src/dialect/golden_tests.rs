@@ -13,8 +13,8 @@ use pillion_core::tool::{ErrorCode, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::stream_tests::{events, read_stream};
-use super::{Dialect, anthropic};
-use crate::{Answer, Conversation, Delta, Finish, Turn, TurnOptions, Usage};
+use super::{ProviderDialect, anthropic};
+use crate::{Delta, Finish, ModelTurn, ProviderConversation, TurnAnswer, TurnOptions, Usage};
 
 /// The cases that every provider must have.
 const CASES: [&str; 6] = [
@@ -26,7 +26,7 @@ const CASES: [&str; 6] = [
     "thinking",
 ];
 
-pub(super) fn dialects() -> Vec<Arc<dyn Dialect>> {
+pub(super) fn dialects() -> Vec<Arc<dyn ProviderDialect>> {
     let base_url = "https://api.openai.com/v1".parse().unwrap();
     Provider::ALL
         .iter()
@@ -114,15 +114,20 @@ impl Case {
         self.path.join(name)
     }
 
-    fn conversation(&self, dialect: &dyn Dialect) -> Conversation {
+    fn conversation(&self, dialect: &dyn ProviderDialect) -> ProviderConversation {
         let messages = self.said["messages"].as_array().unwrap();
         dialect.conversation(messages).unwrap()
     }
 
     /// Returns the path, headers and body of the request.
-    fn request(&self, dialect: &dyn Dialect, conversation: &Conversation, stream: bool) -> Value {
+    fn request(
+        &self,
+        dialect: &dyn ProviderDialect,
+        conversation: &ProviderConversation,
+        stream: bool,
+    ) -> Value {
         let model = self.said["model"].as_str().unwrap();
-        let turn = Turn {
+        let turn = ModelTurn {
             conversation,
             tools: &self.tools,
             options: &self.options,
@@ -162,7 +167,7 @@ impl Case {
             .collect()
     }
 
-    fn assert_answer(&self, provider: Provider, answer: &Answer) {
+    fn assert_answer(&self, provider: Provider, answer: &TurnAnswer) {
         let expected = &self.said["answer"];
         let Usage {
             input_tokens,
@@ -223,7 +228,7 @@ fn written(delta: &Delta) -> Value {
     }
 }
 
-fn for_each_case(mut check: impl FnMut(&dyn Dialect, &Case)) {
+fn for_each_case(mut check: impl FnMut(&dyn ProviderDialect, &Case)) {
     for dialect in dialects() {
         for path in cases(dialect.provider()) {
             check(dialect.as_ref(), &Case::read(path));
@@ -338,7 +343,7 @@ fn h4_the_last_request_to_anthropic_has_tools_and_forbids_calls() {
     let path = root().join("anthropic/parallel_calls");
     let request = json_of(&path.join("next_request.json"));
     let messages = request["messages"].as_array().unwrap();
-    let conversation = Conversation {
+    let conversation = ProviderConversation {
         system: None,
         messages: messages.clone(),
     };

@@ -12,12 +12,12 @@ use http::header::HeaderName;
 use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, parse_error};
+use super::failure::{ProviderFailure, parse_error};
 use super::request::{
     add_extra, json_headers, put, put_secret, segment, tools_of, without_idle_members,
 };
-use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ToolChoice, Turn, Usage};
+use super::{AnswerStream, ProviderDialect};
+use crate::{Finish, ModelError, ModelTurn, ProviderConversation, ToolChoice, TurnAnswer, Usage};
 
 /// The placeholder signature for a call that was not made by a Gemini model. Models since Gemini 3
 /// reject calls without a signature; Google's documentation defines this value for conversations
@@ -27,12 +27,12 @@ const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 /// The dialect of Google's `generateContent` API.
 pub(super) struct Google;
 
-impl Dialect for Google {
+impl ProviderDialect for Google {
     fn provider(&self) -> Provider {
         Provider::Google
     }
 
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
         conversation::of(messages)
     }
 
@@ -58,12 +58,12 @@ impl Dialect for Google {
         Ok(headers)
     }
 
-    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+    fn body(&self, model: &str, turn: &ModelTurn<'_>) -> Value {
         let mut body = Map::new();
         let system = turn.conversation.system.clone();
         put(&mut body, "systemInstruction", system);
         let mut contents = turn.conversation.messages.clone();
-        if wants_signatures(model) {
+        if requires_signatures(model) {
             contents.iter_mut().for_each(sign);
         }
         body.insert("contents".to_owned(), Value::Array(contents));
@@ -71,7 +71,8 @@ impl Dialect for Google {
         let tools = tools.map(|tools| json!([{"functionDeclarations": tools}]));
         put(&mut body, "tools", tools);
         let choice = turn.options.tool_choice.as_ref();
-        let choice = choice.map(|choice| json!({"functionCallingConfig": calling_config(choice)}));
+        let choice =
+            choice.map(|choice| json!({"functionCallingConfig": function_calling_config(choice)}));
         put(&mut body, "toolConfig", choice);
         let config = generation_config(turn);
         if !config.is_empty() {
@@ -82,7 +83,7 @@ impl Dialect for Google {
         Value::Object(body)
     }
 
-    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
         read_answer(body)
     }
 
@@ -90,12 +91,12 @@ impl Dialect for Google {
         Box::<stream::ContentStream>::default()
     }
 
-    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
         failure::parse_failure(body)
     }
 }
 
-fn generation_config(turn: &Turn<'_>) -> Map<String, Value> {
+fn generation_config(turn: &ModelTurn<'_>) -> Map<String, Value> {
     let options = turn.options;
     let mut config = Map::new();
     put(&mut config, "temperature", options.temperature);
@@ -107,7 +108,7 @@ fn generation_config(turn: &Turn<'_>) -> Map<String, Value> {
     config
 }
 
-fn calling_config(choice: &ToolChoice) -> Value {
+fn function_calling_config(choice: &ToolChoice) -> Value {
     match choice {
         ToolChoice::Auto => json!({"mode": "AUTO"}),
         ToolChoice::None => json!({"mode": "NONE"}),
@@ -117,7 +118,7 @@ fn calling_config(choice: &ToolChoice) -> Value {
 }
 
 /// Returns whether the model is Gemini 3 or later, which requires signatures.
-fn wants_signatures(model: &str) -> bool {
+fn requires_signatures(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
     let generation = name.strip_prefix("gemini-").and_then(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit());
@@ -142,12 +143,12 @@ fn sign(content: &mut Value) {
 }
 
 /// Reads a complete response.
-fn read_answer(body: Value) -> Result<Answer, ModelError> {
+fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
     if failure::is_error(&body) {
         return Err(failure::parse_failure(&body).into_error(Provider::Google));
     }
     let calls = parse_tool_calls(Provider::Google, &body).map_err(|error| parse_error(&error))?;
-    Ok(Answer {
+    Ok(TurnAnswer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),
         body,

@@ -10,12 +10,12 @@ use pillion_core::tool::ToolCall;
 use serde_json::Value;
 
 use crate::ModelError;
-use node::Node;
+use node::MessageNode;
 pub(super) use part::{Image, ImageSource, Part};
 
 /// A parsed message.
 #[derive(Debug)]
-pub(super) enum Message<'a> {
+pub(super) enum ParsedMessage<'a> {
     /// A message of role `system` or `developer`.
     System(String),
     /// A message of the user.
@@ -55,7 +55,7 @@ pub(super) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
 ///
 /// # Errors
 /// [`Refused`](crate::ModelErrorKind::Refused) with the position, such as `messages[3].content[0]`.
-pub(super) fn read(messages: &[Value]) -> Result<Vec<Message<'_>>, ModelError> {
+pub(super) fn read(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
     if messages.is_empty() {
         return Err(node::refusal("messages is empty"));
     }
@@ -63,8 +63,11 @@ pub(super) fn read(messages: &[Value]) -> Result<Vec<Message<'_>>, ModelError> {
     let mut called = HashMap::new();
     let mut read = Vec::with_capacity(messages.len());
     for (index, value) in messages.iter().enumerate() {
-        let message = read_message(&Node::new(value, format!("messages[{index}]")), &called)?;
-        if let Message::Assistant { calls, .. } = &message {
+        let message = read_message(
+            &MessageNode::new(value, format!("messages[{index}]")),
+            &called,
+        )?;
+        if let ParsedMessage::Assistant { calls, .. } = &message {
             called.extend(
                 calls
                     .iter()
@@ -77,18 +80,18 @@ pub(super) fn read(messages: &[Value]) -> Result<Vec<Message<'_>>, ModelError> {
 }
 
 fn read_message<'a>(
-    message: &Node<'a>,
+    message: &MessageNode<'a>,
     called: &HashMap<String, String>,
-) -> Result<Message<'a>, ModelError> {
+) -> Result<ParsedMessage<'a>, ModelError> {
     let role = message.required("role")?;
     match role.text()? {
-        "system" | "developer" => Ok(Message::System(system_text(message)?)),
+        "system" | "developer" => Ok(ParsedMessage::System(system_text(message)?)),
         "user" => {
             let mut parts = part::of_content(message)?;
             if let Some(name) = message.optional("name")? {
                 part::put_name(&mut parts, name.text()?);
             }
-            Ok(Message::User(parts))
+            Ok(ParsedMessage::User(parts))
         }
         "assistant" => assistant(message),
         "tool" => {
@@ -97,7 +100,7 @@ fn read_message<'a>(
             let tool_name = called
                 .get(call_id)
                 .ok_or_else(|| id.error("names no tool call of an earlier message"))?;
-            Ok(Message::Tool {
+            Ok(ParsedMessage::Tool {
                 call_id,
                 tool_name: tool_name.clone(),
                 parts: part::of_content(message)?,
@@ -107,7 +110,7 @@ fn read_message<'a>(
     }
 }
 
-fn system_text(message: &Node<'_>) -> Result<String, ModelError> {
+fn system_text(message: &MessageNode<'_>) -> Result<String, ModelError> {
     let parts = part::of_content(message)?;
     let mut text = String::new();
     for part in parts {
@@ -121,7 +124,7 @@ fn system_text(message: &Node<'_>) -> Result<String, ModelError> {
     Ok(text)
 }
 
-fn assistant<'a>(message: &Node<'a>) -> Result<Message<'a>, ModelError> {
+fn assistant<'a>(message: &MessageNode<'a>) -> Result<ParsedMessage<'a>, ModelError> {
     let mut parts = part::of_content(message)?;
     if let Some(refusal) = message.optional("refusal")? {
         parts.push(Part::Refusal(refusal.text()?));
@@ -138,11 +141,11 @@ fn assistant<'a>(message: &Node<'a>) -> Result<Message<'a>, ModelError> {
             calls.push(read_call(&call)?);
         }
     }
-    Ok(Message::Assistant { parts, calls })
+    Ok(ParsedMessage::Assistant { parts, calls })
 }
 
 /// Parses a call. Absent and blank arguments mean no arguments.
-fn read_call(call: &Node<'_>) -> Result<ToolCall, ModelError> {
+fn read_call(call: &MessageNode<'_>) -> Result<ToolCall, ModelError> {
     if let Some(kind) = call.optional("type")?
         && kind.text()? != "function"
     {

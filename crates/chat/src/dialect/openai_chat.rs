@@ -9,10 +9,13 @@ use pillion_core::provider::{Provider, format_tools, refusal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::failure::{Failure, malformed};
-use super::request::{add_extra, json_headers, openai_word, put_bearer};
-use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
+use super::failure::{ProviderFailure, malformed};
+use super::request::{add_extra, json_headers, openai_tool_choice, put_bearer};
+use super::{AnswerStream, ProviderDialect};
+use crate::{
+    Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ToolChoice, TurnAnswer,
+    Usage,
+};
 
 /// The host of OpenAI, and the host suffixes of OpenAI's regions and Azure.
 const OPENAI_HOSTS: [&str; 5] = [
@@ -51,13 +54,13 @@ impl OpenAiChat {
     }
 }
 
-impl Dialect for OpenAiChat {
+impl ProviderDialect for OpenAiChat {
     fn provider(&self) -> Provider {
         Provider::OpenAiChat
     }
 
     /// The messages stay unchanged.
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
         for (index, message) in messages.iter().enumerate() {
             if !message["role"].is_string() {
                 return Err(ModelError::new(
@@ -66,7 +69,7 @@ impl Dialect for OpenAiChat {
                 ));
             }
         }
-        Ok(Conversation {
+        Ok(ProviderConversation {
             system: None,
             messages: messages.to_vec(),
         })
@@ -84,7 +87,7 @@ impl Dialect for OpenAiChat {
         Ok(headers)
     }
 
-    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+    fn body(&self, model: &str, turn: &ModelTurn<'_>) -> Value {
         let options = turn.options;
         let mut body = Map::new();
         let mut put = |key: &str, value: Value| {
@@ -127,7 +130,7 @@ impl Dialect for OpenAiChat {
         Value::Object(body)
     }
 
-    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
         read_answer(body)
     }
 
@@ -135,7 +138,7 @@ impl Dialect for OpenAiChat {
         Box::<stream::ChunkStream>::default()
     }
 
-    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
         parse_failure(body)
     }
 }
@@ -143,12 +146,12 @@ impl Dialect for OpenAiChat {
 fn tool_choice(choice: &ToolChoice) -> Value {
     match choice {
         ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
-        choice => json!(openai_word(choice)),
+        choice => json!(openai_tool_choice(choice)),
     }
 }
 
 /// Reads a complete answer. Calls without an id get a generated one.
-fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
+fn read_answer(mut body: Value) -> Result<TurnAnswer, ModelError> {
     if is_error(&body) {
         return Err(parse_failure(&body).into_error(Provider::OpenAiChat));
     }
@@ -175,7 +178,7 @@ fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
     {
         finish = Finish::Filtered;
     }
-    Ok(Answer {
+    Ok(TurnAnswer {
         body,
         finish,
         usage,
@@ -244,12 +247,12 @@ fn is_error(body: &Value) -> bool {
 
 /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some leave out the
 /// outer object, or send only a text.
-fn parse_failure(body: &Value) -> Failure<'_> {
+fn parse_failure(body: &Value) -> ProviderFailure<'_> {
     let error = body.get("error").unwrap_or(body);
     let texts = [&error["code"], &error["type"]];
     let kinds = texts.into_iter().filter_map(Value::as_str);
     let status = error["code"].as_u64().or_else(|| error["status"].as_u64());
-    Failure {
+    ProviderFailure {
         status: None,
         retry_after: None,
         kind: kinds.filter_map(kind).next().or_else(|| {

@@ -12,12 +12,15 @@ use http::HeaderMap;
 use pillion_core::provider::{Provider, assistant_text, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, of_status, parse_error};
+use super::failure::{ProviderFailure, of_status, parse_error};
 use super::request::{
-    add_extra, json_headers, openai_word, put, put_bearer, tools_of, without_idle_members,
+    add_extra, json_headers, openai_tool_choice, put, put_bearer, tools_of, without_idle_members,
 };
-use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
+use super::{AnswerStream, ProviderDialect};
+use crate::{
+    Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ToolChoice, TurnAnswer,
+    Usage,
+};
 
 /// The dialect of OpenAI's Responses API.
 #[derive(Default)]
@@ -27,12 +30,12 @@ pub(super) struct OpenAiResponses {
     pub(super) reasoning: Option<bool>,
 }
 
-impl Dialect for OpenAiResponses {
+impl ProviderDialect for OpenAiResponses {
     fn provider(&self) -> Provider {
         Provider::OpenAiResponses
     }
 
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
         conversation::of(messages)
     }
 
@@ -49,7 +52,7 @@ impl Dialect for OpenAiResponses {
     }
 
     /// `stop` is not sent, because the API has no such member.
-    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+    fn body(&self, model: &str, turn: &ModelTurn<'_>) -> Value {
         let options = turn.options;
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(model));
@@ -74,7 +77,7 @@ impl Dialect for OpenAiResponses {
         Value::Object(body)
     }
 
-    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
         read_answer(body)
     }
 
@@ -82,7 +85,7 @@ impl Dialect for OpenAiResponses {
         Box::<stream::ResponseStream>::default()
     }
 
-    fn parse_failure<'a>(&self, body: &'a Value) -> Failure<'a> {
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
         parse_failure(body)
     }
 }
@@ -90,7 +93,7 @@ impl Dialect for OpenAiResponses {
 fn tool_choice(choice: &ToolChoice) -> Value {
     match choice {
         ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
-        choice => json!(openai_word(choice)),
+        choice => json!(openai_tool_choice(choice)),
     }
 }
 
@@ -112,14 +115,14 @@ fn is_reasoning_model(model: &str) -> bool {
 }
 
 /// Reads a complete response.
-fn read_answer(body: Value) -> Result<Answer, ModelError> {
+fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
     if is_error(&body) {
         return Err(parse_failure(&body).into_error(Provider::OpenAiResponses));
     }
     let calls =
         parse_tool_calls(Provider::OpenAiResponses, &body).map_err(|error| parse_error(&error))?;
     assistant_text(Provider::OpenAiResponses, &body).map_err(|error| parse_error(&error))?;
-    Ok(Answer {
+    Ok(TurnAnswer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),
         body,
@@ -178,12 +181,12 @@ fn is_error(body: &Value) -> bool {
 }
 
 /// Reads `{"error": {"message", "type", "param", "code"}}`.
-fn parse_failure(body: &Value) -> Failure<'_> {
+fn parse_failure(body: &Value) -> ProviderFailure<'_> {
     failure_of(body.get("error").unwrap_or(&Value::Null))
 }
 
 /// Reads the content of `error`, or an event of type `error`.
-fn failure_of(error: &Value) -> Failure<'_> {
+fn failure_of(error: &Value) -> ProviderFailure<'_> {
     let message = match error {
         Value::String(message) => Some(message.as_str()),
         _ => error["message"].as_str(),
@@ -203,7 +206,7 @@ fn failure_of(error: &Value) -> Failure<'_> {
         _ => None,
     };
     let word = |key: &str| error[key].as_str().and_then(kind);
-    Failure {
+    ProviderFailure {
         status: None,
         // The code is more specific than the type.
         kind: word("code").or_else(|| word("type")),

@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_core::provider::{Provider, format_tools};
 use serde_json::{Map, Value};
 
-use crate::{ModelError, ModelErrorKind, ToolChoice, Turn};
+use crate::{ModelError, ModelErrorKind, ModelTurn, ToolChoice};
 
 /// The lists that `extra` extends; any other value in `extra` replaces the value in the body.
 const EXTENDED_LISTS: [&str; 3] = ["tools", "include", "mcp_servers"];
@@ -78,13 +78,13 @@ pub(super) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl I
 }
 
 /// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
-pub(super) fn tools_of(turn: &Turn<'_>, provider: Provider) -> Option<Vec<Value>> {
+pub(super) fn tools_of(turn: &ModelTurn<'_>, provider: Provider) -> Option<Vec<Value>> {
     let tools = turn.tools.iter().map(AsRef::as_ref);
     (!turn.tools.is_empty()).then(|| format_tools(provider, tools))
 }
 
 /// Returns OpenAI's value for a tool choice that does not name a tool.
-pub(super) fn openai_word(choice: &ToolChoice) -> &'static str {
+pub(super) fn openai_tool_choice(choice: &ToolChoice) -> &'static str {
     match choice {
         ToolChoice::None => "none",
         ToolChoice::Required | ToolChoice::Tool(_) => "required",

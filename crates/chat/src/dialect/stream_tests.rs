@@ -7,9 +7,9 @@ use pillion_sse::{SseDecoder, SseEvent};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::Dialect;
+use super::ProviderDialect;
 use super::golden_tests::{cases, dialects, json_of};
-use crate::{Answer, Delta, ModelError, ModelErrorKind};
+use crate::{Delta, ModelError, ModelErrorKind, TurnAnswer};
 
 /// Parses the events of a stream.
 pub(super) fn events(text: &str) -> Vec<SseEvent> {
@@ -29,9 +29,9 @@ pub(super) fn event(data: &(impl ToString + ?Sized)) -> SseEvent {
 
 /// Returns the answer of a stream and its deltas.
 pub(super) fn read_stream(
-    dialect: &dyn Dialect,
+    dialect: &dyn ProviderDialect,
     events: &[SseEvent],
-) -> Result<(Answer, Vec<Delta>), ModelError> {
+) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
     let mut stream = dialect.stream();
     let mut deltas = Vec::new();
     for event in events {

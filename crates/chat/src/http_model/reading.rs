@@ -5,8 +5,8 @@ use pillion_egress::{HttpAnswer, HttpError};
 use pillion_sse::SseDecoder;
 
 use super::{FailedAttempt, retry};
-use crate::dialect::{self, Dialect};
-use crate::{Answer, Delta, ModelError, ModelErrorKind};
+use crate::dialect::{self, ProviderDialect};
+use crate::{Delta, ModelError, ModelErrorKind, TurnAnswer};
 
 /// Maximum size of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -21,12 +21,12 @@ pub(super) struct Limits {
 /// Reads an answer in the form that the server has sent: some servers send JSON although a stream
 /// was requested.
 pub(super) async fn read(
-    dialect: &dyn Dialect,
+    dialect: &dyn ProviderDialect,
     answer: HttpAnswer,
     limits: Limits,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<Answer, FailedAttempt> {
+) -> Result<TurnAnswer, FailedAttempt> {
     let status = answer.status();
     if !status.is_success() {
         return Err(refusal(dialect, answer).await);
@@ -79,7 +79,7 @@ fn classify_error(error: ModelError) -> FailedAttempt {
     };
     FailedAttempt {
         may_repeat,
-        may_have_begun: !error.status.is_some_and(precedes_answer),
+        may_have_begun: !error.status.is_some_and(is_rejection_status),
         error,
     }
 }
@@ -87,12 +87,12 @@ fn classify_error(error: ModelError) -> FailedAttempt {
 /// Returns whether a provider sends this status only before it begins an answer. A provider may
 /// detect other failures in the middle of an answer, such as a server error or a context that has
 /// become too long.
-fn precedes_answer(status: u16) -> bool {
+fn is_rejection_status(status: u16) -> bool {
     matches!(status, 401..=404 | 429)
 }
 
 /// Creates the failure for a response without a 2xx status.
-async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt {
+async fn refusal(dialect: &dyn ProviderDialect, mut answer: HttpAnswer) -> FailedAttempt {
     let status = answer.status().as_u16();
     let retry_after = retry::parse_retry_after(answer.headers());
     let mut body = BytesMut::new();
@@ -115,12 +115,12 @@ async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt
 }
 
 async fn read_json(
-    dialect: &dyn Dialect,
+    dialect: &dyn ProviderDialect,
     mut body: Body,
     start: Bytes,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<Answer, FailedAttempt> {
+) -> Result<TurnAnswer, FailedAttempt> {
     let mut read = BytesMut::from(start);
     while let Some(chunk) = body.chunk().await? {
         read.extend_from_slice(&chunk);
@@ -138,12 +138,12 @@ async fn read_json(
 }
 
 async fn read_events(
-    dialect: &dyn Dialect,
+    dialect: &dyn ProviderDialect,
     mut body: Body,
     start: Bytes,
     max_event_bytes: usize,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<Answer, FailedAttempt> {
+) -> Result<TurnAnswer, FailedAttempt> {
     let mut decoder = SseDecoder::new(max_event_bytes);
     let mut stream = dialect.stream();
     let mut deltas = Vec::new();

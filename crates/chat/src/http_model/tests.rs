@@ -21,12 +21,15 @@ fn config(llm: &FakeLlm) -> HttpModelConfig {
 }
 
 /// Sends one turn; returns the answer and the deltas.
-async fn ask(config: HttpModelConfig, stream: bool) -> (Result<Answer, ModelError>, Vec<Delta>) {
+async fn ask(
+    config: HttpModelConfig,
+    stream: bool,
+) -> (Result<TurnAnswer, ModelError>, Vec<Delta>) {
     let model = HttpModel::new(config).unwrap();
     let conversation = model
         .conversation(&[json!({"role": "user", "content": "Hi"})])
         .unwrap();
-    let turn = Turn {
+    let turn = ModelTurn {
         conversation: &conversation,
         tools: &[],
         options: &TurnOptions::default(),
@@ -42,7 +45,7 @@ async fn error(config: HttpModelConfig, stream: bool) -> ModelError {
     ask(config, stream).await.0.unwrap_err()
 }
 
-fn text(answer: Result<Answer, ModelError>) -> String {
+fn text(answer: Result<TurnAnswer, ModelError>) -> String {
     assistant_text(Provider::OpenAiChat, &answer.unwrap().body).unwrap()
 }
 
@@ -317,8 +320,8 @@ async fn h4_dropping_the_future_ends_the_request() {
     let llm = FakeLlm::start([LlmAnswer::text("x y").with(LlmFault::Endless)]).await;
     let model = HttpModel::new(config(&llm)).unwrap();
     let heard = Mutex::new(0_usize);
-    let conversation = Conversation::default();
-    let turn = Turn {
+    let conversation = ProviderConversation::default();
+    let turn = ModelTurn {
         conversation: &conversation,
         tools: &[],
         options: &TurnOptions::default(),
@@ -388,7 +391,7 @@ fn h4_each_provider_has_its_documented_base_url() {
         ),
     ];
     for (provider, url) in documented {
-        assert_eq!(HttpModelConfig::own_url(provider), url);
+        assert_eq!(HttpModelConfig::default_url(provider), url);
         let config = HttpModelConfig::new(provider, url.parse().unwrap(), "a model");
         assert!(HttpModel::new(config).is_ok(), "{url} may be spoken to");
     }

@@ -17,13 +17,13 @@ pub(crate) struct RoundCall {
     /// Whether the provider makes the call natively and only asks for permission.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) is_native: bool,
-    pub(crate) progress: Progress,
+    pub(crate) progress: CallProgress,
 }
 
 /// The progress of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Progress {
+pub(crate) enum CallProgress {
     /// The call has not started.
     Due,
     /// The call has started. In a state that was saved and loaded, its outcome is unknown.
@@ -43,7 +43,7 @@ impl Round {
     pub(crate) fn results(&self) -> Option<Results> {
         let mut results = Results::default();
         for call in &self.0 {
-            let Progress::Ended(result) = &call.progress else {
+            let CallProgress::Ended(result) = &call.progress else {
                 return None;
             };
             let of_its_kind = match call.is_native {
@@ -114,7 +114,7 @@ fn is_false(value: &bool) -> bool {
 impl RoundCall {
     /// Returns what the call waits for, if it waits.
     pub(crate) fn waiting(&self) -> Option<WaitingCall> {
-        let Progress::Waiting(result) = &self.progress else {
+        let CallProgress::Waiting(result) = &self.progress else {
             return None;
         };
         let approval_id = result.metadata.get("approval_id");
@@ -129,8 +129,8 @@ impl RoundCall {
     pub(crate) fn record_result(&mut self, result: ToolResult) {
         let result = Box::new(readable(result));
         self.progress = match result.error_code {
-            Some(ErrorCode::ApprovalRequired) => Progress::Waiting(result),
-            _ => Progress::Ended(result),
+            Some(ErrorCode::ApprovalRequired) => CallProgress::Waiting(result),
+            _ => CallProgress::Ended(result),
         };
     }
 }

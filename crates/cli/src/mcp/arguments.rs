@@ -94,7 +94,7 @@ impl Arguments {
             let whole = typed::value(&text, property, schema);
             let value = match whole {
                 Ok(value) => value,
-                Err(_) if kinds.takes_array() => {
+                Err(_) if kinds.allows_array() => {
                     let item = item(&key, &text, property, schema)?;
                     match arguments.get_mut(&key) {
                         Some(Value::Array(items)) => {
@@ -117,7 +117,7 @@ impl Arguments {
     }
 
     /// Returns the arguments of a prompt; all values are strings.
-    pub(super) fn of_strings(self) -> Result<Box<RawValue>, ArgumentsError> {
+    pub(super) fn into_string_arguments(self) -> Result<Box<RawValue>, ArgumentsError> {
         let pairs = match self {
             Self::Json(json) => return Ok(json),
             Self::Pairs(pairs) => pairs,

@@ -23,7 +23,7 @@ impl PromptDuration {
         Asking(self)
     }
 
-    pub(super) fn is_asking(&self) -> bool {
+    pub(super) fn is_prompting(&self) -> bool {
         self.0.lock().since.is_some()
     }
 

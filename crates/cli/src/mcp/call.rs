@@ -92,7 +92,7 @@ async fn call(
     });
     let called = called
         .await
-        .map_err(|error| error.of_unknown(name, Kind::Tools, &tools))?;
+        .map_err(|error| error.with_known_names(name, Kind::Tools, &tools))?;
     let result: Value = server.read(&called.result)?;
     let names = tools.iter().map(|tool| Kind::Tools.id_of(tool));
     let mut available: Vec<_> = names.collect();

@@ -106,7 +106,7 @@ impl McpCommandError {
     }
 
     /// Adds the names in the server's list, if the server rejected a name that is not in the list.
-    pub(super) fn of_unknown(mut self, name: &str, kind: Kind, items: &Items) -> Self {
+    pub(super) fn with_known_names(mut self, name: &str, kind: Kind, items: &Items) -> Self {
         let is_from_server = self.is_from_server();
         if let Self::Request { available, .. } = &mut self
             && is_from_server

@@ -2,7 +2,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pillion_mcp_client::Progress;
+use pillion_mcp_client::ProgressNotification;
 
 use super::plain;
 use crate::print_diagnostic;
@@ -36,7 +36,7 @@ impl ProgressDisplay {
         }
     }
 
-    pub(super) fn show(&self, progress: &Progress) {
+    pub(super) fn show(&self, progress: &ProgressNotification) {
         let message = progress.message.as_deref().unwrap_or_default();
         let message = plain::summary(message, 200);
         let total = progress.total.filter(|total| *total > 0.0);

@@ -29,7 +29,7 @@ impl Prompt {
         let name = resolved.next_word().ok_or(McpCommandError::Missing {
             what: "the name of a prompt",
         })?;
-        let arguments = Arguments::read(resolved.words)?.of_strings()?;
+        let arguments = Arguments::read(resolved.words)?.into_string_arguments()?;
         let server = Server::new(resolved.server, options).await?;
         let params = json!({"name": name, "arguments": arguments});
         let filling = async {
@@ -37,7 +37,7 @@ impl Prompt {
             match server.request("prompts/get", &params).await {
                 Err(error) if error.is_from_server() => {
                     let prompts = Kind::Prompts.list(&server).await.unwrap_or_default();
-                    Err(error.of_unknown(&name, Kind::Prompts, &prompts))
+                    Err(error.with_known_names(&name, Kind::Prompts, &prompts))
                 }
                 outcome => outcome,
             }

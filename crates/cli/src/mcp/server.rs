@@ -163,7 +163,7 @@ impl Server {
         let mut options = RequestOptions::default()
             .on_progress(move |progress_event| progress.show(&progress_event));
         let timeout = self.client.config().timeout;
-        if self.may_ask_user() {
+        if self.can_prompt_user() {
             options = options.timeout(NO_TIMEOUT);
         }
         self.progress.begin();
@@ -184,15 +184,15 @@ impl Server {
     /// user is never asked, because then the client enforces the timeout.
     async fn wait_for_timeout(&self, timeout: Duration) {
         const POLL_INTERVAL: Duration = Duration::from_millis(100);
-        if !self.may_ask_user() {
+        if !self.can_prompt_user() {
             return std::future::pending().await;
         }
         let begun = Instant::now();
-        let before = self.time_asking();
+        let before = self.prompt_duration();
         loop {
-            let asking = self.time_asking().saturating_sub(before);
+            let asking = self.prompt_duration().saturating_sub(before);
             let left = (timeout + asking).saturating_sub(begun.elapsed());
-            if left.is_zero() && !self.times().any(PromptDuration::is_asking) {
+            if left.is_zero() && !self.times().any(PromptDuration::is_prompting) {
                 return;
             }
             tokio::time::sleep(left.max(POLL_INTERVAL)).await;
@@ -200,11 +200,11 @@ impl Server {
     }
 
     /// Returns whether the user may be asked something.
-    fn may_ask_user(&self) -> bool {
+    fn can_prompt_user(&self) -> bool {
         self.times().next().is_some()
     }
 
-    fn time_asking(&self) -> Duration {
+    fn prompt_duration(&self) -> Duration {
         self.times().map(PromptDuration::total).sum()
     }
 

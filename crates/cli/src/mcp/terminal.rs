@@ -56,11 +56,11 @@ impl Terminal {
 
     /// Treats Ctrl-C as the answer to the current question. Returns false if there is no question.
     pub(super) fn interrupt(&self) -> bool {
-        let is_asking = self.time.is_asking();
-        if is_asking {
+        let is_prompting = self.time.is_prompting();
+        if is_prompting {
             self.interrupted.notify_one();
         }
-        is_asking
+        is_prompting
     }
 
     /// Returns the time that the user has taken to answer.

@@ -49,7 +49,7 @@ impl SchemaTypes {
         kinds
     }
 
-    pub(super) fn takes_array(self) -> bool {
+    pub(super) fn allows_array(self) -> bool {
         self.array
     }
 

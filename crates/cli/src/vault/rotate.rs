@@ -34,7 +34,7 @@ impl Rotate {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
         let next = next_key_file(&file);
-        make_next(&file, &next).map_err(|error| file_error(&next, &error))?;
+        generate_next_key(&file, &next).map_err(|error| file_error(&next, &error))?;
         // A running sidecar rotates the key itself, so that nothing is written with the old key.
         let client = self.socket.client(Duration::from_secs(120));
         match client.raw().rotate_vault() {
@@ -75,7 +75,7 @@ fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), C
 
 /// Generates the next key, unless an interrupted rotation has left one. The new file has the owner
 /// of the key file.
-fn make_next(file: &Path, next: &Path) -> io::Result<()> {
+fn generate_next_key(file: &Path, next: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut new = match options.write(true).create_new(true).mode(0o600).open(next) {
         Ok(new) => new,

@@ -364,7 +364,9 @@ fn a_slow_tool_does_not_count_as_a_failure_of_the_sidecar() {
     let running = |tools: &[&str]| {
         let after = Duration::from_secs(1);
         let error = ClientError::Timeout { after };
-        error.while_running(tools.iter().copied()).to_string()
+        error
+            .into_running_timeout(tools.iter().copied())
+            .to_string()
     };
     assert_eq!(
         running(&["a", "a"]),

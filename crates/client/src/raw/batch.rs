@@ -63,7 +63,7 @@ impl Raw<'_> {
         mode: BatchMode,
         caller: &Caller,
     ) -> Result<Vec<BatchPart>, ClientError> {
-        let mut batch = Batch {
+        let mut batch = PendingBatch {
             raw: *self,
             calls: calls.iter().map(encode).collect::<Result<_, _>>()?,
             names: calls.iter().map(|call| call.name.as_str()).collect(),
@@ -87,7 +87,7 @@ impl Raw<'_> {
 }
 
 /// A batch that is being sent.
-struct Batch<'a> {
+struct PendingBatch<'a> {
     raw: Raw<'a>,
     /// Each call, encoded as JSON.
     calls: Vec<String>,
@@ -100,7 +100,7 @@ struct Batch<'a> {
     silence: Option<String>,
 }
 
-impl Batch<'_> {
+impl PendingBatch<'_> {
     /// Splits the calls into requests that a sidecar with the default limits accepts. Returns one
     /// empty range if there are no calls.
     fn ranges(&self) -> Vec<Range<usize>> {
@@ -172,9 +172,9 @@ impl Batch<'_> {
             .raw
             .post(route::BATCH_EXECUTE, body.as_bytes(), &caller);
         let names = self.names[calls.clone()].iter().copied();
-        let answer = answer.map_err(|error| error.while_running(names));
+        let answer = answer.map_err(|error| error.into_running_timeout(names));
         if let Err(error) = &answer
-            && error.is_without_answer()
+            && error.has_no_response()
         {
             self.silence = Some(error.to_string());
         }

@@ -18,9 +18,9 @@ use super::connection::{INTERRUPT_INTERVAL, INTERRUPTED};
 /// A failure to connect. Separate from failures of an open connection, because no request was sent.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct ConnectError(pub(crate) io::Error);
+pub(crate) struct SocketConnectError(pub(crate) io::Error);
 
-impl From<Errno> for ConnectError {
+impl From<Errno> for SocketConnectError {
     fn from(errno: Errno) -> Self {
         Self(errno.into())
     }
@@ -33,7 +33,7 @@ pub(super) fn connect(
     timeout: NextTimeout,
     interrupt: Option<&InterruptHook>,
 ) -> Result<UnixStream, ureq::Error> {
-    let other = |error: ConnectError| ureq::Error::Other(Box::new(error));
+    let other = |error: SocketConnectError| ureq::Error::Other(Box::new(error));
     let address = UnixAddr::new(path).map_err(|errno| other(errno.into()))?;
     let started = Instant::now();
     loop {

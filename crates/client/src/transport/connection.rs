@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    fn send_some(&mut self, from: usize, to: usize, slice: Duration) -> io::Result<usize> {
+    fn send_slice(&mut self, from: usize, to: usize, slice: Duration) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(slice))?;
         let output = &self.buffers.output()[from..to];
         // `write` could raise SIGPIPE, whose effect depends on the host process.
@@ -119,7 +119,7 @@ impl Transport for Connection {
         }
         let mut sent = 0;
         self.wait(timeout.for_write(), |connection, slice| {
-            sent += connection.send_some(sent, amount, slice)?;
+            sent += connection.send_slice(sent, amount, slice)?;
             Ok(if sent == amount {
                 Wait::Done(sent)
             } else {

@@ -10,7 +10,7 @@ fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Config, Conf
     let variables = variables
         .iter()
         .map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    let source = Source {
+    let source = ConfigText {
         name: "pillion.toml",
         text,
     };

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::pointer::{Pointer, Source};
+use super::pointer::{Pointer, PointerRoot};
 use super::step::{self, Step};
 use super::{ComposeError, Composition, MAX_STEPS, Output};
 
@@ -131,7 +131,7 @@ impl<'a> Check<'a> {
         may_lack: bool,
         before: &PrecedingSteps<'_>,
     ) -> Option<String> {
-        let Source::Step(name) = &pointer.source else {
+        let PointerRoot::Step(name) = &pointer.source else {
             return None;
         };
         let name = name.as_str();

@@ -2,19 +2,19 @@ use serde_json::Value;
 
 use super::MAX_DEPTH;
 use super::pointer::Pointer;
-use super::template::{Scope, Template};
+use super::template::{ReferenceScope, Template};
 
 /// The condition of a step: an object with one key, which names the comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Condition {
+pub(super) enum StepCondition {
     Compare(Comparison, Box<(Template, Template)>),
     /// The first value is an item of the second, a list.
     In(Box<(Template, Template)>),
     /// The reference points to a value other than null.
     Exists(Pointer),
-    All(Vec<Condition>),
-    Any(Vec<Condition>),
-    Not(Box<Condition>),
+    All(Vec<StepCondition>),
+    Any(Vec<StepCondition>),
+    Not(Box<StepCondition>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) enum Undecided {
     Unlike(&'static str),
 }
 
-impl Condition {
+impl StepCondition {
     /// Parses a condition; returns what is wrong with it otherwise.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
         Self::parse_at(value, 0)
@@ -85,7 +85,7 @@ impl Condition {
     }
 
     /// Returns whether the condition is true.
-    pub(super) fn holds(&self, scope: &Scope<'_>) -> Result<bool, Undecided> {
+    pub(super) fn holds(&self, scope: &ReferenceScope<'_>) -> Result<bool, Undecided> {
         let fill = |template: &Template| template.fill(scope).map_err(Undecided::Nothing);
         match self {
             Self::Compare(comparison, sides) => {
@@ -98,7 +98,7 @@ impl Condition {
                         "the second value of 'in' must be an array",
                     ));
                 };
-                Ok(many.iter().any(|item| is_same(&one, item)))
+                Ok(many.iter().any(|item| json_equal(&one, item)))
             }
             Self::Exists(pointer) => Ok(scope.find(pointer).is_some_and(|value| !value.is_null())),
             Self::All(conditions) => {
@@ -142,8 +142,8 @@ impl Condition {
 impl Comparison {
     fn holds(self, one: &Value, other: &Value) -> Result<bool, Undecided> {
         match self {
-            Self::Equals => return Ok(is_same(one, other)),
-            Self::NotEquals => return Ok(!is_same(one, other)),
+            Self::Equals => return Ok(json_equal(one, other)),
+            Self::NotEquals => return Ok(!json_equal(one, other)),
             _ => {}
         }
         let order = match (whole(one), whole(other)) {
@@ -176,7 +176,7 @@ fn whole(value: &Value) -> Option<i128> {
 }
 
 /// Returns whether two values are equal; 1 equals 1.0.
-fn is_same(one: &Value, other: &Value) -> bool {
+fn json_equal(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(a), Some(b)) if one.is_f64() || other.is_f64() => a == b,
         _ => one == other,
@@ -198,12 +198,12 @@ fn pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, String> {
     }
 }
 
-fn several(key: &str, value: Value, depth: usize) -> Result<Vec<Condition>, String> {
+fn several(key: &str, value: Value, depth: usize) -> Result<Vec<StepCondition>, String> {
     match value {
         Value::Array(items) if !items.is_empty() => {
             let items = items.into_iter();
             items
-                .map(|item| Condition::parse_at(item, depth + 1))
+                .map(|item| StepCondition::parse_at(item, depth + 1))
                 .collect()
         }
         _ => Err(format!("'{key}' must be a non-empty array of conditions")),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::condition::Condition;
+use super::condition::StepCondition;
 use super::step::{Call, Step};
 use super::template::Template;
 use super::{ComposeError, Composition, MAX_DEPTH, Output, check};
@@ -133,7 +133,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
             Ok(Step::Parallel(below(steps, "parallel")?))
         }
         (None, None, None, Some(condition)) if named == (None, None) => {
-            let condition = Condition::parse(condition)
+            let condition = StepCondition::parse(condition)
                 .map_err(|what| ComposeError::new(format!("{place}.if"), what))?;
             let (Some(then), otherwise) = branches else {
                 return fault("an 'if' needs a 'then'");

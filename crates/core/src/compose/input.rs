@@ -3,8 +3,8 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::ComposeError;
-use super::pointer::{Pointer, Source};
-use super::template::{Scope, Template};
+use super::pointer::{Pointer, PointerRoot};
+use super::template::{ReferenceScope, Template};
 
 /// A JSON template with references to the arguments of a call: `{"$from": "/input/city"}`,
 /// `{"$text": [...]}` and `{"$literal": ...}`, as in the steps of a composed tool.
@@ -30,7 +30,7 @@ impl InputTemplate {
             Template::parse(template).map_err(|(place, what)| ComposeError::new(place, what))?;
         let mut stray = None;
         template.for_each_reference(&mut |pointer, _| {
-            if pointer.source != Source::Input {
+            if pointer.source != PointerRoot::Input {
                 stray = Some(pointer.to_string());
             }
         });
@@ -59,7 +59,7 @@ impl InputTemplate {
     /// returns `None` if that applies to the whole template.
     #[must_use]
     pub fn fill(&self, arguments: &Value) -> Option<Value> {
-        self.0.fill_available(&Scope {
+        self.0.fill_available(&ReferenceScope {
             input: arguments,
             steps: &HashMap::new(),
         })

@@ -7,13 +7,13 @@ use serde_json::Value;
 /// `text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pointer {
-    pub(super) source: Source,
+    pub(super) source: PointerRoot,
     path: Vec<String>,
 }
 
 /// The root of a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum PointerRoot {
     Input,
     Step(String),
 }
@@ -34,12 +34,12 @@ impl Pointer {
         let tokens: Option<Vec<_>> = tokens.map(unescaped).collect();
         let mut tokens = tokens.ok_or_else(wrong)?.into_iter();
         let source = match tokens.next().as_deref() {
-            Some("input") => Source::Input,
-            Some("steps") => Source::Step(tokens.next().ok_or_else(wrong)?),
+            Some("input") => PointerRoot::Input,
+            Some("steps") => PointerRoot::Step(tokens.next().ok_or_else(wrong)?),
             _ => return Err(wrong()),
         };
         let path: Vec<_> = tokens.collect();
-        if let (Source::Step(_), Some(part)) = (&source, path.first())
+        if let (PointerRoot::Step(_), Some(part)) = (&source, path.first())
             && !PARTS.contains(&part.as_str())
         {
             return Err(format!(
@@ -52,7 +52,7 @@ impl Pointer {
     /// Returns a pointer to an argument.
     pub(super) fn to_argument(name: &str) -> Self {
         Self {
-            source: Source::Input,
+            source: PointerRoot::Input,
             path: vec![name.to_owned()],
         }
     }
@@ -99,8 +99,8 @@ impl fmt::Display for Pointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let escaped = |token: &str| token.replace('~', "~0").replace('/', "~1");
         match &self.source {
-            Source::Input => f.write_str("/input")?,
-            Source::Step(name) => write!(f, "/steps/{}", escaped(name))?,
+            PointerRoot::Input => f.write_str("/input")?,
+            PointerRoot::Step(name) => write!(f, "/steps/{}", escaped(name))?,
         }
         self.path
             .iter()

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::checkpoint::{CheckpointStore, StepCheckpoint};
 use super::condition::Undecided;
-use super::pointer::{Pointer, Source};
+use super::pointer::{Pointer, PointerRoot};
 use super::step::{Call, Step};
-use super::template::{Scope, Template};
+use super::template::{ReferenceScope, Template};
 use super::{Composition, Output};
 use crate::digest::sha256_hex;
 use crate::tool::{
@@ -20,7 +20,7 @@ use crate::tool::{
 };
 
 /// One call of a composed tool.
-struct Run<'a> {
+struct ComposedRun<'a> {
     composition: &'a Composition,
     context: &'a CallContext,
     calls: &'a FurtherCalls,
@@ -52,7 +52,7 @@ pub(super) async fn run(
     let input = Value::Object(arguments);
     let key = key(composition, &input, &context);
     let checkpoint = checkpoints.take(key.clone()).await?;
-    let run = Run {
+    let run = ComposedRun {
         composition,
         context: &context,
         calls,
@@ -82,7 +82,7 @@ pub(super) async fn run(
 fn key(composition: &Composition, input: &Value, context: &CallContext) -> String {
     let mut call = json!({
         "arguments": input,
-        "caller": context.of_nested_calls(),
+        "caller": context.nested_call_identity(),
         "composition": composition.digest(),
     });
     call.sort_all_objects();
@@ -101,7 +101,7 @@ impl State {
     }
 }
 
-impl Run<'_> {
+impl ComposedRun<'_> {
     fn sequence<'a>(&'a self, steps: &'a [Step]) -> StepFuture<'a> {
         Box::pin(async move {
             for step in steps {
@@ -161,9 +161,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn with_scope<T>(&self, at: impl FnOnce(&Scope<'_>) -> T) -> T {
+    fn with_scope<T>(&self, at: impl FnOnce(&ReferenceScope<'_>) -> T) -> T {
         let state = self.state.lock();
-        at(&Scope {
+        at(&ReferenceScope {
             input: &self.input,
             steps: &state.values,
         })
@@ -253,8 +253,8 @@ impl Run<'_> {
     fn missing_value_failure(&self, place: &str, pointer: &Pointer) -> ToolFailure {
         let message = format!("Step {place}: no value at {pointer}");
         match pointer.source {
-            Source::Input => ToolFailure::invalid_input(message),
-            Source::Step(_) => ToolFailure::internal(message),
+            PointerRoot::Input => ToolFailure::invalid_input(message),
+            PointerRoot::Step(_) => ToolFailure::internal(message),
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::condition::Condition;
+use super::condition::StepCondition;
 use super::template::Template;
 
 /// A step of a composed tool.
@@ -10,7 +10,7 @@ pub(super) enum Step {
     /// Steps that run concurrently.
     Parallel(Vec<Step>),
     If {
-        condition: Condition,
+        condition: StepCondition,
         then: Vec<Step>,
         otherwise: Vec<Step>,
         /// Location in the declaration, for errors.

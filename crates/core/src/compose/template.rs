@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::MAX_DEPTH;
-use super::pointer::{Pointer, Source};
+use super::pointer::{Pointer, PointerRoot};
 
 /// A JSON template with references. An object with a key that begins with `$` is a directive:
 ///
@@ -26,16 +26,16 @@ pub(super) enum Template {
 }
 
 /// The data that references point into.
-pub(super) struct Scope<'a> {
+pub(super) struct ReferenceScope<'a> {
     pub(super) input: &'a Value,
     pub(super) steps: &'a HashMap<String, Value>,
 }
 
-impl Scope<'_> {
+impl ReferenceScope<'_> {
     pub(super) fn find(&self, pointer: &Pointer) -> Option<&Value> {
         let root = match &pointer.source {
-            Source::Input => self.input,
-            Source::Step(name) => self.steps.get(name)?,
+            PointerRoot::Input => self.input,
+            PointerRoot::Step(name) => self.steps.get(name)?,
         };
         pointer.find(root)
     }
@@ -79,7 +79,7 @@ impl Template {
     }
 
     /// Fills in the references; returns the reference that points to nothing, if any.
-    pub(super) fn fill(&self, scope: &Scope<'_>) -> Result<Value, Pointer> {
+    pub(super) fn fill(&self, scope: &ReferenceScope<'_>) -> Result<Value, Pointer> {
         Ok(match self {
             Self::Literal(value) => value.clone(),
             Self::From { pointer, default } => scope
@@ -112,7 +112,7 @@ impl Template {
 
     /// Fills in the references, omitting members and items whose references point to nothing.
     /// Returns `None` if that applies to the whole template.
-    pub(super) fn fill_available(&self, scope: &Scope<'_>) -> Option<Value> {
+    pub(super) fn fill_available(&self, scope: &ReferenceScope<'_>) -> Option<Value> {
         match self {
             Self::Array(items) => {
                 let items = items.iter();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::pointer::Pointer;
-use super::template::{Scope, Template};
+use super::template::{ReferenceScope, Template};
 use super::*;
 
 fn declared(steps: Value) -> Value {
@@ -224,7 +224,7 @@ fn fill(template: Value, input: &Value) -> Result<Value, String> {
         "a".to_owned(),
         json!({"result": 1, "data": {"n": [5, null]}, "text": "1"}),
     )];
-    let scope = Scope {
+    let scope = ReferenceScope {
         input,
         steps: &steps.into(),
     };

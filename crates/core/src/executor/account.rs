@@ -3,7 +3,7 @@ use crate::tool::CallContext;
 /// The account whose queue turns and rate limits a call counts toward.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Account {
+pub enum QuotaAccount {
     /// A user: a verified user, or the user that the call names if no principal was authenticated.
     User(String),
     /// An authenticated principal whose call names no user or an unverified user. All such calls of
@@ -11,7 +11,7 @@ pub enum Account {
     Principal(String),
 }
 
-impl Account {
+impl QuotaAccount {
     /// Returns the account of a call.
     pub(super) fn of(context: &CallContext) -> Self {
         match (context.verified_user(), &context.principal) {

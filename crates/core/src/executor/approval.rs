@@ -130,7 +130,7 @@ pub(super) async fn check(
             if context.record.is_none()
                 && let Some(call) = approver.waiting_call(&request).await?
             {
-                entry.go_on_as(call);
+                entry.continue_record(call);
             }
             entry.pending().await?;
             request.call = Some(entry.id());

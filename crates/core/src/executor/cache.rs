@@ -83,7 +83,7 @@ pub struct CacheCounts {
 
 /// The result cache of an executor.
 #[derive(Default)]
-pub(super) struct ResultCache {
+pub(super) struct ToolResultCache {
     state: Mutex<State>,
 }
 
@@ -126,8 +126,8 @@ impl<'a> Request<'a> {
             rule.scope = CacheScope::Private;
         }
         let caller = match tool.tool().makes_calls() {
-            true => context.of_nested_calls(),
-            false => context.of_own_call(),
+            true => context.nested_call_identity(),
+            false => context.caller_identity(),
         };
         let may_be_cached = rule.is_some() || (config.honor_servers && tool.origin().is_mcp());
         may_be_cached.then(|| Self {
@@ -187,12 +187,12 @@ enum CacheLookup<'a> {
 /// A call whose result other calls wait for. If dropped without a result, one of the waiting calls
 /// runs next.
 struct SharedRun<'a> {
-    cache: &'a ResultCache,
+    cache: &'a ToolResultCache,
     key: String,
     result: watch::Sender<Option<Arc<ToolOutput>>>,
 }
 
-impl ResultCache {
+impl ToolResultCache {
     pub(super) fn counts(&self) -> CacheCounts {
         let state = self.state.lock();
         CacheCounts {
@@ -212,12 +212,12 @@ impl ResultCache {
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
         match request.rule {
-            Some(rule) => self.run_by_rule(&request, rule, limit, run).await,
-            None => self.run_by_hints(&request, run).await,
+            Some(rule) => self.run_with_rule(&request, rule, limit, run).await,
+            None => self.run_with_hints(&request, run).await,
         }
     }
 
-    async fn run_by_rule(
+    async fn run_with_rule(
         &self,
         request: &Request<'_>,
         rule: CacheRule,
@@ -274,7 +274,7 @@ impl ResultCache {
 
     /// Handles a call without a rule. Only its result tells whether it may be cached, so concurrent
     /// calls never wait for each other.
-    async fn run_by_hints(
+    async fn run_with_hints(
         &self,
         request: &Request<'_>,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,

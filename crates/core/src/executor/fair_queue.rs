@@ -135,7 +135,7 @@ impl FairQueue {
         let sent_away = if state.waiting < state.bounds.most_waiting {
             None
         } else {
-            Some(state.make_room(&need)?)
+            Some(state.evict_for(&need)?)
         };
         let (sender, answer) = oneshot::channel();
         let ticket = state.wait(need.clone(), sender);

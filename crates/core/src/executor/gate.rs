@@ -18,7 +18,7 @@ pub struct ReadyCall {
     pub approval: Option<String>,
 }
 
-/// The return type of [`Gate::enter`].
+/// The return type of [`CallGate::enter`].
 pub type GateFuture = Pin<Box<dyn Future<Output = Result<Option<ToolOutput>, ToolFailure>> + Send>>;
 
 /// Checks a call after validation and approval, before the executor's rate limits and cache: for
@@ -27,7 +27,7 @@ pub type GateFuture = Pin<Box<dyn Future<Output = Result<Option<ToolOutput>, Too
 /// Calls that fail earlier or wait for approval do not reach the gate. A call that ends at the gate
 /// counts toward none of the executor's rate limits. The time that the gate takes counts toward no
 /// deadline of the tool.
-pub trait Gate: Send + Sync + 'static {
+pub trait CallGate: Send + Sync + 'static {
     /// Returns `None` to let the call run. An output replaces the output of the tool, and a failure
     /// ends the call with that failure; the tool then does not run.
     fn enter(&self, call: ReadyCall) -> GateFuture;

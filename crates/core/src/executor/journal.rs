@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::Account;
+use super::QuotaAccount;
 use crate::registry::RegisteredTool;
 use crate::store::{CallLog, ProcessLife, ToolCallRecord};
 use crate::tool::{CallContext, ToolCall, ToolOrigin};
@@ -57,9 +57,9 @@ impl Journal {
         }
         record.parent = context.nesting.as_ref().and_then(|nesting| nesting.parent);
         record.user.clone_from(&context.user);
-        record.principal = match Account::of(context) {
-            Account::Principal(principal) => Some(principal),
-            Account::User(_) => None,
+        record.principal = match QuotaAccount::of(context) {
+            QuotaAccount::Principal(principal) => Some(principal),
+            QuotaAccount::User(_) => None,
         };
         record.caller.clone_from(&context.caller);
         Entry::new(Arc::clone(&self.log), Arc::clone(&self.redaction), record)

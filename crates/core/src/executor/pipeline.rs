@@ -24,8 +24,8 @@ use tokio::time::Instant;
 
 use super::fair_queue::PermitRequest;
 use super::{
-    Account, ApprovalRequest, Approver, Executor, ReadyCall, SharedExecutor, approval, arguments,
-    cache, journal, nested, output, resolve, run,
+    ApprovalRequest, Approver, Executor, QuotaAccount, ReadyCall, SharedExecutor, approval,
+    arguments, cache, journal, nested, output, resolve, run,
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
@@ -111,7 +111,7 @@ impl Executor {
                 return output::cap(&tool, output, config.max_output_bytes);
             }
         }
-        limiter.admit(&tool, &Account::of(&context))?;
+        limiter.admit(&tool, &QuotaAccount::of(&context))?;
         let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit.saturating_sub(checked.took);
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
@@ -168,7 +168,7 @@ impl Executor {
         let _place = match makes_calls {
             true => None,
             false => {
-                let need = PermitRequest::to_run(tool, Account::of(&ready.context));
+                let need = PermitRequest::to_run(tool, QuotaAccount::of(&ready.context));
                 Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
             }
         };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Account, RateLimits, RateWindows};
+use super::{QuotaAccount, RateLimits, RateWindows};
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, whole_seconds};
 use window::CallTimes;
@@ -33,7 +33,7 @@ struct RateLimitCounts {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
-    account: Account,
+    account: QuotaAccount,
     subject: Subject,
 }
 
@@ -51,7 +51,7 @@ pub struct PastCall {
     /// The label of the tool's MCP server.
     pub server: Option<String>,
     /// The account whose limits the call counts toward.
-    pub account: Account,
+    pub account: QuotaAccount,
     /// Time since the call passed.
     pub age: Duration,
 }
@@ -137,7 +137,7 @@ impl RateLimiter {
                 }
                 let account = call.account.clone();
                 let times = ledger.times.entry(Key { account, subject }).or_default();
-                times.add_past(at, horizon, windows.largest());
+                times.insert_past(at, horizon, windows.largest());
             }
         }
         ledger.sweep(now);
@@ -147,7 +147,7 @@ impl RateLimiter {
     pub(super) fn admit(
         &self,
         tool: &RegisteredTool,
-        account: &Account,
+        account: &QuotaAccount,
     ) -> Result<(), ToolFailure> {
         let cooldown = tool.definition().cooldown();
         let name = tool.name().as_str();
@@ -253,7 +253,7 @@ fn cool(
 }
 
 fn within(times: &mut CallTimes, windows: &RateWindows, now: Instant) -> Result<(), ToolFailure> {
-    times.forget_before(now);
+    times.drop_expired(now);
     for (label, length, limit) in windows.each() {
         if let Some(wait) = times.wait_for(limit, length, now) {
             return Err(limited(

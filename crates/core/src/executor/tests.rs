@@ -77,7 +77,7 @@ async fn l1_tools_of_a_caller_are_only_for_that_caller() {
         (tool.name().clone(), Arc::new(tool))
     };
     let tools = CallerOnlyTools::from_iter([own("mine"), own("who")]);
-    let of_caller = executor.with_own_tools(Arc::new(tools));
+    let of_caller = executor.with_caller_tools(Arc::new(tools));
     let context = CallContext::for_user("alice");
     let run = async |executor: &Executor, name: &str| {
         let call = call("c", name, json!({}));
@@ -197,7 +197,7 @@ async fn c1_a_tool_that_holds_the_only_permit_may_make_calls() {
     let registry = registry();
     let own = Arc::clone(&executor);
     let outer = FnTool::new(define("outer").build().unwrap(), move |_, context| {
-        let own = own.get().unwrap().with_own_permits();
+        let own = own.get().unwrap().with_separate_permits();
         async move {
             let calls = ["a", "b"].map(|id| call(id, "who", json!({})));
             let results = own.execute_parallel(calls.into(), &context).await;

@@ -3,7 +3,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    Counters, EventStream, Pack, Reader, Resource, ResourceProvider, ResourceTemplate, StoredItems,
+    Counters, EventStream, Pack, Resource, ResourceProvider, ResourceReader, ResourceTemplate,
+    StoredItems,
 };
 use crate::registry::{RegistryError, ToolRegistry};
 use crate::tool::{Tool, ToolName};
@@ -199,7 +200,7 @@ impl Packs {
     }
 
     /// Lists all resources. Skips providers whose listing fails.
-    pub async fn resources(&self, reader: Reader<'_>) -> Vec<Resource> {
+    pub async fn resources(&self, reader: ResourceReader<'_>) -> Vec<Resource> {
         let mut resources = Vec::new();
         for provider in self.0.iter().flat_map(|member| &member.providers) {
             match provider.list(reader).await {

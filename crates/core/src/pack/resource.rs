@@ -41,7 +41,7 @@ impl Resource {
 
     /// Sets the media type to JSON.
     #[must_use]
-    pub fn of_json(mut self) -> Self {
+    pub fn with_json_type(mut self) -> Self {
         self.mime_type = Some("application/json".to_owned());
         self
     }
@@ -95,14 +95,14 @@ impl ResourceContents {
 
 /// The reader of resources.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a> {
+pub struct ResourceReader<'a> {
     /// The caller: user, interface and so on.
     pub context: &'a CallContext,
     /// The only user whose resources the reader may see, if the reader is restricted.
     pub confined_to: Option<&'a str>,
 }
 
-impl Reader<'_> {
+impl ResourceReader<'_> {
     /// Returns whether the reader may see what belongs to this user. A restricted reader may not
     /// see what belongs to no user.
     #[must_use]
@@ -162,13 +162,17 @@ pub trait ResourceProvider: Send + Sync {
     ///
     /// # Errors
     /// [`ResourceError`]; other providers are still listed.
-    async fn list(&self, reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError>;
+    async fn list(&self, reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError>;
 
     /// Reads the contents of an owned resource.
     ///
     /// # Errors
     /// [`ResourceError`]; `not_found` if there is no such resource.
-    async fn read(&self, uri: &str, reader: Reader<'_>) -> Result<ResourceContents, ResourceError>;
+    async fn read(
+        &self,
+        uri: &str,
+        reader: ResourceReader<'_>,
+    ) -> Result<ResourceContents, ResourceError>;
 
     /// Returns a listener for later changes; `None` if nothing ever changes.
     fn changes(&self) -> Option<ChangeListener> {

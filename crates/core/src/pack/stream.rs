@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    ChangeListener, Reader, Resource, ResourceChanges, ResourceContents, ResourceError,
-    ResourceProvider, without_query,
+    ChangeListener, Resource, ResourceChanges, ResourceContents, ResourceError, ResourceProvider,
+    ResourceReader, without_query,
 };
 
 /// Maximum number of stored events of a stream.
@@ -30,14 +30,14 @@ pub struct EventStream {
     description: String,
     /// The prefix of event ids of this process.
     epoch: String,
-    ring: Mutex<Ring>,
+    ring: Mutex<StreamRing>,
     /// The number of the next event.
     next: watch::Sender<u64>,
     changes: ResourceChanges,
 }
 
 #[derive(Debug, Default)]
-struct Ring {
+struct StreamRing {
     events: VecDeque<StreamEvent>,
     bytes: usize,
 }
@@ -171,7 +171,7 @@ impl EventStream {
     }
 
     /// Returns the last events that the reader may see, oldest first.
-    fn last(&self, reader: Reader<'_>) -> Vec<Value> {
+    fn last(&self, reader: ResourceReader<'_>) -> Vec<Value> {
         let ring = self.ring.lock();
         let events = ring.events.iter().rev();
         let events = events.filter(|event| reader.may_see(event.user.as_deref()));
@@ -203,15 +203,15 @@ impl ResourceProvider for EventStream {
         without_query(uri).0 == self.uri
     }
 
-    async fn list(&self, _reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError> {
+    async fn list(&self, _reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError> {
         let resource = Resource::new(&self.uri, &self.name);
-        Ok(vec![resource.describe(&self.description).of_json()])
+        Ok(vec![resource.describe(&self.description).with_json_type()])
     }
 
     async fn read(
         &self,
         _uri: &str,
-        reader: Reader<'_>,
+        reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError> {
         let events = json!({"events": self.last(reader)});
         Ok(ResourceContents::json(&events))
@@ -331,7 +331,7 @@ mod tests {
         stream.emit("a", Some("bob"), &json!("his"));
         let context = CallContext::default();
         let read = async |confined_to| {
-            let reader = Reader {
+            let reader = ResourceReader {
                 context: &context,
                 confined_to,
             };

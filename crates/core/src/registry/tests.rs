@@ -29,7 +29,7 @@ fn b1_a_tool_replaces_another_tool_that_is_replaceable() {
     let registry = ToolRegistry::new();
     let put = |category: &str, over: &str| {
         let may_replace = |holder: &RegisteredTool| holder.definition().category() == over;
-        let before = registry.register_over(tool("test", category), may_replace)?;
+        let before = registry.register_preferred(tool("test", category), may_replace)?;
         Ok::<_, RegistryError>(before.map(|it| it.definition().category().to_owned()))
     };
     assert_eq!(put("a", "nobody's"), Ok(None));

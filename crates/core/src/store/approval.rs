@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 
-use super::{CallId, Page, PageRequest, StoreError, Timestamp};
+use super::{CallId, PageRequest, RecordPage, StoreError, Timestamp};
 
 /// A decision on a call that needs approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,7 +75,7 @@ pub struct ApprovalRecord {
 impl ApprovalRecord {
     /// Returns whether the approval is valid at this time: not expired, and not used by a call.
     #[must_use]
-    pub fn is_live(&self, at: Timestamp) -> bool {
+    pub fn is_valid(&self, at: Timestamp) -> bool {
         self.used_at.is_none() && self.expires_at > at
     }
 
@@ -142,7 +142,7 @@ pub trait ApprovalStore: Send + Sync {
         &self,
         filter: &ApprovalFilter,
         page: &PageRequest,
-    ) -> Result<Page<ApprovalRecord>, StoreError>;
+    ) -> Result<RecordPage<ApprovalRecord>, StoreError>;
 
     /// Counts the approvals that wait for a decision at this time, in total and for this user.
     ///

@@ -32,13 +32,13 @@ impl CallId {
         reason = "each is another, which `default` would hide"
     )]
     pub fn new() -> Self {
-        Self::not_after(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
+        Self::clamp_to(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
     }
 
     /// Returns this id, or an id with the time `now` if this id is too far in the future. After the
     /// clock was set back, the library reuses the old time until the clock has caught up, so all
     /// calls of some hours would seem to arrive at one future time.
-    fn not_after(id: Self, now: SystemTime) -> Self {
+    fn clamp_to(id: Self, now: SystemTime) -> Self {
         if id.creation_time() <= Timestamp::from(now).plus(MAX_CLOCK_STEP_BACK) {
             return id;
         }
@@ -50,7 +50,7 @@ impl CallId {
     /// Returns the smallest id for this time: calls at or after this time have this id or a greater
     /// one.
     #[must_use]
-    pub fn first_at(time: Timestamp) -> Self {
+    pub fn min_at(time: Timestamp) -> Self {
         let last = (1_u64 << 48) - 1;
         let milliseconds = u64::try_from(time.as_millis()).unwrap_or(0).min(last);
         let mut id = [0; 16];
@@ -131,13 +131,13 @@ mod tests {
     fn ids_increase_after_the_clock_was_set_back() {
         let id = CallId::new();
         let little = SystemTime::now() - Duration::from_secs(5);
-        assert_eq!(CallId::not_after(id, little), id);
+        assert_eq!(CallId::clamp_to(id, little), id);
         let much = SystemTime::now() - Duration::from_secs(5 * 3600);
-        let behind = CallId::not_after(id, much);
+        let behind = CallId::clamp_to(id, much);
         assert_eq!(behind.creation_time(), Timestamp::from(much));
         assert_eq!(behind.to_string().parse(), Ok(behind));
         // A clock before 1970 still gives a valid id.
-        let first = CallId::not_after(id, UNIX_EPOCH - Duration::from_secs(1));
+        let first = CallId::clamp_to(id, UNIX_EPOCH - Duration::from_secs(1));
         assert_eq!(first.creation_time(), Timestamp::from_millis(0));
     }
 
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn an_id_contains_its_creation_time() {
         let time = Timestamp::from_millis(1_764_000_000_123);
-        let first = CallId::first_at(time);
+        let first = CallId::min_at(time);
         assert_eq!(first.creation_time(), time);
         assert_eq!(first.to_string().parse(), Ok(first));
         let before = Timestamp::now();
-        assert!(CallId::new() >= CallId::first_at(before));
-        assert!(CallId::first_at(Timestamp::from_millis(-1)) < first);
-        assert!(CallId::first_at(Timestamp::from_millis(i64::MAX)) > CallId::new());
+        assert!(CallId::new() >= CallId::min_at(before));
+        assert!(CallId::min_at(Timestamp::from_millis(-1)) < first);
+        assert!(CallId::min_at(Timestamp::from_millis(i64::MAX)) > CallId::new());
     }
 }

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use super::{
-    CallFilter, CallId, Page, PageRequest, ProcessLife, Pruned, RateLimitRecord, Retention,
+    CallFilter, CallId, PageRequest, ProcessLife, Pruned, RateLimitRecord, RecordPage, Retention,
     StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
@@ -24,7 +24,7 @@ pub trait CallLog: Send + Sync {
     /// # Errors
     /// `unavailable` if it is unknown whether the write succeeded: the same record can be sent
     /// again.
-    async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+    async fn record_local_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         self.record_call(call).await
     }
 
@@ -42,7 +42,7 @@ pub trait CallLog: Send + Sync {
         &self,
         filter: &CallFilter,
         page: &PageRequest,
-    ) -> Result<Page<ToolCallRecord>, StoreError>;
+    ) -> Result<RecordPage<ToolCallRecord>, StoreError>;
 
     /// Returns the calls of an owner since `from` that count toward rate limits: whose tools ran or
     /// may have run, or that a cached result answered. Newest first.
@@ -54,7 +54,7 @@ pub trait CallLog: Send + Sync {
         owner: &str,
         from: Timestamp,
         page: &PageRequest,
-    ) -> Result<Page<RateLimitRecord>, StoreError>;
+    ) -> Result<RecordPage<RateLimitRecord>, StoreError>;
 
     /// Returns statistics of the calls of each tool, ordered by server and tool.
     ///

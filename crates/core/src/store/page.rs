@@ -67,7 +67,7 @@ impl Default for PageRequest {
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page<T> {
+pub struct RecordPage<T> {
     /// The records, in the order of the list.
     pub items: Vec<T>,
     /// The position of the next page; `None` if this is the last page.

@@ -81,7 +81,7 @@ impl CallContext {
     }
 
     /// Returns the caller's identity as tools see it: part of the key of private results.
-    pub(crate) fn of_own_call(&self) -> Value {
+    pub(crate) fn caller_identity(&self) -> Value {
         json!({
             "principal": self.principal,
             "user": self.user,
@@ -91,8 +91,8 @@ impl CallContext {
 
     /// Returns the caller's identity as nested calls see it: everything on which their results can
     /// depend. Private results of a tool that makes calls are shared only between equal values.
-    pub(crate) fn of_nested_calls(&self) -> Value {
-        let mut caller = self.of_own_call();
+    pub(crate) fn nested_call_identity(&self) -> Value {
+        let mut caller = self.caller_identity();
         caller["channel"] = json!(self.channel);
         caller["may_use"] = json!(self.may_use.as_ref().map(ToolFilter::fingerprint));
         caller

@@ -192,7 +192,7 @@ async fn a_closed_idle_connection_is_replaced() {
                 false => Poll::Ready(()),
             })
             .await;
-            assert!(shortcut.put_back(wire).is_none());
+            assert!(shortcut.release(wire).is_none());
         }
     }
     assert_eq!(server.connections(), 3);

@@ -21,13 +21,13 @@ const MAX_COPIED: usize = 64 * 1024 * 1024;
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 
 /// An OpenAPI document of version 3.0 or 3.1.
-pub(super) struct Document {
+pub(super) struct OpenApiDocument {
     root: Value,
     /// Approximate number of schema bytes that may still be copied.
     room: Cell<usize>,
 }
 
-impl Document {
+impl OpenApiDocument {
     pub(super) fn read(path: &Path) -> Result<Self, HttpToolError> {
         let unreadable = |error: std::io::Error| fault(format!("{}: {error}", path.display()));
         let mut content = String::new();

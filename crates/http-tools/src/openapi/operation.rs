@@ -5,8 +5,8 @@ use pillion_core::compose::InputTemplate;
 use pillion_core::tool::{JsonObject, ToolDefinition};
 use serde_json::{Value, json};
 
-use super::document::Document;
-use super::schema::Schemas;
+use super::document::OpenApiDocument;
+use super::schema::SchemaCopier;
 use super::text;
 use crate::api_access::ApiAccess;
 use crate::request::{QueryPart, RequestPlan, Style};
@@ -36,7 +36,7 @@ pub(super) struct Operation<'a> {
 
 /// The parts collected from the parameters.
 struct Parts<'a> {
-    schemas: Schemas<'a>,
+    schemas: SchemaCopier<'a>,
     properties: JsonObject,
     required: Vec<String>,
     query: Vec<QueryPart>,
@@ -84,7 +84,7 @@ impl<'a> Operation<'a> {
     /// Converts the operation to a tool.
     pub(super) fn tool(
         &self,
-        document: &'a Document,
+        document: &'a OpenApiDocument,
         base: &str,
         prefix: &str,
         headers: &[(HeaderName, InputTemplate)],
@@ -102,7 +102,7 @@ impl<'a> Operation<'a> {
         let method = self.method.to_ascii_uppercase();
         let method = Method::from_bytes(method.as_bytes()).map_err(|it| fault(it.to_string()))?;
         let mut parts = Parts {
-            schemas: Schemas::of(document),
+            schemas: SchemaCopier::of(document),
             properties: JsonObject::new(),
             required: Vec::new(),
             query: Vec::new(),
@@ -181,7 +181,10 @@ impl<'a> Operation<'a> {
 
     /// Returns the parameters of the path and the operation (which take precedence), with the names
     /// of their arguments: a parameter's own name, unless another parameter has taken it.
-    fn parameters(&self, document: &'a Document) -> Result<Vec<(&'a Value, String)>, String> {
+    fn parameters(
+        &self,
+        document: &'a OpenApiDocument,
+    ) -> Result<Vec<(&'a Value, String)>, String> {
         let key = |parameter: &Value| {
             Some((
                 text(parameter, "in")?.to_owned(),
@@ -221,7 +224,7 @@ impl<'a> Operation<'a> {
 impl Parts<'_> {
     fn add(
         &mut self,
-        document: &Document,
+        document: &OpenApiDocument,
         parameter: &Value,
         argument: String,
     ) -> Result<(), String> {
@@ -292,7 +295,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    fn add_body(&mut self, document: &Document, body: &Value) -> Result<(), String> {
+    fn add_body(&mut self, document: &OpenApiDocument, body: &Value) -> Result<(), String> {
         let body = document.resolve(body)?;
         let is_required = body["required"] == true;
         let is_json = |kind: &str| {
@@ -322,7 +325,7 @@ impl Parts<'_> {
 
 /// Returns how lists and objects are encoded in the query.
 fn query_style(
-    document: &Document,
+    document: &OpenApiDocument,
     parameter: &Value,
     schema: Option<&Value>,
     is_content: bool,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use pillion_core::tool::JsonObject;
 use serde_json::{Value, json};
 
-use super::document::Document;
+use super::document::OpenApiDocument;
 
 /// Maximum number of schemas that a tool may refer to.
 const MAX_DEFINITIONS: usize = 256;
@@ -45,8 +45,8 @@ const MAP_KEYWORDS: [&str; 5] = [
 ];
 
 /// Copies schemas, and collects the schemas that they refer to. A recursive schema stays recursive.
-pub(super) struct Schemas<'a> {
-    document: &'a Document,
+pub(super) struct SchemaCopier<'a> {
+    document: &'a OpenApiDocument,
     /// The names of the definitions, by reference.
     names: HashMap<String, String>,
     /// The references whose schemas are not copied yet.
@@ -55,8 +55,8 @@ pub(super) struct Schemas<'a> {
     room: usize,
 }
 
-impl<'a> Schemas<'a> {
-    pub(super) fn of(document: &'a Document) -> Self {
+impl<'a> SchemaCopier<'a> {
+    pub(super) fn of(document: &'a OpenApiDocument) -> Self {
         Self {
             document,
             names: HashMap::new(),

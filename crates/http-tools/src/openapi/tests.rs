@@ -70,7 +70,7 @@ fn entry(operations: Value) -> OpenApiEntry {
 }
 
 fn tools(operations: Value) -> Result<Vec<HttpTool>, String> {
-    let document = Document::parse(PETS).map_err(|error| error.to_string())?;
+    let document = OpenApiDocument::parse(PETS).map_err(|error| error.to_string())?;
     let tools = entry(operations).tools_of(&document);
     tools.map_err(|error| error.to_string())
 }
@@ -155,7 +155,7 @@ fn invalid_documents_are_rejected() {
         ("swagger: '2.0'", "version 3.0 or 3.1"),
         ("a: &a [x]\nb: &b [*a,*a]", "version 3.0 or 3.1"),
     ] {
-        let error = Document::parse(document)
+        let error = OpenApiDocument::parse(document)
             .err()
             .map(|error| error.to_string());
         assert!(
@@ -169,14 +169,16 @@ fn invalid_documents_are_rejected() {
             n => format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}, *a{0}]\n", n - 1),
         })
         .collect();
-    let error = Document::parse(&bomb).err().map(|error| error.to_string());
+    let error = OpenApiDocument::parse(&bomb)
+        .err()
+        .map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("invalid YAML")));
 }
 
 #[test]
 fn a_document_without_an_absolute_url_needs_a_base_url() {
     let document = "openapi: 3.1.0\nservers: [{url: /api}]\npaths: {/a: {get: {operationId: a}}}";
-    let document = Document::parse(document).unwrap();
+    let document = OpenApiDocument::parse(document).unwrap();
     let error = entry(json!(["a"])).tools_of(&document).err().unwrap();
     assert_eq!(error.key, "base_url");
     let mut with_base = entry(json!(["a"]));
@@ -186,7 +188,7 @@ fn a_document_without_an_absolute_url_needs_a_base_url() {
 }
 
 /// Returns a document with one operation, whose body has the first of these schemas.
-fn with_schemas(schemas: Value) -> Document {
+fn with_schemas(schemas: Value) -> OpenApiDocument {
     let first = schemas.as_object().unwrap().keys().next().unwrap();
     let body = json!({"$ref": format!("#/components/schemas/{first}")});
     let operation = json!({
@@ -199,7 +201,7 @@ fn with_schemas(schemas: Value) -> Document {
         "paths": {"/send": {"post": operation}},
         "components": {"schemas": schemas},
     });
-    Document::parse(&document.to_string()).unwrap()
+    OpenApiDocument::parse(&document.to_string()).unwrap()
 }
 
 fn outcome(schemas: Value) -> Result<Value, String> {
@@ -237,9 +239,9 @@ fn schemas_nested_too_deep_are_rejected() {
     // Nested more deeply than any parser accepts.
     let depth = 100_000;
     let document = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
-    assert!(Document::parse(&document).is_err());
+    assert!(OpenApiDocument::parse(&document).is_err());
     let document = format!("a: {}{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(Document::parse(&document).is_err());
+    assert!(OpenApiDocument::parse(&document).is_err());
 }
 
 #[test]
@@ -276,7 +278,7 @@ fn each_use_of_a_yaml_alias_is_counted() {
     let text = "x".repeat(4 * 1024 * 1024);
     let aliases = vec!["*a"; 90].join(", ");
     let document = format!("openapi: 3.1.0\na: &a {text}\nb: [{aliases}]\n");
-    let error = Document::parse(&document).err().unwrap().to_string();
+    let error = OpenApiDocument::parse(&document).err().unwrap().to_string();
     assert!(error.contains("invalid YAML"), "{error}");
 }
 
@@ -298,7 +300,7 @@ fn the_total_size_of_all_tools_is_limited() {
         "paths": paths,
         "components": {"schemas": {"large": {"enum": texts}}},
     });
-    let document = Document::parse(&document.to_string()).unwrap();
+    let document = OpenApiDocument::parse(&document.to_string()).unwrap();
     let all = entry(json!(["*"])).tools_of(&document).unwrap();
     assert!((300..350).contains(&all.len()), "{}", all.len());
     let error = entry(json!(["o0"])).tools_of(&document).unwrap_err();
@@ -314,7 +316,7 @@ fn the_number_of_parameters_is_limited() {
         "servers": [{"url": "https://pets.example"}],
         "paths": {"/a": {"get": {"operationId": "a", "parameters": parameters}}},
     });
-    let document = Document::parse(&document.to_string()).unwrap();
+    let document = OpenApiDocument::parse(&document.to_string()).unwrap();
     let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
     assert!(error.to_string().contains("more than 256 parameters"));
 }
@@ -333,7 +335,7 @@ fn an_operation_with_its_own_servers_needs_a_base_url() {
             "servers": [{"url": "https://pets.example"}],
             "paths": {"/a": item, "/b": {"get": {"operationId": "b", "servers": []}}},
         });
-        Document::parse(&document.to_string()).unwrap()
+        OpenApiDocument::parse(&document.to_string()).unwrap()
     };
     for document in [document(true), document(false)] {
         let error = entry(json!(["a"])).tools_of(&document).unwrap_err();

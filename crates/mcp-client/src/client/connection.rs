@@ -14,7 +14,7 @@ use super::confirmed::FalseAlarms;
 use super::session_settings::SessionSettings;
 use crate::close_signal::CloseSignal;
 use crate::connect::OpenedSession;
-use crate::dialect::Dialect;
+use crate::dialect::ServerDialect;
 use crate::opener::ConnectionOpener;
 use crate::peer::Peer;
 use crate::probe::Steps;
@@ -26,7 +26,7 @@ use crate::{
 pub use info::{ConnectionInfo, OpenConnection};
 
 /// The connection of a client: at most one, opened on demand.
-pub(super) struct Connections {
+pub(super) struct ClientConnection {
     config: Arc<ServerConfig>,
     peer: Arc<Peer>,
     opener: OnceLock<Arc<ConnectionOpener>>,
@@ -54,7 +54,7 @@ struct Opening {
 
 struct OpenSession {
     session: Arc<Session>,
-    dialect: Dialect,
+    dialect: ServerDialect,
     steps: Vec<ProbeStep>,
     /// Number of connections opened before this one.
     number: u64,
@@ -71,7 +71,7 @@ impl OpenSession {
     }
 }
 
-impl Connections {
+impl ClientConnection {
     pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
         Self {
             config,
@@ -115,7 +115,7 @@ impl Connections {
             return Some(asked);
         }
         let open = self.open.read().as_ref().map(|open| open.dialect);
-        let dialect = open.or_else(|| Dialect::known(&self.config));
+        let dialect = open.or_else(|| ServerDialect::known(&self.config));
         dialect.map(|dialect| dialect.transport)
     }
 
@@ -125,7 +125,7 @@ impl Connections {
             return Ok(connected);
         }
         // Boxed, because it is rare and every exchange would be larger otherwise.
-        Box::pin(async { self.closed().run_unless_set(self.connect()).await? }).await
+        Box::pin(async { self.closed().run_until_closed(self.connect()).await? }).await
     }
 
     /// Returns the signal that `disconnect` sets.

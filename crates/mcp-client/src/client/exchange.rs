@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 use super::known_tools::KnownTool;
 use super::result_type::result_type;
 use super::{McpClient, RequestOptions};
-use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, supported_by};
+use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revision};
 use crate::jsonrpc::RpcOutcome;
 use crate::metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX, with_tasks};
 use crate::peer::ProgressGuard;
-use crate::result_cache::ResultCache;
+use crate::result_cache::McpResultCache;
 use crate::session::{RequestExtras, Session};
 use crate::{Feature, McpErrorKind};
 
@@ -151,7 +151,7 @@ impl McpClient {
         });
         // A user may take a while, and the client may be disconnected meanwhile.
         let closed = self.shared.connections.closed();
-        let answers = closed.run_unless_set(try_join_all(answers)).await??;
+        let answers = closed.run_until_closed(try_join_all(answers)).await??;
         Ok(answers.into_iter().collect())
     }
 }
@@ -210,7 +210,7 @@ impl McpClient {
         params: &RawValue,
         meta: &Map<String, Value>,
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
-        let may_be_kept = ResultCache::covers(method);
+        let may_be_kept = McpResultCache::covers(method);
         if may_be_kept {
             let session = self.shared.connections.session().await?;
             if let Some(result) = self.shared.results.get(method, params) {
@@ -251,7 +251,7 @@ impl McpClient {
                 "MCP response"
             );
             let again = self.again(&session, method, params, &outcome);
-            let Some(again) = again.filter(|reason| self.may_repeat(reason, &tried)) else {
+            let Some(again) = again.filter(|reason| self.can_repeat(reason, &tried)) else {
                 return Ok((outcome?, session));
             };
             tracing::debug!(?again, "Retrying the MCP request");
@@ -271,7 +271,7 @@ impl McpClient {
                         self.shared.connections.confirmed().note(&outcome);
                     }
                     let is_other = now.is_ok_and(|now| now != before);
-                    if !is_other && !only_reads(method) {
+                    if !is_other && !is_read_only(method) {
                         // The error may come from the tool, which may have run, so the request must
                         // not be repeated.
                         return Ok((outcome?, session));
@@ -289,7 +289,7 @@ impl McpClient {
     /// Returns whether a request may be sent again for this reason. A request is sent again once
     /// for each reason, but the connection to a program, or a WebSocket, may end several times
     /// before a byte of the request has been sent.
-    fn may_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
+    fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
         let most = match reason {
             RetryReason::SessionExpired if self.shared.connections.is_channel() => MAX_CHANNELS,
@@ -365,7 +365,7 @@ impl McpClient {
             ) => {
                 let tool = || self.called_tool(method, params);
                 let harmless =
-                    only_reads(method) || tool().is_some_and(|(tool, _)| tool.harmless_twice);
+                    is_read_only(method) || tool().is_some_and(|(tool, _)| tool.harmless_twice);
                 harmless.then_some(RetryReason::ConnectionBroken)
             }
             Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
@@ -375,7 +375,7 @@ impl McpClient {
                     .then_some(RetryReason::HeadersChanged)
             }
             Ok(Err(error)) if error.code == UNSUPPORTED_VERSION => {
-                let named = supported_by(error);
+                let named = newest_common_revision(error);
                 if named.is_some() && named == session.version() {
                     return Some(RetryReason::RevisionRefused);
                 }
@@ -384,7 +384,7 @@ impl McpClient {
             }
             outcome => {
                 let misfit = !self.shared.connections.is_channel()
-                    && does_not_fit(session, outcome)
+                    && is_foreign_response(session, outcome)
                     && self.may_have_changed(outcome);
                 misfit.then_some(RetryReason::DialectChanged)
             }
@@ -399,7 +399,7 @@ impl McpClient {
 }
 
 /// Returns whether a method changes nothing on the server.
-fn only_reads(method: &str) -> bool {
+fn is_read_only(method: &str) -> bool {
     matches!(
         method,
         "ping"
@@ -419,7 +419,7 @@ fn only_reads(method: &str) -> bool {
 /// a status that has no meaning in that revision, or an error code of the range that earlier
 /// servers used. Such a server has not processed the request. A server of unknown revision may use
 /// those codes for anything.
-fn does_not_fit(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+fn is_foreign_response(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     let is_stateless = session.has(Feature::RequestMetadata);
     match outcome {
         Err(McpErrorKind::HttpStatus { status, rpc, .. }) => {

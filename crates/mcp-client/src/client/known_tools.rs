@@ -14,13 +14,13 @@ use crate::param_headers::{self, ParamHeader, ParamHeaderError};
 /// The properties of the server's tools that calls use, from the last `tools/list`.
 #[derive(Default)]
 pub(super) struct KnownTools {
-    last: RwLock<Arc<ToolList>>,
+    last: RwLock<Arc<KnownToolList>>,
     turns: AtomicU64,
 }
 
 /// The properties of the tools in one complete list.
 #[derive(Default)]
-pub(super) struct ToolList {
+pub(super) struct KnownToolList {
     /// Sequence number of the request: of two lists, the one requested later wins.
     turn: u64,
     tools: HashMap<String, Arc<KnownTool>>,
@@ -69,15 +69,15 @@ impl ListedToolMembers {
 
 impl KnownTools {
     /// Starts a list that is about to be requested.
-    pub(super) fn begin(&self) -> ToolList {
-        ToolList {
+    pub(super) fn begin(&self) -> KnownToolList {
+        KnownToolList {
             turn: self.turns.fetch_add(1, Ordering::Relaxed) + 1,
-            ..ToolList::default()
+            ..KnownToolList::default()
         }
     }
 
     /// Replaces the known tools with this list, unless a later list is known.
-    pub(super) fn replace(&self, list: ToolList) {
+    pub(super) fn replace(&self, list: KnownToolList) {
         let mut last = self.last.write();
         if last.turn < list.turn {
             *last = Arc::new(list);
@@ -94,7 +94,7 @@ impl KnownTools {
     }
 }
 
-impl ToolList {
+impl KnownToolList {
     /// Adds an entry of `tools/list`. Ignores an entry without a name.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ mod tests {
     use serde_json::json;
     use serde_json::value::to_raw_value;
 
-    fn list(tools: &KnownTools, entries: &[Value]) -> ToolList {
+    fn list(tools: &KnownTools, entries: &[Value]) -> KnownToolList {
         let mut list = tools.begin();
         for entry in entries {
             list.learn(&to_raw_value(entry).unwrap()).unwrap();

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::known_tools::ToolList;
+use super::known_tools::KnownToolList;
 use super::{McpClient, RequestOptions, as_object};
 use crate::session::Session;
 use crate::{Feature, McpError, McpErrorKind, TransportKind};
@@ -32,7 +32,7 @@ impl McpClient {
             let has_metadata = session.is_some_and(|session| session.has(Feature::RequestMetadata));
             Ok(self.learn(has_metadata, known, tools).await)
         };
-        self.list_in_time("tools/list", list).await
+        self.list_with_deadline("tools/list", list).await
     }
 
     /// Returns the server's resources of all pages, each as the server wrote it.
@@ -41,7 +41,7 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_resources(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items("resources/list", "resources");
-        self.list_in_time("resources/list", list).await
+        self.list_with_deadline("resources/list", list).await
     }
 
     /// Returns the server's resource templates of all pages, each as the server wrote it.
@@ -50,7 +50,8 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_resource_templates(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items("resources/templates/list", "resourceTemplates");
-        self.list_in_time("resources/templates/list", list).await
+        self.list_with_deadline("resources/templates/list", list)
+            .await
     }
 
     /// Returns the server's prompts of all pages, each as the server wrote it.
@@ -59,10 +60,10 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_prompts(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items("prompts/list", "prompts");
-        self.list_in_time("prompts/list", list).await
+        self.list_with_deadline("prompts/list", list).await
     }
 
-    async fn list_in_time<T>(
+    async fn list_with_deadline<T>(
         &self,
         method: &str,
         list: impl Future<Output = Result<T, McpErrorKind>>,
@@ -91,7 +92,7 @@ impl McpClient {
     async fn learn(
         &self,
         has_metadata: bool,
-        mut known: ToolList,
+        mut known: KnownToolList,
         tools: Vec<Box<RawValue>>,
     ) -> Vec<Box<RawValue>> {
         let server = &self.config().label;
@@ -153,9 +154,9 @@ impl McpClient {
         Ok((list.items, last))
     }
 
-    fn list(&self, method: &'static str, key: &'static str) -> List {
+    fn list(&self, method: &'static str, key: &'static str) -> ListReader {
         let limits = self.config().limits;
-        List {
+        ListReader {
             method,
             key,
             items: Vec::new(),
@@ -171,7 +172,7 @@ impl McpClient {
 }
 
 /// A list that is read page by page.
-struct List {
+struct ListReader {
     method: &'static str,
     key: &'static str,
     items: Vec<Box<RawValue>>,
@@ -189,7 +190,7 @@ enum NextPage {
     Nothing,
 }
 
-impl List {
+impl ListReader {
     /// Returns the parameters of the request for the next page; `None` after the last page.
     fn next_page(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
         let params = match &self.next {

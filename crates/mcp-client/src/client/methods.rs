@@ -14,7 +14,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are those of RFC 5424")]
-pub enum LogLevel {
+pub enum McpLogLevel {
     Debug,
     Info,
     Notice,
@@ -163,7 +163,7 @@ impl McpClient {
     ///
     /// # Errors
     /// [`McpError`].
-    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), McpError> {
+    pub async fn set_log_level(&self, level: McpLogLevel) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let set = async {
             self.shared.connections.settings().set_log_level(level);

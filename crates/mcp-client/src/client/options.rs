@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::{Progress, ProgressCallback};
+use crate::{ProgressCallback, ProgressNotification};
 
 /// Options of one request.
 ///
@@ -43,7 +43,10 @@ impl RequestOptions {
 
     /// Sets [`on_progress`](Self::on_progress).
     #[must_use]
-    pub fn on_progress(mut self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(ProgressNotification) + Send + Sync + 'static,
+    ) -> Self {
         self.on_progress = Some(Arc::new(callback));
         self
     }

@@ -13,7 +13,7 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
         result_type: Cow<'a, str>,
     }
     let text = result.get();
-    if is_seen_to_be_complete(text) {
+    if is_certainly_complete(text) {
         return Cow::Borrowed("complete");
     }
     match serde_json::from_str::<Typed<'_>>(text) {
@@ -24,7 +24,7 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
 
 /// Returns whether a result is certainly `complete`, without parsing a large JSON: `resultType`
 /// does not occur, or occurs once with that value, at any depth
-fn is_seen_to_be_complete(text: &str) -> bool {
+fn is_certainly_complete(text: &str) -> bool {
     static MEMBER_FINDER: LazyLock<Finder<'static>> =
         LazyLock::new(|| Finder::new("\"resultType\""));
     static ESCAPE_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));

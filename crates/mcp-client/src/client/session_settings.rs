@@ -3,22 +3,22 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::LogLevel;
+use super::McpLogLevel;
 
 /// What a client of a revision before 2026-07-28 has to repeat in every new session.
 #[derive(Default)]
 pub(super) struct SessionSettings {
-    log_level: Mutex<Option<LogLevel>>,
+    log_level: Mutex<Option<McpLogLevel>>,
     /// The subscribed resources, and the number of their subscribers.
     resources: Mutex<HashMap<String, usize>>,
 }
 
 impl SessionSettings {
-    pub(super) fn set_log_level(&self, level: LogLevel) {
+    pub(super) fn set_log_level(&self, level: McpLogLevel) {
         *self.log_level.lock() = Some(level);
     }
 
-    pub(super) fn log_level(&self) -> Option<LogLevel> {
+    pub(super) fn log_level(&self) -> Option<McpLogLevel> {
         *self.log_level.lock()
     }
 

@@ -174,7 +174,7 @@ impl McpClient {
                 }
             }
             let closed = self.shared.connections.closed();
-            closed.run_unless_set(tokio::time::sleep(pause)).await?;
+            closed.run_until_closed(tokio::time::sleep(pause)).await?;
             pause = (pause * 2).min(MAX_BACKOFF_INTERVAL);
         }
     }

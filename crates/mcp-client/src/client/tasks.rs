@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::exchange::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use super::{McpClient, RequestOptions};
-use crate::callbacks::Progress;
+use crate::callbacks::ProgressNotification;
 use crate::{McpErrorKind, RpcError};
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -34,9 +34,9 @@ const INTERNAL_ERROR: i64 = -32603;
 struct Task {
     task_id: String,
     status: String,
-    #[serde(default, deserialize_with = "if_fitting")]
+    #[serde(default, deserialize_with = "if_valid")]
     status_message: Option<String>,
-    #[serde(default, deserialize_with = "if_fitting")]
+    #[serde(default, deserialize_with = "if_valid")]
     poll_interval_ms: Option<f64>,
     #[serde(default)]
     result: Option<Box<RawValue>>,
@@ -121,7 +121,7 @@ impl McpClient {
                 (&options.on_progress, task.status_message.take())
             {
                 polls += 1.0;
-                callback(Progress::message(polls, message));
+                callback(ProgressNotification::message(polls, message));
             }
             let questions = task.input_requests.take().unwrap_or_default();
             follower.answer(&id, questions).await?;
@@ -129,7 +129,7 @@ impl McpClient {
             task = loop {
                 let pause = tokio::time::sleep(poll.max(follower.pause()));
                 let closed = self.shared.connections.closed();
-                closed.run_unless_set(pause).await?;
+                closed.run_until_closed(pause).await?;
                 if let Some(task) = follower.ask(&id).await? {
                     break task;
                 }
@@ -248,7 +248,7 @@ fn is_transient(error: &McpErrorKind) -> bool {
 }
 
 /// Returns a value if it has the expected type.
-fn if_fitting<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
+fn if_valid<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::{Discovered, METHOD_NOT_FOUND, OpenedSession, discovered, rpc_of, stateless_version};
 use crate::callbacks::empty_object;
-use crate::dialect::{Dialect, Opening};
+use crate::dialect::{Opening, ServerDialect};
 use crate::http::HttpLink;
 use crate::peer::Peer;
 use crate::probe::Steps;
@@ -60,7 +60,7 @@ impl ChannelConnector {
     }
 
     /// Opens a session; `None` if the time limit passes.
-    pub(crate) async fn open_in(
+    pub(crate) async fn open_with_timeout(
         &self,
         steps: Steps,
         after: Duration,
@@ -272,7 +272,7 @@ impl ChannelConnector {
             ChannelLink::Stdio(_) => TransportKind::Stdio,
             ChannelLink::WebSocket(_) => TransportKind::WebSocket,
         };
-        steps.opened(session, Dialect { transport, opening })
+        steps.opened(session, ServerDialect { transport, opening })
     }
 
     /// Opens a connection without sending anything.

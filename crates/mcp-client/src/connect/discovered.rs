@@ -101,7 +101,7 @@ pub(super) fn discovered(
         Err(_) => return Ok(Discovered::Nothing),
     };
     match error.code {
-        UNSUPPORTED_VERSION => match supported_by(&error) {
+        UNSUPPORTED_VERSION => match newest_common_revision(&error) {
             Some(version) if version.supports(Feature::RequestMetadata) => {
                 Ok(Discovered::AskIn(version))
             }
@@ -115,7 +115,7 @@ pub(super) fn discovered(
 
 /// Returns the revision without a handshake that an error -32022 names.
 pub(super) fn stateless_version(error: &RpcError) -> Option<ProtocolVersion> {
-    supported_by(error).filter(|version| version.supports(Feature::RequestMetadata))
+    newest_common_revision(error).filter(|version| version.supports(Feature::RequestMetadata))
 }
 
 /// Returns the JSON-RPC error of an error, or of an HTTP status's body.
@@ -128,7 +128,7 @@ pub(super) fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
 }
 
 /// Returns the newest revision that both this client and an error -32022 list.
-pub(crate) fn supported_by(error: &RpcError) -> Option<ProtocolVersion> {
+pub(crate) fn newest_common_revision(error: &RpcError) -> Option<ProtocolVersion> {
     #[derive(Deserialize)]
     struct Data {
         supported: Vec<String>,

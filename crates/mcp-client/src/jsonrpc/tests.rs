@@ -13,7 +13,7 @@ fn e10_a_result_is_unchanged() {
     let Incoming::Response { id, outcome } = only(text) else {
         panic!()
     };
-    assert_eq!(id, RequestId::Text("mcp_1".into()));
+    assert_eq!(id, RpcRequestId::Text("mcp_1".into()));
     assert_eq!(
         outcome.unwrap().get(),
         r#"{"b":1.50, "a":18446744073709551617,"z":null}"#
@@ -112,7 +112,7 @@ fn requests_notifications_batches_and_invalid_messages_are_distinguished() {
 fn encoded_messages_are_json_rpc() {
     let params = RawValue::from_string("{\"a\":{}}".into()).unwrap();
     assert_eq!(
-        request(&RequestId::Number(1), "tools/call", &params),
+        request(&RpcRequestId::Number(1), "tools/call", &params),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":{}}}"#
     );
     let id = RawValue::from_string("\"s1\"".into()).unwrap();

@@ -12,8 +12,8 @@ use url::Url;
 
 use super::challenge::Challenge;
 use super::dpop::DPOP;
-use super::flow::{Current, Shared, TokenReason};
-use super::tokens::{LiveTokens, Origin};
+use super::flow::{CurrentTokens, Shared, TokenReason};
+use super::tokens::{LiveTokens, TokenOrigin};
 use super::web::Web;
 use super::{
     AuthorizationResponse, InMemoryTokenStore, OAuthConfig, OAuthError, PendingAuthorization,
@@ -40,12 +40,12 @@ pub(crate) struct OAuthAuthorizer {
 /// Maximum number of step-up authorizations for one request.
 const MAX_STEP_UPS: usize = 2;
 
-type Outcome = Result<(), Arc<OAuthError>>;
+type AcquisitionResult = Result<(), Arc<OAuthError>>;
 
 struct Running {
-    outcome: SharedFuture<BoxFuture<'static, Outcome>>,
+    outcome: SharedFuture<BoxFuture<'static, AcquisitionResult>>,
     /// Drives the acquisition while no call waits for it.
-    _task: AbortOnDropHandle<Outcome>,
+    _task: AbortOnDropHandle<AcquisitionResult>,
 }
 
 /// The token and URL with which a request was sent.
@@ -70,7 +70,7 @@ impl OAuthAuthorizer {
             server,
             prompt: services.prompt.clone(),
             store: store.unwrap_or_else(|| Arc::new(InMemoryTokenStore::default())),
-            current: Mutex::new(Current::default()),
+            current: Mutex::new(CurrentTokens::default()),
             credentials: Mutex::default(),
             dpop: OnceLock::new(),
         };
@@ -102,7 +102,7 @@ impl OAuthAuthorizer {
             if status == StatusCode::FORBIDDEN {
                 step_ups += 1;
             }
-            if step_ups > MAX_STEP_UPS || !self.must_send_again(&sent, status, headers).await? {
+            if step_ups > MAX_STEP_UPS || !self.should_resend(&sent, status, headers).await? {
                 return Ok(response);
             }
             next = again;
@@ -157,7 +157,7 @@ impl OAuthAuthorizer {
         let url = request.url().clone();
         let (generation, tokens) = self.current();
         let (generation, tokens) = match tokens {
-            Some(live) if live.ends_soon() => self.renew_token(generation, live).await?,
+            Some(live) if live.expires_soon() => self.renew_token(generation, live).await?,
             tokens => (generation, tokens),
         };
         self.add(tokens.as_deref(), request)?;
@@ -174,8 +174,8 @@ impl OAuthAuthorizer {
         tokens: Option<&LiveTokens>,
         request: &mut reqwest::Request,
     ) -> Result<(), McpErrorKind> {
-        let is_ours = request.url().origin() == self.shared.server.origin();
-        if let Some(live) = tokens.filter(|_| is_ours) {
+        let is_unreaped = request.url().origin() == self.shared.server.origin();
+        if let Some(live) = tokens.filter(|_| is_unreaped) {
             let headers = live.headers(request.method(), request.url());
             let (token, proof) = headers.map_err(authorization)?;
             request.headers_mut().insert(AUTHORIZATION, token);
@@ -210,7 +210,7 @@ impl OAuthAuthorizer {
 
     /// Returns whether to send a request again: if the server rejected the token, obtains another
     /// one.
-    async fn must_send_again(
+    async fn should_resend(
         &self,
         sent: &Sent,
         status: StatusCode,
@@ -249,7 +249,7 @@ impl OAuthAuthorizer {
                 let asked = &live.tokens.scopes;
                 challenge.scopes.iter().all(|scope| asked.contains(scope))
             } else {
-                live.origin == Origin::Granted && !live.is_accepted()
+                live.origin == TokenOrigin::Granted && !live.is_accepted()
             };
             if is_useless {
                 // The same authorization would be rejected again.
@@ -268,7 +268,7 @@ impl OAuthAuthorizer {
     }
 
     /// Obtains tokens newer than `generation`, or waits for a running acquisition.
-    async fn run(&self, generation: u64, errand: TokenReason) -> Outcome {
+    async fn run(&self, generation: u64, errand: TokenReason) -> AcquisitionResult {
         let outcome = {
             let mut running = self.errand.lock();
             match &*running {

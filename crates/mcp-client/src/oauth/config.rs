@@ -109,7 +109,7 @@ pub enum SigningAlgorithm {
 }
 
 /// A grant with everything that it requires.
-pub(super) enum Grant {
+pub(super) enum GrantSettings {
     AuthorizationCode,
     ClientCredentials(OAuthClient),
     JwtBearer {
@@ -132,7 +132,7 @@ impl OAuthConfig {
     ///
     /// # Errors
     /// [`ServerConfigError::OAuth`] with the key that is missing or invalid.
-    pub(super) fn resolve(&self) -> Result<Grant, ServerConfigError> {
+    pub(super) fn resolve(&self) -> Result<GrantSettings, ServerConfigError> {
         let needs = |key| ServerConfigError::OAuth { key };
         if let Some(url) = &self.client_metadata_url {
             // The MCP specification requires a path (client registration).
@@ -141,11 +141,11 @@ impl OAuthConfig {
                 .ok_or(needs("client_metadata_url"))?;
         }
         let grant = match self.grant {
-            OAuthGrant::AuthorizationCode => Grant::AuthorizationCode,
+            OAuthGrant::AuthorizationCode => GrantSettings::AuthorizationCode,
             OAuthGrant::ClientCredentials => {
                 let client = self.client()?.ok_or(needs("client_id"))?;
                 let client = Some(client).filter(OAuthClient::is_confidential);
-                Grant::ClientCredentials(client.ok_or(needs("client_secret"))?)
+                GrantSettings::ClientCredentials(client.ok_or(needs("client_secret"))?)
             }
             OAuthGrant::JwtBearer => {
                 let source = match (&self.assertion, &self.assertion_file) {
@@ -153,7 +153,7 @@ impl OAuthConfig {
                     (None, Some(path)) => AssertionSource::File(path.clone()),
                     (None, None) => return Err(needs("assertion")),
                 };
-                Grant::JwtBearer {
+                GrantSettings::JwtBearer {
                     client: self.client()?,
                     assertion: source,
                 }
@@ -163,7 +163,7 @@ impl OAuthConfig {
                 let endpoint = endpoint.ok_or(needs("idp_token_endpoint"))?;
                 let endpoint = url::Url::parse(endpoint);
                 let client_id = self.idp_client_id.clone();
-                Grant::Enterprise {
+                GrantSettings::Enterprise {
                     client: self.client()?.ok_or(needs("client_id"))?,
                     provider: IdentityProvider {
                         token_endpoint: endpoint.map_err(|_| needs("idp_token_endpoint"))?,
@@ -178,7 +178,7 @@ impl OAuthConfig {
         let issuer = self.issuer.as_deref().map(url::Url::parse);
         match issuer {
             Some(Err(_)) => Err(needs("issuer")),
-            None if !matches!(grant, Grant::AuthorizationCode) => Err(needs("issuer")),
+            None if !matches!(grant, GrantSettings::AuthorizationCode) => Err(needs("issuer")),
             _ => Ok(grant),
         }
     }

@@ -108,11 +108,11 @@ impl AuthorizationServer {
         web.check(&self.metadata.authorization_endpoint).map(drop)
     }
 
-    pub(super) fn registers_clients(&self) -> bool {
+    pub(super) fn supports_registration(&self) -> bool {
         self.metadata.registration_endpoint.is_some()
     }
 
-    pub(super) fn takes_metadata_documents(&self) -> bool {
+    pub(super) fn supports_metadata_documents(&self) -> bool {
         self.flag("client_id_metadata_document_supported")
     }
 

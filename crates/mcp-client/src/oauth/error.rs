@@ -142,7 +142,7 @@ impl OAuthError {
 
     /// Returns whether the authorization server may have removed the client: because of its error,
     /// or because the browser never returned, as happens after an error page.
-    pub(super) fn may_mean_unknown_client(&self) -> bool {
+    pub(super) fn may_be_unknown_client(&self) -> bool {
         match self {
             Self::Prompt(PromptError::Deferred) => false,
             Self::Prompt(_) => true,

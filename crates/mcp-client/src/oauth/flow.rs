@@ -8,12 +8,12 @@ use url::Url;
 use super::authorization_code::{self, AuthorizationCode};
 use super::challenge::Challenge;
 use super::client::{Form, OAuthClient};
-use super::config::Grant;
+use super::config::GrantSettings;
 use super::discovery::AuthorizationServer;
 use super::dpop::Dpop;
 use super::registration;
 use super::token_request::TokenEndpoint;
-use super::tokens::{LiveTokens, Origin, TokenAnswer};
+use super::tokens::{LiveTokens, TokenAnswer, TokenOrigin};
 use super::web::Web;
 use super::{
     AuthorizationPrompt, AuthorizationResponse, ClientRegistration, OAuthConfig, OAuthCredentials,
@@ -29,21 +29,21 @@ const MAX_SCOPES: usize = 100;
 /// The state of one client, shared by its calls and the running token acquisition.
 pub(super) struct Shared {
     pub(super) config: OAuthConfig,
-    pub(super) grant: Grant,
+    pub(super) grant: GrantSettings,
     /// The URL of the MCP server, without query and fragment.
     pub(super) server: Url,
     pub(super) prompt: Option<Arc<dyn AuthorizationPrompt>>,
     pub(super) store: Arc<dyn TokenStore>,
     pub(super) key: TokenKey,
     pub(super) web: Web,
-    pub(super) current: Mutex<Current>,
+    pub(super) current: Mutex<CurrentTokens>,
     pub(super) credentials: Mutex<OAuthCredentials>,
     pub(super) dpop: OnceLock<Arc<Dpop>>,
 }
 
 /// The current tokens.
 #[derive(Default)]
-pub(super) struct Current {
+pub(super) struct CurrentTokens {
     /// Incremented with every change of the tokens.
     pub(super) generation: u64,
     pub(super) tokens: Option<Arc<LiveTokens>>,
@@ -78,7 +78,8 @@ impl Shared {
 
     /// Returns whether new tokens can be obtained without asking a user.
     pub(super) fn can_renew_unattended(&self, tokens: &LiveTokens) -> bool {
-        tokens.tokens.refresh_token.is_some() || !matches!(self.grant, Grant::AuthorizationCode)
+        tokens.tokens.refresh_token.is_some()
+            || !matches!(self.grant, GrantSettings::AuthorizationCode)
     }
 
     async fn renew(&self) -> Result<(), OAuthError> {
@@ -90,12 +91,12 @@ impl Shared {
             Some(endpoint) => endpoint,
             None => self.discover(&Challenge::default()).await?.token,
         };
-        let renewed = if matches!(self.grant, Grant::AuthorizationCode) {
+        let renewed = if matches!(self.grant, GrantSettings::AuthorizationCode) {
             self.refresh(&endpoint).await
         } else {
             let tokens = self.current.lock().tokens.clone();
             let bound = tokens.and_then(|live| live.dpop.clone());
-            self.obtain_unattended(&endpoint, &scopes, bound.as_ref())
+            self.obtain_without_user(&endpoint, &scopes, bound.as_ref())
                 .await
         };
         if renewed.as_ref().is_err_and(OAuthError::is_refusal) {
@@ -109,14 +110,14 @@ impl Shared {
         let mut server = self.discover(challenge).await?;
         let tokens = self.current.lock().tokens.clone();
         let may_refresh = tokens.as_ref().is_some_and(|live| {
-            let is_stale = live.origin != Origin::Refreshed || live.is_accepted();
+            let is_stale = live.origin != TokenOrigin::Refreshed || live.is_accepted();
             is_stale && !step_up && live.tokens.refresh_token.is_some()
         });
         if may_refresh {
             match self.refresh(&server.token).await {
                 Err(error) if error.is_refusal() => {
                     tracing::info!(%error, "The authorization server rejected the refresh token");
-                    if error.may_mean_unknown_client() {
+                    if error.may_be_unknown_client() {
                         self.forget_client(&server.token.issuer);
                     }
                     self.forget().await;
@@ -131,9 +132,9 @@ impl Shared {
         } else {
             None
         };
-        if !matches!(self.grant, Grant::AuthorizationCode) {
+        if !matches!(self.grant, GrantSettings::AuthorizationCode) {
             return self
-                .obtain_unattended(&server.token, &scopes, dpop.as_ref())
+                .obtain_without_user(&server.token, &scopes, dpop.as_ref())
                 .await;
         }
         let answer = self
@@ -149,7 +150,7 @@ impl Shared {
     /// This check precedes every token request, registration and authorization request.
     async fn discover(&self, challenge: &Challenge) -> Result<AuthorizationServer, OAuthError> {
         let server = AuthorizationServer::discover(&self.web, &self.server, challenge).await?;
-        if !server.is_published && !matches!(self.grant, Grant::AuthorizationCode) {
+        if !server.is_published && !matches!(self.grant, GrantSettings::AuthorizationCode) {
             return Err(OAuthError::Unpublished);
         }
         if !self.config.allows_issuer(&server.token.issuer) {
@@ -201,7 +202,7 @@ impl Shared {
         let obtained = request.obtain(server).await;
         if obtained
             .as_ref()
-            .is_err_and(OAuthError::may_mean_unknown_client)
+            .is_err_and(OAuthError::may_be_unknown_client)
         {
             self.forget_client(&server.token.issuer);
         }
@@ -259,7 +260,7 @@ impl Shared {
         let live = live.ok_or(OAuthError::NobodyToAsk)?;
         let token = live.tokens.refresh_token.as_ref();
         let token = token.ok_or(OAuthError::NobodyToAsk)?;
-        let client = self.known_client(&endpoint.issuer)?;
+        let client = self.client_for_issuer(&endpoint.issuer)?;
         let form: Form = vec![
             ("grant_type", "refresh_token".to_owned()),
             ("refresh_token", token.expose_secret().to_owned()),
@@ -277,7 +278,7 @@ impl Shared {
     }
 
     /// Returns the client to which this issuer issued tokens.
-    fn known_client(&self, issuer: &str) -> Result<Option<OAuthClient>, OAuthError> {
+    fn client_for_issuer(&self, issuer: &str) -> Result<Option<OAuthClient>, OAuthError> {
         if let Some(client) = self.config.client()? {
             return Ok(Some(client));
         }

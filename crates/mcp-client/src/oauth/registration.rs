@@ -32,7 +32,7 @@ pub(super) async fn client_for(
         return Ok(client);
     }
     if let Some(url) = &config.client_metadata_url
-        && server.takes_metadata_documents()
+        && server.supports_metadata_documents()
     {
         return Ok(OAuthClient::with_secret(url.clone(), None));
     }
@@ -92,7 +92,7 @@ async fn register(
     redirect_uri: &str,
     scopes: &[String],
 ) -> Result<ClientRegistration, OAuthError> {
-    if !server.registers_clients() {
+    if !server.supports_registration() {
         return Err(OAuthError::NoClient);
     }
     let failed = |error| OAuthError::Registration(SdkError::new(error));

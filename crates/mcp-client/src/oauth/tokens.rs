@@ -45,7 +45,7 @@ impl TokenAnswer {
 
 /// The origin of the current tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum TokenOrigin {
     /// Stored by an earlier process.
     Stored,
     /// From a refresh token.
@@ -57,7 +57,7 @@ pub(super) enum Origin {
 /// Tokens in use.
 pub(super) struct LiveTokens {
     pub(super) tokens: OAuthTokens,
-    pub(super) origin: Origin,
+    pub(super) origin: TokenOrigin,
     /// The key, if the tokens are bound to one.
     pub(super) dpop: Option<Arc<Dpop>>,
     margin_seconds: u64,
@@ -96,9 +96,9 @@ impl LiveTokens {
                 dpop_key: dpop.as_deref().map(Dpop::stored),
             },
             origin: if refreshed.is_some() {
-                Origin::Refreshed
+                TokenOrigin::Refreshed
             } else {
-                Origin::Granted
+                TokenOrigin::Granted
             },
             dpop,
             margin_seconds: life.map_or(0, |life| REFRESH_MARGIN_SECONDS.min(life / 5)),
@@ -114,7 +114,7 @@ impl LiveTokens {
         };
         is_header_text(&tokens.access_token).then(|| Self {
             tokens,
-            origin: Origin::Stored,
+            origin: TokenOrigin::Stored,
             dpop,
             margin_seconds: REFRESH_MARGIN_SECONDS,
             accepted: AtomicBool::new(false),
@@ -129,15 +129,15 @@ impl LiveTokens {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    pub(super) fn ends_soon(&self) -> bool {
-        self.ends_before(unix_time().saturating_add(self.margin_seconds))
+    pub(super) fn expires_soon(&self) -> bool {
+        self.expires_before(unix_time().saturating_add(self.margin_seconds))
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ends_before(unix_time())
+        self.expires_before(unix_time())
     }
 
-    fn ends_before(&self, time: u64) -> bool {
+    fn expires_before(&self, time: u64) -> bool {
         self.tokens.expires_at.is_some_and(|end| end <= time)
     }
 

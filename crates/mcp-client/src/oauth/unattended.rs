@@ -4,7 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::OAuthError;
 use super::client::{Form, OAuthClient};
-use super::config::{AssertionSource, Grant};
+use super::config::{AssertionSource, GrantSettings};
 use super::dpop::Dpop;
 use super::flow::Shared;
 use super::token_request::TokenEndpoint;
@@ -16,7 +16,7 @@ const MAX_ASSERTION_LEN: u64 = 64 * 1024;
 impl Shared {
     /// Obtains tokens by a grant that requires no user. Such a grant always has a configured
     /// `issuer`, and `endpoint` belongs to that issuer.
-    pub(super) async fn obtain_unattended(
+    pub(super) async fn obtain_without_user(
         &self,
         endpoint: &TokenEndpoint,
         scopes: &[String],
@@ -25,18 +25,18 @@ impl Shared {
         let jwt_bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
         let (mut form, client): (Form, Option<&OAuthClient>) = match &self.grant {
             // This grant requires a user.
-            Grant::AuthorizationCode => return Err(OAuthError::NobodyToAsk),
-            Grant::ClientCredentials(client) => {
+            GrantSettings::AuthorizationCode => return Err(OAuthError::NobodyToAsk),
+            GrantSettings::ClientCredentials(client) => {
                 let form = vec![("grant_type", "client_credentials".to_owned())];
                 (form, Some(client))
             }
-            Grant::JwtBearer { client, assertion } => {
+            GrantSettings::JwtBearer { client, assertion } => {
                 let assertion = assertion.read().await?;
-                (bearer_form(jwt_bearer, &assertion), client.as_ref())
+                (assertion_form(jwt_bearer, &assertion), client.as_ref())
             }
-            Grant::Enterprise { client, provider } => {
+            GrantSettings::Enterprise { client, provider } => {
                 let assertion = provider.identity_assertion(&self.web, endpoint, scopes);
-                (bearer_form(jwt_bearer, &assertion.await?), Some(client))
+                (assertion_form(jwt_bearer, &assertion.await?), Some(client))
             }
         };
         if !scopes.is_empty() {
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-fn bearer_form(grant_type: &str, assertion: &SecretString) -> Form {
+fn assertion_form(grant_type: &str, assertion: &SecretString) -> Form {
     let assertion = assertion.expose_secret().to_owned();
     vec![
         ("grant_type", grant_type.to_owned()),

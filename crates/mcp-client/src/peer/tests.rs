@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn peer(callbacks: Callbacks) -> Arc<Peer> {
-    Arc::new(Peer::new(callbacks, Arc::new(ResultCache::default())))
+    Arc::new(Peer::new(callbacks, Arc::new(McpResultCache::default())))
 }
 
 fn say(peer: &Peer, message: &Value) -> Option<Answer> {
@@ -80,7 +80,7 @@ async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
     assert_eq!(heard.recv().await.unwrap().params.get().len(), 60_011);
 
     let (sender, mut subscribed) = mpsc::channel(2);
-    let id = RequestId::Number(7);
+    let id = RpcRequestId::Number(7);
     let _routed = peer.route(id, sender);
     for _ in 0..5 {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
@@ -98,7 +98,7 @@ fn progress_that_is_too_large_is_dropped() {
     let peer = peer(Callbacks::new());
     let heard = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&heard);
-    let following = peer.follow(Arc::new(move |progress: Progress| {
+    let following = peer.follow(Arc::new(move |progress: ProgressNotification| {
         notes.lock().push(progress.progress);
     }));
     for (progress, bytes) in [(1, 10), (2, 70_000), (3, 10)] {

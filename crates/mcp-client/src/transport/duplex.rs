@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::Outgoing;
+use super::SerializedRequest;
 use super::message_id::MessageId;
 use super::waiting::PendingRequests;
 use crate::McpErrorKind;
-use crate::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
 
 /// Maximum number of messages that wait for a server that does not read; further callers wait, too.
@@ -21,13 +21,13 @@ const MAX_QUEUED: usize = 64;
 /// The channel's end for callers.
 pub(super) struct Duplex {
     waiting: Arc<PendingRequests>,
-    outbox: mpsc::Sender<Queued>,
+    outbox: mpsc::Sender<OutboundMessage>,
 }
 
 /// The channel's end for the task that writes to the server.
-pub(super) struct Outbox {
+pub(super) struct DuplexOutbox {
     waiting: Arc<PendingRequests>,
-    messages: mpsc::Receiver<Queued>,
+    messages: mpsc::Receiver<OutboundMessage>,
 }
 
 /// Marks whether a request was written, if its caller needs to know.
@@ -36,7 +36,7 @@ pub(super) struct WriteMarker(Option<Arc<AtomicBool>>);
 /// The channel's end for the task that reads from the server.
 pub(super) struct Inbox {
     waiting: Arc<PendingRequests>,
-    outbox: mpsc::WeakSender<Queued>,
+    outbox: mpsc::WeakSender<OutboundMessage>,
     peer: Arc<Peer>,
     /// Responses that are being sent to the server; dropped with the connection.
     answers: Answers,
@@ -44,10 +44,10 @@ pub(super) struct Inbox {
     has_answered: bool,
 }
 
-enum Queued {
+enum OutboundMessage {
     Message {
         /// The request's id and its mark of being written, if the message is a request.
-        request: Option<(RequestId, Arc<AtomicBool>)>,
+        request: Option<(RpcRequestId, Arc<AtomicBool>)>,
         message: Bytes,
     },
     /// Ends the writing task.
@@ -56,7 +56,7 @@ enum Queued {
 
 /// Creates the three ends of a channel. Callers get an error as soon as the inbox or the outbox is
 /// dropped.
-pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
+pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, DuplexOutbox, Inbox) {
     let waiting = Arc::new(PendingRequests::new());
     let (outbox, messages) = mpsc::channel(MAX_QUEUED);
     let inbox = Inbox {
@@ -70,7 +70,7 @@ pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
         waiting: Arc::clone(&waiting),
         outbox,
     };
-    (duplex, Outbox { waiting, messages }, inbox)
+    (duplex, DuplexOutbox { waiting, messages }, inbox)
 }
 
 impl Duplex {
@@ -79,7 +79,10 @@ impl Duplex {
     /// # Errors
     /// The reason for which the connection ended; [`McpErrorKind::SessionExpired`] if no byte of
     /// the request was written and the request may be sent over another connection.
-    pub(super) async fn exchange(&self, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
+    pub(super) async fn exchange(
+        &self,
+        request: SerializedRequest,
+    ) -> Result<RpcOutcome, McpErrorKind> {
         let may_go_elsewhere = !request.opens;
         let has_left = Arc::new(AtomicBool::new(false));
         let reply = self.send_and_wait(request, &has_left).await;
@@ -91,11 +94,11 @@ impl Duplex {
 
     async fn send_and_wait(
         &self,
-        request: Outgoing,
+        request: SerializedRequest,
         has_left: &Arc<AtomicBool>,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut pending = self.waiting.register(&request.id)?;
-        let queued = Queued::Message {
+        let queued = OutboundMessage::Message {
             request: Some((request.id.clone(), Arc::clone(has_left))),
             message: request.message,
         };
@@ -111,13 +114,13 @@ impl Duplex {
 
     /// Sends a message without a response.
     pub(super) async fn notify(&self, message: Bytes) -> Result<(), McpErrorKind> {
-        let sent = self.outbox.send(Queued::notice(message)).await;
+        let sent = self.outbox.send(OutboundMessage::notice(message)).await;
         sent.map_err(|_| McpErrorKind::StreamClosed)
     }
 
     /// Ends the writing task after it has written all waiting messages.
     pub(super) async fn end(&self) {
-        let _ = self.outbox.send(Queued::End).await;
+        let _ = self.outbox.send(OutboundMessage::End).await;
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -125,7 +128,7 @@ impl Duplex {
     }
 }
 
-impl Queued {
+impl OutboundMessage {
     /// Returns a message without a response.
     fn notice(message: Bytes) -> Self {
         let request = None;
@@ -134,7 +137,7 @@ impl Queued {
 }
 
 impl WriteMarker {
-    fn of(request: Option<(RequestId, Arc<AtomicBool>)>) -> Self {
+    fn of(request: Option<(RpcRequestId, Arc<AtomicBool>)>) -> Self {
         Self(request.map(|(_, has_left)| has_left))
     }
 
@@ -146,16 +149,18 @@ impl WriteMarker {
     }
 }
 
-impl Outbox {
+impl DuplexOutbox {
     /// Returns the next message to write; `None` when the connection is to end.
     pub(super) async fn next(&mut self) -> Option<(Bytes, WriteMarker)> {
         loop {
             match self.messages.recv().await? {
-                Queued::Message { request, message } if self.may_leave(request.as_ref()) => {
+                OutboundMessage::Message { request, message }
+                    if self.should_write(request.as_ref()) =>
+                {
                     return Some((message, WriteMarker::of(request)));
                 }
-                Queued::Message { .. } => {}
-                Queued::End => return None,
+                OutboundMessage::Message { .. } => {}
+                OutboundMessage::End => return None,
             }
         }
     }
@@ -163,10 +168,10 @@ impl Outbox {
     /// Returns a message that can be written together with the previous one.
     pub(super) fn next_waiting(&mut self) -> Option<(Bytes, WriteMarker)> {
         match self.messages.try_recv().ok()? {
-            Queued::Message { request, message } => self
-                .may_leave(request.as_ref())
+            OutboundMessage::Message { request, message } => self
+                .should_write(request.as_ref())
                 .then(|| (message, WriteMarker::of(request))),
-            Queued::End => {
+            OutboundMessage::End => {
                 self.messages.close();
                 None
             }
@@ -174,7 +179,7 @@ impl Outbox {
     }
 
     /// Returns whether to write a message: the caller of a request may be gone.
-    fn may_leave(&self, request: Option<&(RequestId, Arc<AtomicBool>)>) -> bool {
+    fn should_write(&self, request: Option<&(RpcRequestId, Arc<AtomicBool>)>) -> bool {
         let Some((id, has_left)) = request else {
             return true;
         };
@@ -184,7 +189,7 @@ impl Outbox {
     }
 }
 
-impl Drop for Outbox {
+impl Drop for DuplexOutbox {
     fn drop(&mut self) {
         self.waiting.close(|| McpErrorKind::StreamClosed);
     }
@@ -220,7 +225,7 @@ impl Inbox {
 
     /// Handles a message larger than `limit` bytes: fails its request. If the message has no id and
     /// exactly one request is waiting, fails that one.
-    pub(super) fn take_too_large(&self, id: Option<RequestId>, limit: usize) {
+    pub(super) fn handle_too_large(&self, id: Option<RpcRequestId>, limit: usize) {
         tracing::debug!(limit, "Skipped a server message above the size limit");
         if let Some(id) = id.or_else(|| self.waiting.only()) {
             self.waiting
@@ -241,7 +246,7 @@ impl Inbox {
     /// Handles a request that only clients send. If it is this client's own request, the other end
     /// echoes: it would echo responses, too, which would then look like the server's.
     fn handle_client_method(&self, id: &RawValue, method: &str) {
-        let id: Option<RequestId> = serde_json::from_str(id.get()).ok();
+        let id: Option<RpcRequestId> = serde_json::from_str(id.get()).ok();
         if !id.is_some_and(|id| self.waiting.reply(&id, Err(McpErrorKind::Echo))) {
             tracing::debug!(
                 method,
@@ -269,7 +274,7 @@ impl Inbox {
                     return;
                 };
                 self.answers.send(answer, move |message| async move {
-                    let sent = outbox.send(Queued::notice(message)).await;
+                    let sent = outbox.send(OutboundMessage::notice(message)).await;
                     sent.map_err(|_| McpErrorKind::StreamClosed)
                 });
             }

@@ -9,9 +9,9 @@ use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::waiting::PendingRequests;
-use super::{Outgoing, Transport, TransportFuture};
+use super::{SerializedRequest, Transport, TransportFuture};
 use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
-use crate::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
 use crate::{McpErrorKind, ProtocolVersion};
 
@@ -174,7 +174,7 @@ impl EventStreamState {
     /// response.
     async fn post_for(
         self: &Arc<Self>,
-        id: &RequestId,
+        id: &RpcRequestId,
         message: Bytes,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
         let mut answers = Answers::default();
@@ -208,7 +208,10 @@ impl EventStreamState {
 }
 
 impl Transport for EventStreamTransport {
-    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+    fn exchange(
+        &self,
+        request: SerializedRequest,
+    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(async move {
             let poster = &self.poster;
             let id = &request.id;
@@ -283,12 +286,12 @@ mod tests {
 
     use super::*;
     use crate::callbacks::Callbacks;
-    use crate::result_cache::ResultCache;
+    use crate::result_cache::McpResultCache;
     use crate::{ServerConfig, jsonrpc};
 
-    fn request(opens: bool) -> Outgoing {
-        let id = RequestId::Number(1);
-        Outgoing {
+    fn request(opens: bool) -> SerializedRequest {
+        let id = RpcRequestId::Number(1);
+        SerializedRequest {
             message: jsonrpc::request(&id, "initialize", &serde_json::json!({})),
             id,
             mirrored: Vec::new(),
@@ -312,7 +315,7 @@ mod tests {
         let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap()).unwrap();
         let peer = Arc::new(Peer::new(
             Callbacks::new(),
-            Arc::new(ResultCache::default()),
+            Arc::new(McpResultCache::default()),
         ));
         let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer);
         let transport = transport.await.unwrap();

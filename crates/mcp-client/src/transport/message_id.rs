@@ -1,4 +1,4 @@
-use crate::jsonrpc::RequestId;
+use crate::jsonrpc::RpcRequestId;
 
 /// Maximum size of ids and keys to consider, in bytes; this client's ids are shorter.
 const MAX_TOKEN_LEN: usize = 64;
@@ -16,7 +16,7 @@ pub(super) struct MessageId {
     token: Vec<u8>,
     token_is_too_long: bool,
     key: Option<Vec<u8>>,
-    id: Option<RequestId>,
+    id: Option<RpcRequestId>,
     has_method: bool,
 }
 
@@ -31,7 +31,7 @@ enum StringState {
 
 impl MessageId {
     /// Returns the id in a complete message.
-    pub(super) fn of(message: &[u8]) -> Option<RequestId> {
+    pub(super) fn of(message: &[u8]) -> Option<RpcRequestId> {
         let mut scan = Self::default();
         scan.read(message);
         scan.finish()
@@ -45,7 +45,7 @@ impl MessageId {
     }
 
     /// Returns the id, if the message was a response with an id.
-    pub(super) fn finish(self) -> Option<RequestId> {
+    pub(super) fn finish(self) -> Option<RpcRequestId> {
         self.id.filter(|_| !self.has_method)
     }
 
@@ -130,12 +130,15 @@ mod tests {
         ] {
             assert_eq!(
                 MessageId::of(text.as_bytes()),
-                Some(RequestId::Number(7)),
+                Some(RpcRequestId::Number(7)),
                 "{text}"
             );
         }
         let text = br#"{"result":1,"id":"mcp_7"}"#;
-        assert_eq!(MessageId::of(text), Some(RequestId::Text("mcp_7".into())));
+        assert_eq!(
+            MessageId::of(text),
+            Some(RpcRequestId::Text("mcp_7".into()))
+        );
     }
 
     #[test]

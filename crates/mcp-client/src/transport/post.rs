@@ -14,13 +14,13 @@ use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::{Outgoing, Transport, TransportFuture};
+use super::{SerializedRequest, Transport, TransportFuture};
 use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
-use crate::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::{Answers, Peer};
 use crate::{Feature, McpErrorKind, ProtocolVersion, RpcError};
-use listener::Listener;
+use listener::GetStreamListener;
 use resumption::Resumption;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -30,7 +30,7 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// or as an event stream. Used for Streamable HTTP, POST-SSE and plain HTTP.
 pub(crate) struct PostTransport {
     connection: Arc<PostConnection>,
-    listener: Mutex<Option<Listener>>,
+    listener: Mutex<Option<GetStreamListener>>,
 }
 
 /// State shared by requests, responses to the server, and the listening task.
@@ -44,7 +44,7 @@ struct PostConnection {
     /// Whether the session has expired or was closed.
     over: AtomicBool,
     /// Requests whose stream broke: some servers respond to them on another stream.
-    astray: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
+    astray: Mutex<HashMap<RpcRequestId, oneshot::Sender<RpcOutcome>>>,
 }
 
 impl PostTransport {
@@ -148,7 +148,10 @@ impl PostConnection {
         }
     }
 
-    async fn exchange(self: &Arc<Self>, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
+    async fn exchange(
+        self: &Arc<Self>,
+        request: SerializedRequest,
+    ) -> Result<RpcOutcome, McpErrorKind> {
         let posted = self.post(request.message, request.mirrored).await;
         if matches!(posted, Err(McpErrorKind::SessionExpired)) {
             // Not for notifications: some servers reject those with 404 but work anyway.
@@ -176,7 +179,7 @@ impl PostConnection {
     /// Reads a stream until the response arrives, resuming the stream if possible.
     async fn read_stream(
         self: &Arc<Self>,
-        id: &RequestId,
+        id: &RpcRequestId,
         reader: &mut AnswerReader,
         answers: &mut Answers,
     ) -> Result<RpcOutcome, McpErrorKind> {
@@ -228,8 +231,8 @@ impl PostConnection {
     }
 
     /// Waits for the response to `id` on the listening stream.
-    async fn receive_on_listener(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
-        struct ListenerWait<'a>(&'a PostConnection, &'a RequestId);
+    async fn receive_on_listener(&self, id: &RpcRequestId) -> Result<RpcOutcome, McpErrorKind> {
+        struct ListenerWait<'a>(&'a PostConnection, &'a RpcRequestId);
         impl Drop for ListenerWait<'_> {
             fn drop(&mut self) {
                 self.0.astray.lock().remove(self.1);
@@ -245,7 +248,7 @@ impl PostConnection {
     /// notifications, and skips other responses.
     fn find_response(
         self: &Arc<Self>,
-        id: &RequestId,
+        id: &RpcRequestId,
         messages: impl IntoIterator<Item = Incoming>,
         answers: &mut Answers,
     ) -> Option<RpcOutcome> {
@@ -281,7 +284,10 @@ impl PostConnection {
 }
 
 impl Transport for PostTransport {
-    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+    fn exchange(
+        &self,
+        request: SerializedRequest,
+    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(self.connection.exchange(request))
     }
 
@@ -319,8 +325,9 @@ impl Transport for PostTransport {
             if self.connection.has(Feature::Handshake) && self.is_open() {
                 let ready = {
                     let mut listener = self.listener.lock();
-                    let listener = listener
-                        .get_or_insert_with(|| Listener::start(Arc::clone(&self.connection)));
+                    let listener = listener.get_or_insert_with(|| {
+                        GetStreamListener::start(Arc::clone(&self.connection))
+                    });
                     listener.ready()
                 };
                 ready.await;

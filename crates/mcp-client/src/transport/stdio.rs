@@ -21,8 +21,8 @@ use self::lines::{LineReader, OutputLine};
 use self::process::{ServerProcess, Streams};
 use self::restarts::Restarts;
 use self::stderr::{LastStderrLine, StderrLog};
-use super::duplex::{Duplex, Inbox, Outbox, WriteMarker, duplex};
-use super::{Outgoing, Transport, TransportFuture};
+use super::duplex::{Duplex, DuplexOutbox, Inbox, WriteMarker, duplex};
+use super::{SerializedRequest, Transport, TransportFuture};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
@@ -123,7 +123,7 @@ fn secrets(command: &StdioCommand) -> Vec<SecretString> {
 }
 
 /// Writes messages until the server stops reading; then returns the outbox.
-async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
+async fn write(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbox {
     let mut batch = Batch::default();
     while let Some((message, departure)) = outbox.next().await {
         batch.add(&message, departure);
@@ -199,7 +199,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = Outbox>) {
+    async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = DuplexOutbox>) {
         // Keeps the outbox, because dropping it would fail callers with a less specific error.
         tokio::pin!(writing);
         let mut deaf = None;
@@ -245,7 +245,7 @@ impl Connection {
         loop {
             match lines.next().await {
                 Ok(Some(OutputLine::Whole(line))) => self.inbox.take(&line),
-                Ok(Some(OutputLine::TooLong(id))) => self.inbox.take_too_large(id, self.limit),
+                Ok(Some(OutputLine::TooLong(id))) => self.inbox.handle_too_large(id, self.limit),
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(%error, "Reading the server's standard output failed");
@@ -264,7 +264,10 @@ impl Drop for Connection {
 }
 
 impl Transport for StdioTransport {
-    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+    fn exchange(
+        &self,
+        request: SerializedRequest,
+    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(self.duplex.exchange(request))
     }
 

@@ -5,9 +5,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::McpErrorKind;
-use crate::jsonrpc::{RequestId, RpcOutcome};
+use crate::jsonrpc::{RpcOutcome, RpcRequestId};
 
-type Reply = Result<RpcOutcome, McpErrorKind>;
+type RpcReply = Result<RpcOutcome, McpErrorKind>;
 
 /// Creates the error for requests on a closed connection.
 type CloseErrorFn = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
@@ -18,15 +18,15 @@ pub(super) struct PendingRequests {
 }
 
 enum State {
-    Open(HashMap<RequestId, oneshot::Sender<Reply>>),
+    Open(HashMap<RpcRequestId, oneshot::Sender<RpcReply>>),
     Closed(CloseErrorFn),
 }
 
 /// A waiting request; dropping this value stops waiting.
 pub(super) struct PendingRequest<'a> {
     waiting: &'a PendingRequests,
-    id: &'a RequestId,
-    reply: oneshot::Receiver<Reply>,
+    id: &'a RpcRequestId,
+    reply: oneshot::Receiver<RpcReply>,
 }
 
 impl PendingRequests {
@@ -42,7 +42,7 @@ impl PendingRequests {
     /// The reason for which the connection ended.
     pub(super) fn register<'a>(
         &'a self,
-        id: &'a RequestId,
+        id: &'a RpcRequestId,
     ) -> Result<PendingRequest<'a>, McpErrorKind> {
         match &mut *self.state.lock() {
             State::Open(callers) => {
@@ -59,7 +59,7 @@ impl PendingRequests {
     }
 
     /// Delivers the reply to a request. Returns `false` if no request with this id is waiting.
-    pub(super) fn reply(&self, id: &RequestId, reply: Reply) -> bool {
+    pub(super) fn reply(&self, id: &RpcRequestId, reply: RpcReply) -> bool {
         let caller = match &mut *self.state.lock() {
             State::Open(callers) => callers.remove(id),
             State::Closed(_) => None,
@@ -68,12 +68,12 @@ impl PendingRequests {
     }
 
     /// Returns whether a request with this id is waiting.
-    pub(super) fn has(&self, id: &RequestId) -> bool {
+    pub(super) fn has(&self, id: &RpcRequestId) -> bool {
         matches!(&*self.state.lock(), State::Open(callers) if callers.contains_key(id))
     }
 
     /// Returns the id of the only waiting request; `None` if there are none or several.
-    pub(super) fn only(&self) -> Option<RequestId> {
+    pub(super) fn only(&self) -> Option<RpcRequestId> {
         match &*self.state.lock() {
             State::Open(callers) if callers.len() == 1 => callers.keys().next().cloned(),
             State::Open(_) | State::Closed(_) => None,
@@ -107,7 +107,7 @@ impl PendingRequests {
 
 impl PendingRequest<'_> {
     /// Waits for the reply. Can be called again after its future was dropped.
-    pub(super) async fn reply(&mut self) -> Reply {
+    pub(super) async fn reply(&mut self) -> RpcReply {
         match (&mut self.reply).await {
             Ok(reply) => reply,
             // The sender was dropped without a reply: another request with the same id has replaced

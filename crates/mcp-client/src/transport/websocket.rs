@@ -20,14 +20,14 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
 
-use super::duplex::{Duplex, Inbox, Outbox, duplex};
-use super::{Outgoing, Transport, TransportFuture};
+use super::duplex::{Duplex, DuplexOutbox, Inbox, duplex};
+use super::{SerializedRequest, Transport, TransportFuture};
 use crate::http::HttpLink;
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::{McpErrorKind, ProtocolVersion};
 
-type Socket = WebSocketStream<reqwest::Upgraded>;
+type UpgradedWebSocket = WebSocketStream<reqwest::Upgraded>;
 
 /// Interval of pings to the server. If nothing arrives between two pings, the connection is dead,
 /// even if the system does not know it yet.
@@ -58,7 +58,7 @@ impl WebSocketTransport {
             .max_message_size(Some(limit))
             .max_frame_size(Some(limit));
         let upgraded = upgrade::request(link).await?;
-        let socket = Socket::from_raw_socket(upgraded, Role::Client, Some(limits)).await;
+        let socket = UpgradedWebSocket::from_raw_socket(upgraded, Role::Client, Some(limits)).await;
         let (duplex, outbox, inbox) = duplex(peer);
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
@@ -75,7 +75,7 @@ impl WebSocketTransport {
 }
 
 /// Communicates with the server until either side closes the connection.
-async fn run(socket: Socket, mut outbox: Outbox, inbox: Inbox, limit: usize) {
+async fn run(socket: UpgradedWebSocket, mut outbox: DuplexOutbox, inbox: Inbox, limit: usize) {
     let (sink, stream) = socket.split();
     let heard = Arc::new(AtomicBool::new(true));
     let reading = read(stream, inbox, Arc::clone(&heard), limit);
@@ -92,7 +92,7 @@ async fn run(socket: Socket, mut outbox: Outbox, inbox: Inbox, limit: usize) {
 
 /// Reads until the server closes the connection or it breaks. Pings are answered while reading.
 async fn read(
-    mut stream: SplitStream<Socket>,
+    mut stream: SplitStream<UpgradedWebSocket>,
     mut inbox: Inbox,
     heard: Arc<AtomicBool>,
     limit: usize,
@@ -122,8 +122,8 @@ async fn read(
 
 /// Writes messages and pings. Returns `true` if the client closed the connection.
 async fn write(
-    mut sink: SplitSink<Socket, Message>,
-    outbox: &mut Outbox,
+    mut sink: SplitSink<UpgradedWebSocket, Message>,
+    outbox: &mut DuplexOutbox,
     heard: &AtomicBool,
 ) -> bool {
     let mut pings =
@@ -152,7 +152,7 @@ async fn write(
     send(&mut sink, Message::Close(None)).await
 }
 
-async fn send(sink: &mut SplitSink<Socket, Message>, message: Message) -> bool {
+async fn send(sink: &mut SplitSink<UpgradedWebSocket, Message>, message: Message) -> bool {
     match tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
@@ -172,7 +172,10 @@ fn text(message: Bytes) -> Option<Message> {
 }
 
 impl Transport for WebSocketTransport {
-    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+    fn exchange(
+        &self,
+        request: SerializedRequest,
+    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(self.duplex.exchange(request))
     }
 

@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 
-use super::{Grant, Scope, TokenCheck, TokenCheckError, TokenValidity};
+use super::{AccessGrant, Scope, TokenCheck, TokenCheckError, TokenValidity};
 use host::{authority_of, is_same, name_of};
 use pillion_config::TcpSection;
 pub use refusal::AccessRejection;
@@ -24,13 +24,13 @@ const API_KEY: &str = "x-api-key";
 /// name if that name resolves to the address (DNS rebinding). Then `Host` has that name, and
 /// `Origin` the page's origin. Both are checked before the token, and for every route.
 #[derive(Debug)]
-pub struct Gate {
+pub struct AccessGate {
     hosts: Vec<String>,
     origins: Vec<String>,
     tokens: Arc<dyn TokenCheck>,
 }
 
-impl Gate {
+impl AccessGate {
     /// Creates the gate for a listener at `listen`.
     #[must_use]
     pub fn new(tcp: &TcpSection, listen: SocketAddr, tokens: Arc<dyn TokenCheck>) -> Self {
@@ -58,12 +58,12 @@ impl Gate {
     ///
     /// # Errors
     /// [`AccessRejection`].
-    pub async fn enter(&self, request: &Parts) -> Result<Option<Grant>, AccessRejection> {
+    pub async fn enter(&self, request: &Parts) -> Result<Option<AccessGrant>, AccessRejection> {
         let headers = &request.headers;
         let host = self.check_host(request)?;
         self.check_origin(headers, host)?;
         let path = request.uri.path();
-        let needed = Scope::needed_by(&request.method, path);
+        let needed = Scope::required_scope(&request.method, path);
         let token = match bearer(headers)? {
             None if path.starts_with("/v1/") => api_key(headers)?,
             token => token,
@@ -91,7 +91,7 @@ impl Gate {
     ///
     /// # Errors
     /// If the tokens cannot be read.
-    pub(super) async fn check(&self, token: &str) -> Result<Option<Grant>, TokenCheckError> {
+    pub(super) async fn check(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
         self.tokens.check(token).await
     }
 
@@ -99,8 +99,8 @@ impl Gate {
     /// `grant`.
     pub(crate) fn token_validity(
         request: &Parts,
-        grant: &Grant,
-        current_gate: impl Fn() -> Option<Arc<Gate>> + Send + Sync + 'static,
+        grant: &AccessGrant,
+        current_gate: impl Fn() -> Option<Arc<AccessGate>> + Send + Sync + 'static,
     ) -> TokenValidity {
         let token = bearer(&request.headers).ok().flatten();
         let token = token.or_else(|| api_key(&request.headers).ok().flatten());

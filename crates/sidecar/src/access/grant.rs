@@ -45,7 +45,7 @@ impl Scope {
     /// Returns the scope that a request needs. Unknown modifying requests need `admin`, so that a
     /// new route is restricted until it is listed here.
     #[must_use]
-    pub fn needed_by(method: &Method, path: &str) -> Self {
+    pub fn required_scope(method: &Method, path: &str) -> Self {
         let path = path.trim_end_matches('/');
         let calls_tools = path == "/mcp"
             || path == "/mcp/stdio"
@@ -55,9 +55,10 @@ impl Scope {
         let chats = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
         let reads_resource =
             path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
-        let is_of_users = path.starts_with("/api/v1/servers/") && path.contains("/credentials");
+        let uses_user_credentials =
+            path.starts_with("/api/v1/servers/") && path.contains("/credentials");
         let is_kept = path.starts_with("/api/v1/packs/");
-        if is_of_users || is_kept {
+        if uses_user_credentials || is_kept {
             Self::Admin
         } else if calls_tools || chats || reads_resource {
             Self::Execute
@@ -80,7 +81,7 @@ impl fmt::Display for Scope {
 /// The permission of a request, as an extension of every request. Over TCP, the permission of the
 /// token; on the Unix socket, whose file permissions control access, full permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
+pub struct AccessGrant {
     /// The token's name, or `uid:` and the user's number.
     pub name: String,
     /// The kind of holder that `name` names.
@@ -144,7 +145,7 @@ pub enum GrantHolder {
     StoredToken,
 }
 
-impl Grant {
+impl AccessGrant {
     /// Returns a unique name of the caller, for limits, offloaded results and recorded decisions.
     /// The prefix of the holder's kind keeps equal names of different kinds apart.
     #[must_use]
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn l3_a_route_without_a_rule_needs_admin() {
-        let needed = |method, path| Scope::needed_by(&method, path);
+        let needed = |method, path| Scope::required_scope(&method, path);
         assert_eq!(needed(Method::GET, "/api/v1/tools/"), Scope::Read);
         assert_eq!(needed(Method::GET, "/metrics"), Scope::Read);
         assert_eq!(needed(Method::POST, "/mcp/"), Scope::Execute);
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn l1_a_token_acts_for_its_listed_users() {
-        let grant = |scope, word| Grant {
+        let grant = |scope, word| AccessGrant {
             name: "ci".to_owned(),
             holder: GrantHolder::StoredToken,
             scope,
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(whose(Scope::Execute, "user=alice"), hers);
         assert_eq!(whose(Scope::Approve, "user=alice"), (alice, None));
         let list = "/api/v1/servers/far/credentials/";
-        assert_eq!(Scope::needed_by(&Method::GET, list), Scope::Admin);
+        assert_eq!(Scope::required_scope(&Method::GET, list), Scope::Admin);
     }
 
     #[test]
@@ -266,7 +267,7 @@ mod tests {
         let of = |name: &str, holder| {
             let name = name.to_owned();
             let scope = Scope::Read;
-            let grant = Grant {
+            let grant = AccessGrant {
                 name,
                 holder,
                 scope,
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn l3_a_scope_includes_the_lower_scopes() {
-        let grant = |scope| Grant {
+        let grant = |scope| AccessGrant {
             name: String::new(),
             holder: GrantHolder::LocalUser,
             scope,

@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{
-    AllowedTools, CheckFuture, Grant, GrantHolder, Scope, TokenCheck, TokenCheckError, TokenList,
-    Users,
+    AccessGrant, AllowedTools, CheckFuture, GrantHolder, Scope, TokenCheck, TokenCheckError,
+    TokenList, Users,
 };
 
 /// Interval at which the last use of a token is recorded.
@@ -67,7 +67,7 @@ impl StoredTokens {
         }
     }
 
-    async fn find(&self, token: &str) -> Result<Option<Grant>, TokenCheckError> {
+    async fn find(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
         let hash = hash_of(token);
         let found = self.store.access_token(&hash).await;
         let found = found.map_err(|error| TokenCheckError(Box::new(error)))?;
@@ -87,12 +87,12 @@ impl StoredTokens {
         let (Some(scope), Ok(tools)) = (scopes.max(), tools.transpose()) else {
             return Ok(None);
         };
-        if self.is_to_be_noted(&hash, now)
+        if self.should_record_use(&hash, now)
             && let Err(error) = self.store.mark_access_token_used(&hash, now).await
         {
             tracing::debug!(%error, "Cannot record when an access token was last used");
         }
-        Ok(Some(Grant {
+        Ok(Some(AccessGrant {
             name: found.name,
             holder: GrantHolder::StoredToken,
             scope,
@@ -101,7 +101,7 @@ impl StoredTokens {
         }))
     }
 
-    fn is_to_be_noted(&self, hash: &str, now: Timestamp) -> bool {
+    fn should_record_use(&self, hash: &str, now: Timestamp) -> bool {
         let mut noted = self.noted.lock();
         match noted.get(hash) {
             Some(last) if last.plus(LAST_USED_INTERVAL) > now => false,

@@ -1,11 +1,11 @@
 use std::fmt;
 use std::pin::Pin;
 
-use super::Grant;
+use super::AccessGrant;
 
 /// The result of [`TokenCheck::check`].
 pub type CheckFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<Option<Grant>, TokenCheckError>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<Option<AccessGrant>, TokenCheckError>> + Send + 'a>>;
 
 /// Checks the tokens of requests over TCP.
 ///

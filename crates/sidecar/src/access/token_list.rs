@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AllowedTools, CheckFuture, Grant, GrantHolder, Scope, TokenCheck, Users};
+use super::{AccessGrant, AllowedTools, CheckFuture, GrantHolder, Scope, TokenCheck, Users};
 use pillion_config::{TcpSection, read_text};
 
 /// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
@@ -38,7 +38,7 @@ pub struct TokenList {
 #[derive(Clone)]
 struct Entry {
     hash: [u8; 32],
-    grant: Grant,
+    grant: AccessGrant,
 }
 
 /// Why the tokens cannot be read. Never contains the content of an entry.
@@ -128,7 +128,7 @@ impl TokenList {
         self.entries.iter().any(|entry| entry.grant.name == name)
     }
 
-    fn find(&self, token: &str) -> Option<Grant> {
+    fn find(&self, token: &str) -> Option<AccessGrant> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let mut found = None;
         // Compares all entries, so that the time does not reveal which one matches.
@@ -223,7 +223,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
         }
         None => Sha256::digest(token.as_bytes()).into(),
     };
-    let grant = Grant {
+    let grant = AccessGrant {
         name: name.to_owned(),
         holder: GrantHolder::ConfiguredToken,
         scope,

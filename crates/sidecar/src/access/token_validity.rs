@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{Gate, Grant};
+use super::{AccessGate, AccessGrant};
 
 /// Checks whether the token of a request is still valid, for long streams. An extension of every
 /// TCP request with a token.
@@ -12,19 +12,19 @@ pub(crate) struct TokenValidity(Option<Arc<Token>>);
 
 struct Token {
     text: SecretString,
-    grant: Grant,
+    grant: AccessGrant,
     current_gate: CurrentGate,
 }
 
 /// Returns the gate of the current configuration.
-type CurrentGate = Box<dyn Fn() -> Option<Arc<Gate>> + Send + Sync>;
+type CurrentGate = Box<dyn Fn() -> Option<Arc<AccessGate>> + Send + Sync>;
 
 impl TokenValidity {
     /// Creates the check of a token that allows `grant`.
     pub(super) fn new(
         text: &str,
-        grant: Grant,
-        current_gate: impl Fn() -> Option<Arc<Gate>> + Send + Sync + 'static,
+        grant: AccessGrant,
+        current_gate: impl Fn() -> Option<Arc<AccessGate>> + Send + Sync + 'static,
     ) -> Self {
         Self(Some(Arc::new(Token {
             text: text.into(),

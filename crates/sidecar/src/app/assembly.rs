@@ -15,7 +15,7 @@ use crate::approvals::Approvals;
 use crate::credentials::UserCredentials;
 use crate::declared_tools::{self, Registered, StepCheckpoints};
 use crate::events::Both;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::McpServerState;
 use crate::models::Models;
 use crate::packs::LoadedPacks;
 use crate::pins::Pins;
@@ -57,7 +57,7 @@ impl App {
     /// Like [`build_with`](Self::build_with), with the built-in tools and the packs of the
     /// configuration, and with MCP servers that can be added and changed at run time.
     #[must_use]
-    pub(crate) fn build_whole(
+    pub(crate) fn build_complete(
         config: &Config,
         registry: Arc<ToolRegistry>,
         state: State,
@@ -81,7 +81,7 @@ impl Assembly<'_> {
     ) -> App {
         let has_all_tools = servers.is_some();
         let process = Arc::new(Process::new(Telemetry::start(&self.0.telemetry)));
-        process.let_in(&access.peers);
+        process.set_peer_rules(&access.peers);
         let results = self.results(state.as_ref());
         let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
@@ -98,18 +98,18 @@ impl Assembly<'_> {
             Pins::new(state.as_ref().map(State::store)),
             credentials.clone(),
         );
-        process.metrics.tools.know_servers(upstreams.listings());
-        let mcp = Arc::new(McpServer::default());
+        process.metrics.tools.record_servers(upstreams.listings());
+        let mcp = Arc::new(McpServerState::default());
         let models = Arc::new(Models::new(self.0, &credentials));
         let workers = Workers::new(
             Arc::clone(&registry),
-            Arc::<McpServer>::clone(&mcp),
+            Arc::<McpServerState>::clone(&mcp),
             Arc::clone(&process.events),
             self.0.workers.clone(),
         );
         let wasm_tools = WasmTools::new(
             Arc::clone(&registry),
-            Arc::<McpServer>::clone(&mcp),
+            Arc::<McpServerState>::clone(&mcp),
             Arc::clone(&process.events),
             &self.0.wasm_tools,
         );

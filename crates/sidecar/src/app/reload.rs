@@ -32,7 +32,10 @@ impl App {
             .upstreams
             .reload(&config.mcp_servers, config.mcp.clone())
             .await;
-        old.process.metrics.tools.know_servers(upstreams.listings());
+        old.process
+            .metrics
+            .tools
+            .record_servers(upstreams.listings());
         old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
         old.wasm_tools.reconfigure(&config.wasm_tools);

@@ -55,7 +55,7 @@ impl Resolution {
     /// this caller has.
     pub(crate) fn executor(&self, app: &App) -> Executor {
         match &self.own {
-            Some(own) => app.executor().with_own_tools(Arc::clone(&own.tools)),
+            Some(own) => app.executor().with_caller_tools(Arc::clone(&own.tools)),
             None => app.executor().clone(),
         }
     }
@@ -101,9 +101,9 @@ impl App {
         let own = match missing.is_empty() {
             true => Own::default(),
             false => {
-                let mut own = upstreams.own_named(context, &missing).await;
+                let mut own = upstreams.user_tools_named(context, &missing).await;
                 missing.retain(|name| !names.contains(&name.as_str()));
-                own.add_absent(upstreams, &missing);
+                own.add_unavailable(upstreams, &missing);
                 own
             }
         };
@@ -180,19 +180,19 @@ impl App {
         let upstreams = &self.shared.upstreams;
         let refused = own.refusal(name);
         let refused =
-            refused.filter(|refused| visibility.admits_named(name, name, &refused.origin));
+            refused.filter(|refused| visibility.is_name_visible(name, name, &refused.origin));
         if let Some(refused) = refused {
             return MissingTool::NoCredential(Box::new(refused.failure.clone()));
         }
         let blocked = upstreams
             .blocked(name)
-            .filter(|blocked| visibility.admits_named(&blocked.name(), name, &blocked.origin()));
+            .filter(|blocked| visibility.is_name_visible(&blocked.name(), name, &blocked.origin()));
         if let Some(blocked) = blocked {
             return MissingTool::Blocked(blocked);
         }
         let unavailable = unavailable.iter().chain(&own.unavailable);
         let absent = upstreams.absent(name, unavailable);
-        match absent.filter(|absent| visibility.admits_named(name, name, &absent.origin)) {
+        match absent.filter(|absent| visibility.is_name_visible(name, name, &absent.origin)) {
             Some(absent) => MissingTool::Unavailable(absent),
             None => MissingTool::Unknown,
         }

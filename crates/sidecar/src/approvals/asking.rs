@@ -25,7 +25,7 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Aski
     let context = &request.context;
     context.approval.decider.as_ref()?;
     let link = Arc::clone(context.link.as_ref()?.get::<Arc<Link>>()?);
-    if !link.takes_forms() {
+    if !link.supports_forms() {
         return None;
     }
     let Some(message) = message(redaction, request) else {

@@ -32,7 +32,7 @@ impl Approvals {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let is_over = asking.is_none() && left.is_zero();
-            if is_over || pending.is_closed() || !record.is_live(Timestamp::now()) {
+            if is_over || pending.is_closed() || !record.is_valid(Timestamp::now()) {
                 return Err(failure::undecided(record, request));
             }
             let pause = match asking {
@@ -57,7 +57,7 @@ impl Approvals {
 
     /// Waits until one of these approvals is decided, at most until `until`. Returns whether one is
     /// decided. Returns at once if the principal already has the maximum number of waiting callers.
-    pub(crate) async fn any_decided(
+    pub(crate) async fn wait_for_any(
         &self,
         principal: Option<&str>,
         ids: &[&str],
@@ -79,7 +79,7 @@ impl Approvals {
         for id in ids {
             let now = Timestamp::now();
             match store.approval(id).await {
-                Ok(Some(record)) if record.is_live(now) => {
+                Ok(Some(record)) if record.is_valid(now) => {
                     if record.decision.is_some() {
                         return true;
                     }

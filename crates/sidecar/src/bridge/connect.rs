@@ -40,7 +40,7 @@ pub struct Target {
 
 /// Why the connection failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
+pub enum BridgeConnectError {
     /// No process listens on the socket.
     #[error("no sidecar listens on {}", socket.display())]
     NotThere {
@@ -108,14 +108,14 @@ pub enum ConnectError {
     Request(#[from] axum::http::Error),
 }
 
-impl ConnectError {
+impl BridgeConnectError {
     /// Returns whether no sidecar is listening.
-    pub fn is_absence(&self) -> bool {
+    pub fn is_not_listening(&self) -> bool {
         matches!(self, Self::NotThere { .. })
     }
 
     /// Returns whether the sidecar rejected the request as invalid.
-    pub fn is_misunderstanding(&self) -> bool {
+    pub fn is_bad_request(&self) -> bool {
         let bad = StatusCode::BAD_REQUEST;
         matches!(self, Self::Refused { status, .. } if *status == bad)
     }
@@ -123,30 +123,32 @@ impl ConnectError {
 
 impl Target {
     /// Connects to the sidecar, and upgrades the connection.
-    pub async fn connect(&self) -> Result<Connection, ConnectError> {
+    pub async fn connect(&self) -> Result<Connection, BridgeConnectError> {
         let opened = timeout(CONNECT_TIMEOUT, self.open()).await;
         opened.unwrap_or_else(|_| {
-            Err(ConnectError::TooSlow {
+            Err(BridgeConnectError::TooSlow {
                 socket: self.socket.clone(),
             })
         })
     }
 
-    async fn open(&self) -> Result<Connection, ConnectError> {
+    async fn open(&self) -> Result<Connection, BridgeConnectError> {
         let socket = || self.socket.clone();
         let stream = UnixStream::connect(&self.socket).await;
         let stream = stream.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
                 if !is_another_file(&self.socket) =>
             {
-                ConnectError::NotThere { socket: socket() }
+                BridgeConnectError::NotThere { socket: socket() }
             }
-            io::ErrorKind::PermissionDenied => ConnectError::NoPermission { socket: socket() },
-            _ if is_another_file(&self.socket) => ConnectError::Socket {
+            io::ErrorKind::PermissionDenied => {
+                BridgeConnectError::NoPermission { socket: socket() }
+            }
+            _ if is_another_file(&self.socket) => BridgeConnectError::Socket {
                 socket: socket(),
                 source: io::Error::other("it is not a socket"),
             },
-            _ => ConnectError::Socket {
+            _ => BridgeConnectError::Socket {
                 socket: socket(),
                 source,
             },
@@ -164,19 +166,19 @@ impl Target {
             .ok()
             .and_then(|body| serde_json::from_slice::<Failure>(&body).ok());
         Err(match failure {
-            Some(failure) if status != StatusCode::NOT_FOUND => ConnectError::Refused {
+            Some(failure) if status != StatusCode::NOT_FOUND => BridgeConnectError::Refused {
                 socket: socket(),
                 status,
                 failure: Box::new(failure),
             },
-            _ => ConnectError::NoSidecar {
+            _ => BridgeConnectError::NoSidecar {
                 socket: socket(),
                 status,
             },
         })
     }
 
-    fn request(&self) -> Result<Request<Body>, ConnectError> {
+    fn request(&self) -> Result<Request<Body>, BridgeConnectError> {
         let mut path = route::MCP_STDIO.to_owned();
         if let Some(model) = &self.model {
             let mut query = form_urlencoded::Serializer::new(String::new());

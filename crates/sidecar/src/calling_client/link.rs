@@ -9,7 +9,8 @@ use axum::body::Bytes;
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{JsonObject, TraceContext};
 use pillion_mcp_client::{
-    Feature, LogLevel, Progress, ProtocolVersion, RESERVED_META, RequestOptions, RpcError,
+    Feature, McpLogLevel, ProgressNotification, ProtocolVersion, RESERVED_META, RequestOptions,
+    RpcError,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -61,16 +62,16 @@ pub(crate) struct LogThreshold(Arc<AtomicU8>);
 impl LogThreshold {
     const NO_LEVEL: u8 = u8::MAX;
 
-    pub(crate) fn new(level: Option<LogLevel>) -> Self {
+    pub(crate) fn new(level: Option<McpLogLevel>) -> Self {
         let level = level.map_or(Self::NO_LEVEL, |level| level as u8);
         Self(Arc::new(AtomicU8::new(level)))
     }
 
-    pub(crate) fn set(&self, level: LogLevel) {
+    pub(crate) fn set(&self, level: McpLogLevel) {
         self.0.store(level as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn admits(&self, level: LogLevel) -> bool {
+    pub(crate) fn admits(&self, level: McpLogLevel) -> bool {
         level as u8 >= self.0.load(Ordering::Relaxed)
     }
 }
@@ -242,7 +243,7 @@ impl Link {
     }
 
     /// Sends a progress notification, if the client requested progress.
-    pub(crate) fn progress(&self, progress: &Progress) {
+    pub(crate) fn progress(&self, progress: &ProgressNotification) {
         if let (Some(token), true) = (&self.progress_token, self.requester.can_stream) {
             send_progress(&self.messages, token, progress);
         }
@@ -271,7 +272,7 @@ impl Link {
         let level = level_of(params);
         let wanted = match &self.own_level {
             Some(own) => {
-                serde_json::from_str::<LogLevel>(own.get()).is_ok_and(|own| level >= Some(own))
+                serde_json::from_str::<McpLogLevel>(own.get()).is_ok_and(|own| level >= Some(own))
             }
             None => level.is_some_and(|level| self.requester.log_level.admits(level)),
         };
@@ -302,7 +303,7 @@ impl Link {
     }
 
     /// Returns whether the client supports elicitation with forms.
-    pub(crate) fn takes_forms(&self) -> bool {
+    pub(crate) fn supports_forms(&self) -> bool {
         let elicitation = self.requester.capabilities.get("elicitation");
         let elicitation = elicitation.and_then(Value::as_object);
         let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
@@ -311,7 +312,11 @@ impl Link {
 }
 
 /// Sends a progress notification without waiting: a slow client misses some.
-fn send_progress(messages: &mpsc::Sender<ClientMessage>, token: &RawValue, progress: &Progress) {
+fn send_progress(
+    messages: &mpsc::Sender<ClientMessage>,
+    token: &RawValue,
+    progress: &ProgressNotification,
+) {
     let params = progress_params(token, progress);
     let notice = message::outgoing(None, "notifications/progress", &params);
     let _ = messages.try_send(ClientMessage::Notice(notice));
@@ -354,16 +359,16 @@ pub(crate) fn refusal(method: &str) -> RpcError {
 }
 
 /// Returns the level of a log message, if valid.
-pub(crate) fn level_of(params: &RawValue) -> Option<LogLevel> {
+pub(crate) fn level_of(params: &RawValue) -> Option<McpLogLevel> {
     #[derive(serde::Deserialize)]
     struct Params {
-        level: LogLevel,
+        level: McpLogLevel,
     }
     let params: Result<Params, _> = serde_json::from_str(params.get());
     params.ok().map(|params| params.level)
 }
 
-fn progress_params(token: &RawValue, progress: &Progress) -> Value {
+fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
     /// Writes whole numbers as integers, as most servers do.
     fn number(value: f64) -> Value {
         const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;

@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use indexmap::IndexMap;
 use pillion_core::{is_lone_surrogate, json_error_text};
-use pillion_mcp_client::{LogLevel, RpcError};
+use pillion_mcp_client::{McpLogLevel, RpcError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -165,7 +165,7 @@ fn is_id(id: &RawValue) -> bool {
 }
 
 /// Reads a log level of MCP's `logging/setLevel`.
-pub(crate) fn parse_log_level(level: &RawValue) -> Result<LogLevel, RpcError> {
+pub(crate) fn parse_log_level(level: &RawValue) -> Result<McpLogLevel, RpcError> {
     serde_json::from_str(level.get()).map_err(|_| {
         invalid_params(
             "Invalid log level: expected debug, info, notice, warning, error, critical, alert or \

@@ -55,7 +55,7 @@ impl Failure {
                 ChatError::Model(error) => Some(status_of(error.kind).as_u16()),
                 _ => None,
             },
-            is_final: error.may_have_acted() || is_in_vain(error),
+            is_final: error.may_have_acted() || needs_operator(error),
         }
     }
 
@@ -72,7 +72,7 @@ impl Failure {
 }
 
 /// Returns whether retries fail until an operator intervenes.
-fn is_in_vain(error: &ChatError) -> bool {
+fn needs_operator(error: &ChatError) -> bool {
     match error {
         ChatError::Model(error) => matches!(
             error.kind,

@@ -95,7 +95,7 @@ impl UserCredential {
 
 impl UserCredentials {
     /// Sets the vault for all clones.
-    pub fn move_to(&self, vault: Option<Arc<Vault>>) {
+    pub fn set_vault(&self, vault: Option<Arc<Vault>>) {
         *self.vault.write() = vault;
     }
 
@@ -119,13 +119,13 @@ impl UserCredentials {
         user: &str,
         version: &str,
     ) -> Option<Arc<VaultTokenStore>> {
-        self.refuse_tokens_of_user(id, user, Some(version));
+        self.close_other_tokens(id, user, Some(version));
         self.tokens_of(server, identity_of(id, user), version)
     }
 
     /// Prevents token stores for this user of the server `id` from saving tokens, except those of
     /// the credential version `good`.
-    pub(crate) fn refuse_tokens_of_user(&self, id: &str, user: &str, good: Option<&str>) {
+    pub(crate) fn close_other_tokens(&self, id: &str, user: &str, good: Option<&str>) {
         let identity = identity_of(id, user);
         let is_good = |place: &TokenOwner| Some(place.version.as_str()) == good;
         self.tokens

@@ -31,7 +31,7 @@ impl Assembly {
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let merged = servers.merged(config).await;
-        let app = App::build_whole(
+        let app = App::build_complete(
             &merged,
             Arc::clone(&registry),
             state.clone(),

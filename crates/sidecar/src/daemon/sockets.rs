@@ -12,7 +12,7 @@ use crate::handover::{Confirmation, Control, Item, ReceivedSockets, control_path
 use crate::predecessors::Predecessors;
 use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::Activated;
-use crate::socket::{FileId, Permissions, Socket, SocketError, SocketGuard};
+use crate::socket::{Permissions, Socket, SocketError, SocketFileId, SocketGuard};
 use pillion_config::Config;
 
 /// Interval at which the sidecar checks that clients can reach its sockets by their paths.
@@ -34,7 +34,7 @@ pub(super) struct Sockets {
     /// Receives a listener that replaces the current listener.
     replacements: mpsc::Sender<UnixListener>,
     /// The id of the file of the service manager's socket, if known.
-    activated_file: Option<FileId>,
+    activated_file: Option<SocketFileId>,
     /// The problem with the sockets' files that was logged last.
     trouble: Option<String>,
 }
@@ -92,10 +92,10 @@ impl Sockets {
                 })
             }
         };
-        let control = control.or_else(|| control_beside(&path));
+        let control = control.or_else(|| bind_control_socket(&path));
         let (guard, activated_file) = match origin {
             Origin::Bound(guard) => (Some(guard), None),
-            Origin::Activated => (None, FileId::at(&path).unwrap_or_default()),
+            Origin::Activated => (None, SocketFileId::at(&path).unwrap_or_default()),
         };
         let (replacements, replaced) = mpsc::channel(1);
         let listeners = Listeners {
@@ -211,7 +211,7 @@ impl Sockets {
     /// Checks the file of the service manager's socket. Only the service manager can bind that
     /// socket.
     fn check_activated_file(&self) -> Result<(), SocketError> {
-        let is_gone = |file| !FileId::at(&self.path).is_ok_and(|found| found == Some(file));
+        let is_gone = |file| !SocketFileId::at(&self.path).is_ok_and(|found| found == Some(file));
         match self.activated_file {
             Some(file) if is_gone(file) => Err(SocketError::ActivatedIsGone(self.path.clone())),
             _ => Ok(()),
@@ -287,7 +287,7 @@ async fn listen(address: SocketAddr, given: [Option<OwnedFd>; 2]) -> io::Result<
 }
 
 /// Binds the control socket. If this fails, no sidecar can take over, and everything else works.
-fn control_beside(path: &Path) -> Option<Control> {
+fn bind_control_socket(path: &Path) -> Option<Control> {
     match Control::bind(path) {
         Ok(control) => Some(control),
         Err(error) => {

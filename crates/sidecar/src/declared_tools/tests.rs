@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::events::{Listener, Types};
+use crate::events::{EventKinds, Listener};
 
 /// Creates a tool that returns `what`.
 fn tool(name: &str, what: &'static str) -> Arc<dyn Tool> {
@@ -137,7 +137,7 @@ fn b1_the_first_of_two_tools_with_one_name_wins() {
 async fn p_listeners_are_notified_only_of_changed_tools() {
     let mut bench = Bench::default();
     bench.reload([tool("a", "1"), tool("b", "1"), unoffered("c")]);
-    let mut listener = bench.events.listen(None, Types::default());
+    let mut listener = bench.events.listen(None, EventKinds::default());
     assert!(listener.next().await.is_some(), "a greeting");
     bench.reload([tool("a", "1"), tool("b", "1"), unoffered("c")]);
     bench.reload([
@@ -164,7 +164,7 @@ async fn told(listener: &mut Listener) -> [Value; 3] {
 async fn p_a_name_that_another_tool_takes_over_has_changed() {
     let mut bench = Bench::default();
     bench.reload([tool("a", "built-in"), tool("b", "built-in")]);
-    let mut listener = bench.events.listen(None, Types::default());
+    let mut listener = bench.events.listen(None, EventKinds::default());
     assert!(listener.next().await.is_some(), "a greeting");
     // The built-in tool is removed, and a declared tool takes its name.
     bench.reload([unoffered("a"), tool("a", "composed"), tool("b", "built-in")]);

@@ -10,9 +10,9 @@ const BATCH_BYTES: usize = 16 * 1024;
 
 /// The kinds of events that a listener receives; all by default.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Types(Option<Vec<&'static str>>);
+pub(crate) struct EventKinds(Option<Vec<&'static str>>);
 
-impl Types {
+impl EventKinds {
     /// Parses a list of kinds, separated by commas; the first part of a name stands for all kinds
     /// with that part, such as `call` for `call.started`. Returns `None` for an unknown kind.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -66,7 +66,7 @@ impl EventScope {
 #[derive(Debug)]
 pub(crate) struct Listener {
     bus: Arc<Bus>,
-    types: Types,
+    types: EventKinds,
     hearing: EventScope,
     news: watch::Receiver<BusPosition>,
     /// The number of the next event.
@@ -76,7 +76,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(bus: Arc<Bus>, last: Option<&str>, types: Types) -> Self {
+    pub(super) fn new(bus: Arc<Bus>, last: Option<&str>, types: EventKinds) -> Self {
         let news = bus.news.subscribe();
         let now = bus.ring.lock().next;
         let known = last.map(|last| number_of(last, &bus.epoch).filter(|number| *number < now));
@@ -100,7 +100,7 @@ impl Listener {
     }
 
     /// Restricts the listener.
-    pub(crate) fn with_hearing(mut self, hearing: EventScope) -> Self {
+    pub(crate) fn with_scope(mut self, hearing: EventScope) -> Self {
         self.hearing = hearing;
         self
     }

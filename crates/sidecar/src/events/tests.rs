@@ -19,19 +19,19 @@ fn last_id(text: &str) -> String {
 #[tokio::test]
 async fn a_listener_resumes_after_its_last_event() {
     let bus = Arc::<Bus>::default();
-    let mut listener = bus.listen(None, Types::default());
+    let mut listener = bus.listen(None, EventKinds::default());
     let hello = next(&mut listener).await;
     assert!(hello.contains("event: ready"), "{hello}");
     drop(listener);
     // Also a listener that has received no event.
     told(&bus, 2);
-    let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
+    let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     assert_eq!(next(&mut listener).await, ": again\n\n");
     let events = next(&mut listener).await;
     assert_eq!(events.matches("event: configuration.reloaded").count(), 2);
     drop(listener);
     told(&bus, 1);
-    let mut listener = bus.listen(Some(&last_id(&events)), Types::default());
+    let mut listener = bus.listen(Some(&last_id(&events)), EventKinds::default());
     next(&mut listener).await;
     let events = next(&mut listener).await;
     assert_eq!(events.matches("event:").count(), 1);
@@ -40,7 +40,7 @@ async fn a_listener_resumes_after_its_last_event() {
 #[tokio::test]
 async fn an_expired_or_unknown_event_id_is_reported() {
     let bus = Arc::<Bus>::default();
-    let mut listener = bus.listen(None, Types::default());
+    let mut listener = bus.listen(None, EventKinds::default());
     let hello = next(&mut listener).await;
     told(&bus, MAX_EVENTS + 1);
     let missed = next(&mut listener).await;
@@ -53,7 +53,7 @@ async fn an_expired_or_unknown_event_id_is_reported() {
             .await
             .contains("event: configuration.reloaded")
     );
-    let mut late = bus.listen(Some(&last_id(&hello)), Types::default());
+    let mut late = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     next(&mut late).await;
     assert!(next(&mut late).await.contains("event: reset"));
     for stranger in [
@@ -62,7 +62,7 @@ async fn an_expired_or_unknown_event_id_is_reported() {
         "",
         &format!("{}-999999", bus.epoch),
     ] {
-        let mut listener = bus.listen(Some(stranger), Types::default());
+        let mut listener = bus.listen(Some(stranger), EventKinds::default());
         assert!(
             next(&mut listener).await.contains("event: reset"),
             "{stranger}"
@@ -80,27 +80,27 @@ async fn call_events_are_stored_for_reconnecting_listeners() {
     };
     call(&bus);
     assert!(bus.ring.lock().events.is_empty());
-    let mut listener = bus.listen(None, Types::default());
+    let mut listener = bus.listen(None, EventKinds::default());
     let hello = next(&mut listener).await;
     drop(listener);
     call(&bus);
-    let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
+    let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     next(&mut listener).await;
     assert!(next(&mut listener).await.contains("event: call.started"));
     drop(listener);
     // After a long time, no events are recorded, which causes a reset.
     bus.last_left.store(0, Ordering::Relaxed);
     call(&bus);
-    let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
+    let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     next(&mut listener).await;
     assert!(next(&mut listener).await.contains("event: reset"));
 }
 
 #[tokio::test]
 async fn event_types_are_selected_by_name_and_group() {
-    assert!(Types::parse("call,nothing").is_none());
+    assert!(EventKinds::parse("call,nothing").is_none());
     let bus = Arc::<Bus>::default();
-    let mut listener = bus.listen(None, Types::parse("server, approval.decided").unwrap());
+    let mut listener = bus.listen(None, EventKinds::parse("server, approval.decided").unwrap());
     next(&mut listener).await;
     told(&bus, 3);
     bus.publish(&Event::ServerStatus {
@@ -123,9 +123,9 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
         calls_of,
         approvals_of,
     };
-    let listen = || bus.listen(None, Types::default());
-    let mut hers = listen().with_hearing(hearing(alice.clone(), alice.clone()));
-    let mut decider = listen().with_hearing(hearing(alice, None));
+    let listen = || bus.listen(None, EventKinds::default());
+    let mut hers = listen().with_scope(hearing(alice.clone(), alice.clone()));
+    let mut decider = listen().with_scope(hearing(alice, None));
     let mut all = listen();
     for listener in [&mut hers, &mut decider, &mut all] {
         next(listener).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::{
-    ApprovalFuture, ApprovalRequest, Approver, Decision, Gate, GateFuture, Observer, ReadyCall,
+    ApprovalFuture, ApprovalRequest, Approver, CallGate, Decision, GateFuture, Observer, ReadyCall,
 };
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, JsonObject, ToolCall, ToolOrigin, ToolResult};
@@ -46,7 +46,7 @@ impl Approver for PhpApprover {
 /// Asks the callable `before`.
 pub(super) struct PhpGate;
 
-impl Gate for PhpGate {
+impl CallGate for PhpGate {
     fn enter(&self, call: ReadyCall) -> GateFuture {
         let execution = Execution::of(&call.context).map(Arc::clone);
         let execution = execution.filter(|execution| execution.callbacks.before);

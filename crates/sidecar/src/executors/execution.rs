@@ -107,7 +107,7 @@ impl Execution {
     ) -> Vec<ToolResult> {
         // A PHP tool that makes calls holds its permit until those calls have finished.
         let executor = match params.nested {
-            true => executor.with_own_permits(),
+            true => executor.with_separate_permits(),
             false => executor,
         };
         let context = CallContext {

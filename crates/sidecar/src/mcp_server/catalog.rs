@@ -153,7 +153,7 @@ impl Catalog {
         });
         let mut entries = join_all(lists).await.concat();
         if kind == Kind::Prompts {
-            name_apart(&mut entries);
+            make_names_unique(&mut entries);
         }
         let entries = Arc::new(entries);
         let known = RequestedList {
@@ -204,7 +204,7 @@ impl Catalog {
         let name = request.text("name")?;
         let prompt = self.prompt(app, caller, &name).await?;
         let name = ("name", raw(&prompt.remote_id)?);
-        pass_on(&prompt.server, caller, request, [name], link).await
+        forward_request(&prompt.server, caller, request, [name], link).await
     }
 
     async fn prompt(&self, app: &App, caller: &Caller, name: &str) -> Result<Entry, RpcError> {
@@ -225,7 +225,7 @@ impl Catalog {
         let uri = request.text("uri")?;
         let server = self.server_of(app, caller, &uri).await;
         let server = server.ok_or_else(|| not_found(&uri, link))?;
-        pass_on(&server, caller, request, [], link).await
+        forward_request(&server, caller, request, [], link).await
     }
 
     /// Returns the server that lists a resource, or else the server with a matching resource
@@ -286,7 +286,7 @@ impl Catalog {
                 let mut written: Members =
                     serde_json::from_str(written.get()).map_err(|_| wrong())?;
                 written.insert("name".to_owned(), raw(&prompt.remote_id)?);
-                pass_on(
+                forward_request(
                     &prompt.server,
                     caller,
                     request,
@@ -307,7 +307,7 @@ impl Catalog {
                     None => self.server_of(app, caller, uri).await,
                 };
                 let server = server.ok_or_else(|| not_found(uri, link))?;
-                pass_on(&server, caller, request, [], link).await
+                forward_request(&server, caller, request, [], link).await
             }
             _ => Err(wrong()),
         }
@@ -350,7 +350,7 @@ fn first(entries: &[Entry], seen: &Seen, is_it: impl Fn(&Entry) -> bool) -> Opti
 /// Gives each prompt a unique name: adds the server's prefix if the configuration sets one, if
 /// several servers have a prompt of this name, or if the name equals a prefixed name. URIs cannot
 /// be renamed: of several resources with one URI, the first server's is used.
-fn name_apart(prompts: &mut [Entry]) {
+fn make_names_unique(prompts: &mut [Entry]) {
     let prefixed = |entry: &Entry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
     let reserved: HashSet<String> = prompts.iter().map(prefixed).collect();
     let mut wanted: HashMap<String, usize> = HashMap::new();
@@ -380,7 +380,7 @@ pub(super) fn not_found(uri: &str, link: &Link) -> RpcError {
 }
 
 /// Forwards a request to a server, with the parameters in `instead` replaced.
-async fn pass_on<const N: usize>(
+async fn forward_request<const N: usize>(
     server: &Server,
     caller: &Caller,
     request: &Request,
@@ -396,7 +396,7 @@ async fn pass_on<const N: usize>(
     let outcome = line.during(Some(Arc::clone(link)), passing).await;
     let outcome = outcome.map_err(|error| rpc_error(server, &error));
     if let Some(span) = span {
-        span.end_of_request(&outcome);
+        span.end_request_span(&outcome);
     }
     outcome
 }

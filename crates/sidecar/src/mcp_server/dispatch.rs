@@ -30,7 +30,7 @@ pub(super) async fn answer(
     let (of_meta, of_http) = (link.trace_of_meta(), caller.context.trace.as_ref());
     let Some(telemetry) = &app.process().telemetry else {
         link.set_trace(of_meta.or(of_http).cloned());
-        return answer_untraced(app, caller, request, link).await;
+        return answer_without_span(app, caller, request, link).await;
     };
     let method = request.method.as_str();
     let tool = match method {
@@ -40,8 +40,8 @@ pub(super) async fn answer(
     let version = link.requester.version.as_str();
     let span = telemetry.mcp_request(method, tool.as_deref(), version, of_meta, of_http);
     link.set_trace(span.context());
-    let outcome = answer_untraced(app, caller, request, link).await;
-    span.end_of_request(&outcome);
+    let outcome = answer_without_span(app, caller, request, link).await;
+    span.end_request_span(&outcome);
     outcome
 }
 
@@ -49,7 +49,7 @@ fn is_known(app: &App, tool: &str) -> bool {
     app.registry().contains(tool) || app.upstreams().only_named(tool).is_some()
 }
 
-async fn answer_untraced(
+async fn answer_without_span(
     app: &App,
     caller: &Caller,
     request: &Request,

@@ -86,7 +86,7 @@ impl Exchange<'_> {
             return refusal;
         }
         if self.declares_stateless() {
-            return only_post();
+            return post_only_response();
         }
         answer(self)
     }
@@ -141,7 +141,7 @@ fn invalid(status: StatusCode, code: i64, reason: &str) -> Response {
     failed(status, None, RpcError::new(code, reason))
 }
 
-fn only_post() -> Response {
+fn post_only_response() -> Response {
     let mut response = invalid(
         StatusCode::METHOD_NOT_ALLOWED,
         INVALID_REQUEST,

@@ -40,14 +40,14 @@ pub(super) struct Listening {
 #[derive(Debug, Default)]
 struct WatchedServers {
     /// The watches by server label.
-    watches: HashMap<String, Weak<Watch>>,
+    watches: HashMap<String, Weak<ServerWatch>>,
     listeners: Vec<Weak<Watches>>,
     /// The current servers, since they last changed; `None` before the first change.
     servers: Option<Vec<Arc<Server>>>,
 }
 
 /// The watches of one listener.
-type Watches = Mutex<Vec<Arc<Watch>>>;
+type Watches = Mutex<Vec<Arc<ServerWatch>>>;
 
 /// A change of a list, as the method of its notification.
 pub(super) type Change = &'static str;
@@ -63,7 +63,7 @@ const LIST_CHANGED_METHODS: [Change; 3] = [
 pub(super) const RESOURCES_CHANGED: Change = "notifications/resources/list_changed";
 
 #[derive(Debug)]
-struct Watch {
+struct ServerWatch {
     server: Arc<Server>,
     _task: AbortOnDropHandle<()>,
 }
@@ -145,7 +145,7 @@ impl WatchedServers {
         &mut self,
         servers: &[Arc<Server>],
         changes: &broadcast::Sender<Change>,
-    ) -> Vec<Arc<Watch>> {
+    ) -> Vec<Arc<ServerWatch>> {
         self.watches.retain(|_, watch| watch.strong_count() > 0);
         // A server that lists its tools only for single users has no shared connection to listen
         // on.
@@ -156,7 +156,7 @@ impl WatchedServers {
             let known = known.filter(|watch| Arc::ptr_eq(&watch.server, server));
             known.unwrap_or_else(|| {
                 let watch = watch(Arc::clone(server), changes.clone());
-                let watch = Arc::new(Watch {
+                let watch = Arc::new(ServerWatch {
                     server: Arc::clone(server),
                     _task: AbortOnDropHandle::new(tokio::spawn(watch)),
                 });
@@ -218,7 +218,7 @@ impl ChangeCoalescer {
     }
 
     /// Returns whether a combined change must be forwarded now, and starts the next interval if so.
-    fn take_due_change(&mut self, now: Instant) -> bool {
+    fn take_due_notification(&mut self, now: Instant) -> bool {
         if self.ends.is_none_or(|ends| now < ends) {
             return false;
         }
@@ -272,7 +272,7 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                         }
                         () = at(ends) => {
                             for (list, change) in gathering.iter_mut().zip(LIST_CHANGED_METHODS) {
-                                if list.take_due_change(Instant::now()) {
+                                if list.take_due_notification(Instant::now()) {
                                     let _ = changes.send(change);
                                 }
                             }
@@ -317,7 +317,7 @@ mod tests {
                 last_change = millis;
                 gathering.record_change(now)
             };
-            if is_forwarded || gathering.take_due_change(now) {
+            if is_forwarded || gathering.take_due_notification(now) {
                 forwarded.push(millis);
             }
         }

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pillion_core::pack::{
-    ChangeListener, Packs, Reader, ResourceBody, ResourceChange, without_query,
+    ChangeListener, Packs, ResourceBody, ResourceChange, ResourceReader, without_query,
 };
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::RpcError;
@@ -45,8 +45,8 @@ fn packs(app: &App, caller: &Caller) -> Packs {
     app.packs_for(&caller.visibility)
 }
 
-fn reader(caller: &Caller) -> Reader<'_> {
-    Reader {
+fn reader(caller: &Caller) -> ResourceReader<'_> {
+    ResourceReader {
         context: &caller.context,
         confined_to: caller.visibility.only_user(),
     }

@@ -86,7 +86,7 @@ fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcE
         .map_or(RawValue::NULL, Box::as_ref);
     let level = parse_log_level(level)?;
     session.log_level().set(level);
-    app.upstreams().want_log(level);
+    app.upstreams().request_log_level(level);
     Ok(())
 }
 

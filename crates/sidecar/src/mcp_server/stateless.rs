@@ -68,7 +68,7 @@ pub(super) fn requester(
         repeated(NAME, &request.text(name)?)?;
     }
     if let Some(level) = meta.get(LOG_LEVEL) {
-        app.upstreams().want_log(parse_log_level(level)?);
+        app.upstreams().request_log_level(parse_log_level(level)?);
     }
     Ok(Requester {
         owner: Uuid::new_v4(),
@@ -96,7 +96,7 @@ pub(super) struct Answering {
     request: Arc<Request>,
 }
 
-pub(super) enum Step {
+pub(super) enum RoundStep {
     Notice(Bytes),
     Done(Result<Box<RawValue>, RpcError>),
 }
@@ -138,24 +138,24 @@ impl Answering {
     }
 
     /// Waits for the next message or the result.
-    pub(super) async fn step(&mut self) -> Step {
+    pub(super) async fn step(&mut self) -> RoundStep {
         if let Some(question) = self.unanswered.take() {
-            return Step::Done(self.hold(question));
+            return RoundStep::Done(self.hold(question));
         }
         let Some(running) = &mut self.running else {
-            return Step::Done(Err(cancelled()));
+            return RoundStep::Done(Err(cancelled()));
         };
         match running.next().await {
-            Event::Notice(notice) => Step::Notice(notice),
+            Event::Notice(notice) => RoundStep::Notice(notice),
             Event::Done(outcome) => {
                 self.running = None;
-                Step::Done(outcome)
+                RoundStep::Done(outcome)
             }
             Event::Cancelled => {
                 self.running = None;
-                Step::Done(Err(cancelled()))
+                RoundStep::Done(Err(cancelled()))
             }
-            Event::Question(question) => Step::Done(self.hold(question)),
+            Event::Question(question) => RoundStep::Done(self.hold(question)),
         }
     }
 }
@@ -164,8 +164,8 @@ impl Source for Answering {
     async fn next(&mut self) -> Option<Bytes> {
         self.running.as_ref()?;
         Some(match self.step().await {
-            Step::Notice(notice) => notice,
-            Step::Done(outcome) => {
+            RoundStep::Notice(notice) => notice,
+            RoundStep::Done(outcome) => {
                 self.running = None;
                 message::response(Some(&self.request.id), &outcome)
             }

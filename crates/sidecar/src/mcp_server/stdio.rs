@@ -18,13 +18,13 @@ use tokio::time::timeout;
 
 use super::sessions::Session;
 use super::source::{Listener, Source};
-use super::stateless::{self, Step};
+use super::stateless::{self, RoundStep};
 use super::{Caller, stateful};
 use crate::app::App;
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::current_app::CurrentApp;
 use crate::visibility::Visibility;
-use outbox::{Outbox, Outgoing};
+use outbox::{Outgoing, StdioOutbox};
 
 /// The protocol name of an HTTP connection that is upgraded to these messages.
 pub(crate) const PROTOCOL: &str = "pillion-mcp";
@@ -113,7 +113,7 @@ impl Client {
             announcement,
             unwelcome,
         } = endings;
-        let (outbox, messages) = Outbox::new();
+        let (outbox, messages) = StdioOutbox::new();
         let state: Arc<Mutex<State>> = Arc::default();
         let weak = outbox.downgrade();
         let conversation = Conversation {
@@ -182,7 +182,7 @@ pub(crate) fn draining() -> Bytes {
 /// The state of a client's connection.
 struct Conversation {
     client: Client,
-    out: Outbox,
+    out: StdioOutbox,
     state: Arc<Mutex<State>>,
 }
 
@@ -351,7 +351,7 @@ fn is_stateless(request: &Request) -> bool {
     })
 }
 
-async fn answer_stateless(app: App, caller: Caller, out: Outbox, request: Request) {
+async fn answer_stateless(app: App, caller: Caller, out: StdioOutbox, request: Request) {
     let request = Arc::new(request);
     let fail = async |error: RpcError| {
         drop(
@@ -376,8 +376,8 @@ async fn answer_stateless(app: App, caller: Caller, out: Outbox, request: Reques
     match stateless::Answering::start(&app, &caller, &request, requester) {
         Ok(mut answering) => loop {
             match answering.step().await {
-                Step::Notice(notice) => drop(out.send(notice).await),
-                Step::Done(outcome) => {
+                RoundStep::Notice(notice) => drop(out.send(notice).await),
+                RoundStep::Done(outcome) => {
                     let answer = message::response(Some(&request.id), &outcome);
                     drop(out.send(answer).await);
                     return;
@@ -388,7 +388,7 @@ async fn answer_stateless(app: App, caller: Caller, out: Outbox, request: Reques
     }
 }
 
-async fn pour(mut source: impl Source, out: &Outbox) {
+async fn pour(mut source: impl Source, out: &StdioOutbox) {
     while let Some(message) = source.next().await {
         if out.send(message).await.is_err() {
             return;

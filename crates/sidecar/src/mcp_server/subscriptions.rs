@@ -27,7 +27,7 @@ pub(super) async fn subscribe(
     }
     let server = app.mcp().catalog.server_of(app, caller, uri).await;
     let server = server.ok_or_else(|| not_found(uri))?;
-    if server.is_of_users() {
+    if server.uses_user_credentials() {
         let reason =
             "Resources of a server that uses credentials of users do not support subscriptions";
         return Err(error_with(INVALID_PARAMS, reason, &json!({ "uri": uri })));

@@ -107,7 +107,7 @@ impl Tools {
     /// Records which MCP servers, by label, list the same tools for all users. Tool names of other
     /// servers are private to their users, so all tools of such a server count as one. Earlier
     /// records of other servers stay.
-    pub fn know_servers(&self, servers: impl IntoIterator<Item = (String, bool)>) {
+    pub fn record_servers(&self, servers: impl IntoIterator<Item = (String, bool)>) {
         let mut of_users = self.of_users.write();
         for (label, lists_for_all) in servers {
             match lists_for_all {
@@ -203,7 +203,7 @@ mod tests {
             server_url: "https://mcp.example".to_owned(),
         };
         let servers = [("mail".to_owned(), false), ("dice".to_owned(), true)];
-        tools.know_servers(servers);
+        tools.record_servers(servers);
         let call = |label: &str, name: &str| {
             let result = ToolResult::failure("1", name, ErrorCode::NotFound, "no");
             tools.on_finished(&result, Some(&origin(label)), Duration::ZERO, &context);
@@ -217,10 +217,10 @@ mod tests {
             ["(users' of mail)", "dice_roll"]
         );
         // A call may finish after its server was removed.
-        tools.know_servers([("dice".to_owned(), true)]);
+        tools.record_servers([("dice".to_owned(), true)]);
         call("mail", "mail_carols_diary");
         assert_eq!(tools.all().len(), 2);
-        tools.know_servers([("mail".to_owned(), true)]);
+        tools.record_servers([("mail".to_owned(), true)]);
         call("mail", "mail_send");
         assert!(names().any(|name| name == "mail_send"));
     }

@@ -75,7 +75,7 @@ impl NativeTools {
                     free.push(there.clone());
                 }
                 names.push((there, tool.name().to_string()));
-                native.stand_in(api, tool);
+                native.add_override(api, tool);
             }
             if names.is_empty() {
                 continue;
@@ -98,17 +98,17 @@ impl NativeTools {
         native
     }
 
-    fn stand_in(&mut self, api: Provider, tool: &RegisteredTool) {
-        let stand_in = ToolOverride {
+    fn add_override(&mut self, api: Provider, tool: &RegisteredTool) {
+        let add_override = ToolOverride {
             definition: tool.definition().clone(),
             origin: tool.origin().clone(),
             digest: tool.tool().digest(),
             api,
         };
-        match RegisteredTool::new(Arc::new(stand_in)) {
-            Ok(stand_in) => {
+        match RegisteredTool::new(Arc::new(add_override)) {
+            Ok(add_override) => {
                 self.stand_ins
-                    .insert(tool.name().clone(), Arc::new(stand_in));
+                    .insert(tool.name().clone(), Arc::new(add_override));
             }
             // Calls of this tool are rejected.
             Err(error) => {

@@ -3,25 +3,25 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Identifies the state of a file without reading the file; `None` if the file does not exist.
-type Stamp = Option<(u64, u64, i64, i64)>;
+type FileStamp = Option<(u64, u64, i64, i64)>;
 
 /// The states of files when the configuration was read, and at the last check.
 #[derive(Default)]
-pub struct Stamps {
-    read: HashMap<PathBuf, Stamp>,
-    seen: HashMap<PathBuf, Stamp>,
+pub struct FileStamps {
+    read: HashMap<PathBuf, FileStamp>,
+    seen: HashMap<PathBuf, FileStamp>,
 }
 
-impl Stamps {
+impl FileStamps {
     /// Returns the current states. Call this before reading the files, so that later changes are
     /// detected.
     pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self::default().narrowed_to(files)
+        Self::default().restrict_to(files)
     }
 
     /// Restricts the states to these files; adds the current states of files that were not
     /// included.
-    pub(super) fn narrowed_to(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(super) fn restrict_to(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         let stamps = files.into_iter().map(|file| {
             let known = self.read.get(&file).copied();
             let stamp = known.unwrap_or_else(|| stamp_of(&file));
@@ -43,7 +43,7 @@ impl Stamps {
     }
 }
 
-fn stamp_of(file: &Path) -> Stamp {
+fn stamp_of(file: &Path) -> FileStamp {
     let metadata = std::fs::metadata(file).ok()?;
     Some((
         metadata.ino(),
@@ -61,7 +61,7 @@ mod tests {
     fn a_file_counts_as_changed_once_it_is_stable() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
-        let mut stamps = Stamps::of([file.clone()]);
+        let mut stamps = FileStamps::of([file.clone()]);
         assert!(!stamps.have_changed_and_settled());
         std::fs::write(&file, "a").unwrap();
         assert!(!stamps.have_changed_and_settled());
@@ -79,14 +79,14 @@ mod tests {
             file.with_file_name("new.yaml"),
         );
         std::fs::write(&file, "as it is read").unwrap();
-        let before = Stamps::of([file.clone(), gone.clone()]);
+        let before = FileStamps::of([file.clone(), gone.clone()]);
         std::fs::write(&file, "as nobody has read it").unwrap();
         std::fs::write(&new, "one of its documents").unwrap();
-        let mut stamps = before.narrowed_to([file.clone(), new.clone()]);
+        let mut stamps = before.restrict_to([file.clone(), new.clone()]);
         assert!(!stamps.have_changed_and_settled());
         assert!(stamps.have_changed_and_settled());
         // Neither a new file nor a file that is no longer watched counts as a change.
-        let mut stamps = Stamps::of([file.clone()]).narrowed_to([file, new]);
+        let mut stamps = FileStamps::of([file.clone()]).restrict_to([file, new]);
         std::fs::write(&gone, "whatever").unwrap();
         assert!(!stamps.have_changed_and_settled());
         assert!(!stamps.have_changed_and_settled());

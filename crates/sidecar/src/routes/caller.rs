@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
-use crate::access::{Grant, GrantHolder, Scope, Users};
+use crate::access::{AccessGrant, GrantHolder, Scope, Users};
 use crate::app::App;
 use crate::visibility::Visibility;
 use pillion_config::AskClients;
@@ -26,13 +26,13 @@ const EXPECTED_WAIT: &str = "a number of milliseconds, 0 or more";
 pub(super) struct Caller {
     pub(super) context: CallContext,
     pub(super) visibility: Visibility,
-    grant: Option<Grant>,
+    grant: Option<AccessGrant>,
 }
 
 impl Caller {
     /// Returns whether the request came over TCP, where authentication has checked its `Origin`
     /// header.
-    pub(super) fn has_passed_gate(&self) -> bool {
+    pub(super) fn came_over_tcp(&self) -> bool {
         let grant = self.grant.as_ref();
         grant.is_some_and(|grant| grant.holder != GrantHolder::LocalUser)
     }
@@ -41,7 +41,7 @@ impl Caller {
     ///
     /// # Errors
     /// The headers or the token name a different user or channel, or a name is too long.
-    pub(super) fn on_behalf_of(
+    pub(super) fn with_identity(
         mut self,
         user: Option<&str>,
         channel: Option<&str>,
@@ -80,7 +80,7 @@ impl FromRequestParts<App> for Caller {
             decider: decider_of(parts, app),
         };
         let (user, is_user_verified) = user_of(parts)?;
-        let grant = parts.extensions.get::<Grant>();
+        let grant = parts.extensions.get::<AccessGrant>();
         let allowed = grant.map(|grant| grant.tools.clone());
         let visibility = Visibility::of(allowed.unwrap_or_default());
         let context = CallContext {
@@ -88,13 +88,13 @@ impl FromRequestParts<App> for Caller {
             user,
             is_user_verified,
             channel: text_of(parts, CHANNEL_HEADER)?,
-            principal: grant.map(Grant::principal),
+            principal: grant.map(AccessGrant::principal),
             caller: Some("rest".to_owned()),
             approval,
             trace: parts.extensions.get().cloned(),
             ..CallContext::default()
         };
-        let visibility = visibility.confined_to(grant.and_then(Grant::calls_of));
+        let visibility = visibility.confined_to(grant.and_then(AccessGrant::calls_of));
         let grant = grant.cloned();
         Ok(Self {
             grant,
@@ -107,11 +107,11 @@ impl FromRequestParts<App> for Caller {
 /// Returns the user that the request or its token names, and whether the user is verified.
 fn user_of(parts: &Parts) -> Result<(Option<String>, bool), RequestError> {
     let named = text_of(parts, USER_HEADER)?;
-    named_by(parts.extensions.get::<Grant>(), named)
+    named_by(parts.extensions.get::<AccessGrant>(), named)
 }
 
 fn named_by(
-    grant: Option<&Grant>,
+    grant: Option<&AccessGrant>,
     named: Option<String>,
 ) -> Result<(Option<String>, bool), RequestError> {
     let Some(grant) = grant else {
@@ -130,7 +130,7 @@ fn named_by(
 
 /// Returns the principal, if this client may decide on its own calls.
 fn decider_of(parts: &Parts, app: &App) -> Option<String> {
-    let grant = parts.extensions.get::<Grant>()?;
+    let grant = parts.extensions.get::<AccessGrant>()?;
     let may_decide = match app.approvals().section().ask_clients {
         AskClients::Deciders => grant.allows(Scope::Approve),
         AskClients::All => true,

@@ -213,7 +213,7 @@ async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
 
 /// Returns the caller, with the user and channel of the headers and the body.
 fn chatter(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, RequestError> {
-    let caller = caller.on_behalf_of(request.user.as_deref(), request.channel.as_deref())?;
+    let caller = caller.with_identity(request.user.as_deref(), request.channel.as_deref())?;
     Ok(ChatCaller {
         context: caller.context,
         visibility: caller.visibility,

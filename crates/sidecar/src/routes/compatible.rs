@@ -96,7 +96,7 @@ pub(super) async fn serve<S: Shape>(
     let caller = match &caller.context.user {
         // The client cannot override the user of a token or a header.
         Some(_) => caller,
-        None => caller.on_behalf_of(request.user.as_deref(), None)?,
+        None => caller.with_identity(request.user.as_deref(), None)?,
     };
     let chatter = ChatCaller {
         context: caller.context,
@@ -114,7 +114,7 @@ pub(super) async fn serve<S: Shape>(
     let run = match (request.own_tools, named) {
         (Some(tools), _) => Run::Turn(Box::new(ClientToolTurn::begin(app, beginning, tools)?)),
         (None, Some(id)) => Run::of(Chat::resume(app, &chatter, id, &[]).await?),
-        (None, None) => Run::of(Chat::begin_unstored(app, &chatter, beginning).await?),
+        (None, None) => Run::of(Chat::begin_stateless(app, &chatter, beginning).await?),
     };
     if request.stream {
         let writer = shape.writer(run.id(), run.model(), matches!(run, Run::Turn(_)));

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::event_stream;
 use super::parameters::Parameters;
-use crate::access::{Grant, TokenValidity};
+use crate::access::{AccessGrant, TokenValidity};
 use crate::app::App;
-use crate::events::{Event, EventScope, Listener, Types};
+use crate::events::{Event, EventKinds, EventScope, Listener};
 
 /// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -43,12 +43,12 @@ pub(super) struct EventQuery {
 )]
 pub(super) async fn events(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     token_validity: Option<Extension<TokenValidity>>,
     headers: HeaderMap,
     Parameters(wanted): Parameters<EventQuery>,
 ) -> Result<Response, RequestError> {
-    let types = Types::parse(wanted.types.as_deref().unwrap_or_default());
+    let types = EventKinds::parse(wanted.types.as_deref().unwrap_or_default());
     let types = types.ok_or_else(unknown_type)?;
     let hearing = EventScope {
         calls_of: grant.calls_of().map(str::to_owned),
@@ -58,7 +58,7 @@ pub(super) async fn events(
     // The sidecar sends only UTF-8 ids, so any other id is unknown.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
-    let listener = listener.with_hearing(hearing);
+    let listener = listener.with_scope(hearing);
     let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
     Ok(event_stream::of(
         listener,

@@ -39,7 +39,7 @@ pub(super) async fn open(
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         return Err(RequestError::ExecutorFromAfar);
     };
-    if !upgrade::is_asked_for(request.headers(), PROTOCOL) {
+    if !upgrade::is_requested(request.headers(), PROTOCOL) {
         return Err(RequestError::NoUpgrade { protocol: PROTOCOL });
     }
     let process = app.process();

@@ -5,7 +5,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::access::{
-    AccessRejection, Admission, AllowedTools, Gate, Grant, GrantHolder, Peer, Scope, Users,
+    AccessGate, AccessGrant, AccessRejection, Admission, AllowedTools, GrantHolder, Peer, Scope,
+    Users,
 };
 use crate::app::App;
 use crate::current_app::CurrentApp;
@@ -32,7 +33,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                     return AccessRejection::Full.into_response();
                 }
                 let current_app = CurrentApp::of(&app, super::router).downgrade();
-                let token_validity = Gate::token_validity(&parts, grant, move || {
+                let token_validity = AccessGate::token_validity(&parts, grant, move || {
                     current_app
                         .upgrade()
                         .and_then(|current_app| current_app.app().access().gate.clone())
@@ -41,7 +42,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             }
             grant
         }
-        Some(Peer::Process { uid, .. }) => Some(Grant {
+        Some(Peer::Process { uid, .. }) => Some(AccessGrant {
             name: format!("uid:{uid}"),
             holder: GrantHolder::LocalUser,
             scope: Scope::Admin,
@@ -49,7 +50,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             tools: AllowedTools::default(),
         }),
         // Only code that uses the router directly, such as a test, has no peer.
-        None => Some(Grant {
+        None => Some(AccessGrant {
             name: "in-process".to_owned(),
             holder: GrantHolder::LocalUser,
             scope: Scope::Admin,

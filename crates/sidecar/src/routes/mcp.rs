@@ -87,7 +87,7 @@ pub(super) async fn stdio(
     if let Some(Peer::Network { .. }) = peer {
         return Err(RequestError::StreamFromAfar);
     }
-    if !upgrade::is_asked_for(request.headers(), stdio::PROTOCOL) {
+    if !upgrade::is_requested(request.headers(), stdio::PROTOCOL) {
         return Err(RequestError::NoUpgrade {
             protocol: stdio::PROTOCOL,
         });
@@ -142,7 +142,7 @@ fn exchange<'a>(
     token_validity: Option<Extension<TokenValidity>>,
     query: &McpQuery,
 ) -> Result<Exchange<'a>, Box<Response>> {
-    let is_origin_checked = caller.has_passed_gate();
+    let is_origin_checked = caller.came_over_tcp();
     let Caller {
         context,
         visibility,

@@ -67,14 +67,14 @@ pub(super) async fn show(
     let Some(model) = app.models().get(&id) else {
         return Err(ChatRefusal::UnknownModel { id }.into());
     };
-    let offered = app.offered_to(&caller.context, &caller.visibility).await;
+    let offered = app.tools_for(&caller.context, &caller.visibility).await;
     let tools = offered.tools.iter();
     let seen = tools.clone().filter(|tool| refusal(model, tool).is_none());
     let native = NativeTools::of(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
     Ok(Json(ModelAnswer {
         success: true,
         model: entry(&app, model),
-        tools: tools.map(|tool| seen_by(model, &native, tool)).collect(),
+        tools: tools.map(|tool| model_tool(model, &native, tool)).collect(),
     }))
 }
 
@@ -103,7 +103,7 @@ fn refusal(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
     admitted.err()
 }
 
-fn seen_by(model: &Model, native: &NativeTools, tool: &RegisteredTool) -> ModelTool {
+fn model_tool(model: &Model, native: &NativeTools, tool: &RegisteredTool) -> ModelTool {
     let reason = refusal(model, tool);
     ModelTool {
         name: tool.name().to_string(),

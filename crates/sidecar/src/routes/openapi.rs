@@ -108,7 +108,7 @@ use crate::problem::Problem;
         (name = "operations", description = "Health, readiness, metrics and status of the sidecar")
     )
 )]
-struct Document;
+struct ApiDocument;
 
 /// Prefixes each operation ID with its tag: the IDs are function names, which are not unique.
 struct Names;
@@ -232,7 +232,7 @@ impl Modify for Tokens {
 }
 
 static DOCUMENT: LazyLock<Result<String, serde_json::Error>> =
-    LazyLock::new(|| Document::openapi().to_json());
+    LazyLock::new(|| ApiDocument::openapi().to_json());
 
 /// Returns the OpenAPI document.
 pub(super) async fn openapi() -> Response {

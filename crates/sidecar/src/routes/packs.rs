@@ -12,7 +12,7 @@ use pillion_wire::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackLi
 use super::error::RequestError;
 use super::page::PageQuery;
 use super::parameters::Parameters;
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::visibility::Visibility;
 
@@ -30,7 +30,7 @@ use crate::visibility::Visibility;
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
 ) -> Result<Json<PackList>, RequestError> {
     let visibility = Visibility::of(grant.tools);
     let mut packs = Vec::new();
@@ -65,7 +65,7 @@ pub(super) async fn list(
 )]
 pub(super) async fn list_items(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<KeptList>, RequestError> {
@@ -111,7 +111,7 @@ pub(super) async fn list_items(
 )]
 pub(super) async fn remove(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Result<Json<KeptRemoved>, RequestError> {
     let Path((pack, kind, name)) = path.map_err(|_| RequestError::NotKept)?;
@@ -137,7 +137,7 @@ pub(super) async fn remove(
 
 async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry, RequestError> {
     let tools = pack.tools().iter().map(|tool| tool.as_str());
-    let tools = tools.filter(|tool| visibility.admits_named(tool, tool, &ToolOrigin::Native));
+    let tools = tools.filter(|tool| visibility.is_name_visible(tool, tool, &ToolOrigin::Native));
     let mut kinds = Vec::new();
     for items in pack.stored_items() {
         kinds.push(KeptKind {
@@ -160,7 +160,7 @@ async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry
 /// Returns the storage of a kind, if the client may see the pack.
 fn find_stored_items(
     app: &App,
-    grant: Grant,
+    grant: AccessGrant,
     pack: &str,
     kind: &str,
 ) -> Result<Arc<dyn StoredItems>, RequestError> {

@@ -14,7 +14,7 @@ use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
 use super::store_of;
 use super::tagged::EntityTags;
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::pins;
 use crate::timestamp::format_timestamp;
@@ -42,7 +42,11 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Returns the owner of the pin, if the client may see it.
-    fn of<'a>(&'a self, server: &'a str, grant: &Grant) -> Result<PinOwner<'a>, RequestError> {
+    fn of<'a>(
+        &'a self,
+        server: &'a str,
+        grant: &AccessGrant,
+    ) -> Result<PinOwner<'a>, RequestError> {
         let user = self.user.as_deref().filter(|user| !user.is_empty());
         may_see(grant, user)
             .then_some(PinOwner { server, user })
@@ -52,7 +56,7 @@ impl Owner {
 
 /// Returns whether the client may see the tools that a server lists for this user: it may act for
 /// the user.
-fn may_see(grant: &Grant, user: Option<&str>) -> bool {
+fn may_see(grant: &AccessGrant, user: Option<&str>) -> bool {
     user.is_none_or(|user| grant.may_act_for(user))
 }
 
@@ -76,7 +80,7 @@ fn may_see(grant: &Grant, user: Option<&str>) -> bool {
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<PinQuery>,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
@@ -130,7 +134,7 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner): Parameters<Owner>,
 ) -> Result<Json<PinAnswer>, RequestError> {
@@ -162,7 +166,7 @@ pub(super) async fn show(
 )]
 pub(super) async fn accept(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner): Parameters<Owner>,
     Body(body): Body,

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::{Extension, response::IntoResponse, response::Response};
 use pillion_wire::{Readiness, ReloadReport, UnavailableServer};
 
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::timestamp::format_timestamp;
 
@@ -24,7 +24,10 @@ use crate::timestamp::format_timestamp;
         (status = 503, description = "The sidecar is starting or draining, or its store file is missing", body = Readiness),
     )
 )]
-pub(super) async fn ready(State(app): State<App>, grant: Option<Extension<Grant>>) -> Response {
+pub(super) async fn ready(
+    State(app): State<App>,
+    grant: Option<Extension<AccessGrant>>,
+) -> Response {
     let mut readiness = of(&app);
     let is_ready = readiness.status == "ready";
     if readiness.status == "starting" {
@@ -51,9 +54,9 @@ pub(super) fn of(app: &App) -> Readiness {
     let process = app.process();
     let status = if process.is_draining() {
         "draining"
-    } else if app.is_store_gone() {
+    } else if app.is_store_missing() {
         "store_gone"
-    } else if app.was_discovery_tried() {
+    } else if app.has_tried_discovery() {
         "ready"
     } else {
         "starting"

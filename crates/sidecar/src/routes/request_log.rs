@@ -22,14 +22,16 @@ const POLLED_ROUTES: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, r
 
 /// The ID of a request, which is also the ID of its call. Stored as a request extension.
 #[derive(Clone)]
-pub(super) struct RequestId(pub(super) Arc<str>);
+pub(super) struct HttpRequestId(pub(super) Arc<str>);
 
 /// Assigns the request ID and the trace context, opens the span of the request's log lines, and
 /// writes one log line when the request is finished. Arguments and results are never logged.
 pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = id_of(&request);
     let header = HeaderValue::from_str(&id).ok();
-    request.extensions_mut().insert(RequestId(Arc::clone(&id)));
+    request
+        .extensions_mut()
+        .insert(HttpRequestId(Arc::clone(&id)));
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     // Logs the route's pattern, because the path may contain arbitrary data.

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::caller::Caller;
 use super::error::RequestError;
-use crate::access::{Grant, Scope};
+use crate::access::{AccessGrant, Scope};
 use crate::app::App;
 
 /// Returns a stored result, or a part of it, to the principal and user of the call, and to clients
@@ -42,7 +42,7 @@ use crate::app::App;
 )]
 pub(super) async fn fetch(
     State(app): State<App>,
-    grant: Option<Extension<Grant>>,
+    grant: Option<Extension<AccessGrant>>,
     path: Result<Path<String>, PathRejection>,
     Caller { context, .. }: Caller,
     headers: HeaderMap,

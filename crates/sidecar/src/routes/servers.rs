@@ -117,7 +117,7 @@ fn in_use(app: &App, servers: &Servers, key: &str) -> Result<Arc<upstream::Serve
 }
 
 /// Runs a change to completion even if the client disconnects.
-async fn to_the_end<T: Send + 'static>(
+async fn run_to_completion<T: Send + 'static>(
     change: impl Future<Output = Result<T, ServerError>> + Send + 'static,
 ) -> Result<T, ServerError> {
     let change = tokio::spawn(change).await;

@@ -13,7 +13,7 @@ use pillion_wire::{StreamEntry, StreamList};
 use super::error::RequestError;
 use super::event_stream;
 use super::tagged::EntityTags;
-use crate::access::{Grant, TokenValidity};
+use crate::access::{AccessGrant, TokenValidity};
 use crate::app::App;
 use crate::visibility::Visibility;
 
@@ -31,7 +31,7 @@ use crate::visibility::Visibility;
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
     let packs = app.packs_for(&Visibility::of(grant.tools));
@@ -64,7 +64,7 @@ pub(super) async fn list(
 )]
 pub(super) async fn listen(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     token_validity: Option<Extension<TokenValidity>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::error::RequestError;
 use super::parameters::parsed;
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::credentials::file_id;
 
@@ -78,7 +78,7 @@ enum StatusName {
 
 impl CallQuery {
     /// Returns the filter, limited to the calls that `grant` may see.
-    fn filter(self, grant: &Grant, servers: &ServerIds) -> Result<CallFilter, RequestError> {
+    fn filter(self, grant: &AccessGrant, servers: &ServerIds) -> Result<CallFilter, RequestError> {
         let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
             None => None,

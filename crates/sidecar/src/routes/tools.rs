@@ -32,7 +32,7 @@ impl Filter {
     /// Returns the tools that this caller may see. MCP servers whose tools are unknown are queried
     /// now.
     async fn listed(&self, app: &App, caller: &Caller) -> Offered {
-        let mut offered = app.offered_to(&caller.context, &caller.visibility).await;
+        let mut offered = app.tools_for(&caller.context, &caller.visibility).await;
         if let Some(category) = &self.category {
             let tools = &mut offered.tools;
             tools.retain(|tool| tool.definition().category() == category);

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 /// Returns whether a request asks to upgrade its connection to `protocol`.
-pub(super) fn is_asked_for(headers: &HeaderMap, protocol: &str) -> bool {
+pub(super) fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
     let names = |header, token: &str| {
         let values = headers.get_all(header).into_iter();
         let mut words = values

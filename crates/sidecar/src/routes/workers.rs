@@ -44,7 +44,7 @@ pub(super) async fn connect(
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         return Err(RequestError::WorkerFromAfar);
     };
-    if !upgrade::is_asked_for(request.headers(), PROTOCOL) {
+    if !upgrade::is_requested(request.headers(), PROTOCOL) {
         return Err(RequestError::NoUpgrade { protocol: PROTOCOL });
     }
     if app.process().is_draining() {

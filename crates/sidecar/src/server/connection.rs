@@ -116,7 +116,7 @@ impl Connection {
         metrics.connections(peer.transport()).count_closed();
         drop(permit);
         if was_cut_off {
-            memory::give_back();
+            memory::trim_allocator();
         }
     }
 

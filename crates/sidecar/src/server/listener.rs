@@ -28,7 +28,7 @@ pub(super) trait Listener {
     fn adopt(accepted: Self::Accepted) -> io::Result<Self::Stream>;
 
     /// Like [`next`](Self::next), but retries after errors.
-    async fn accept_always(&self) -> (Self::Accepted, Peer) {
+    async fn accept_with_retry(&self) -> (Self::Accepted, Peer) {
         loop {
             match self.next().await {
                 Ok(accepted) => return accepted,

@@ -4,7 +4,7 @@ static IS_TRIMMING: AtomicBool = AtomicBool::new(false);
 
 /// Returns the freed memory of large responses from the allocator to the system. Runs at most once
 /// at a time, on a thread that serves no requests.
-pub(super) fn give_back() {
+pub(super) fn trim_allocator() {
     if IS_TRIMMING.swap(true, Ordering::AcqRel) {
         return;
     }

@@ -115,7 +115,7 @@ impl<S: SendQueue> SlowClientStream<S> {
             waiting.unsent = unsent;
             let deadline = waiting.progress_at + write_timeout;
             let has_stalled = now >= waiting.progress_at + STALL_TIMEOUT;
-            let gives_way = has_stalled && self.share.must_yield(max_waiting_bytes);
+            let gives_way = has_stalled && self.share.should_close(max_waiting_bytes);
             if now >= deadline || gives_way {
                 self.waiting = None;
                 self.was_cut_off.store(true, Ordering::Relaxed);

@@ -132,7 +132,7 @@ impl ConnectionByteCounter {
     ///
     /// Each connection calls this after checking whether its own client reads: the state of other
     /// connections may be outdated.
-    pub(super) fn must_yield(&self, limit: u64) -> bool {
+    pub(super) fn should_close(&self, limit: u64) -> bool {
         let Registered { all, number, .. } = &*self.0;
         let mut left = all.0.total.load(Ordering::Relaxed);
         if left <= limit {
@@ -222,7 +222,7 @@ mod tests {
                 .progress_ms
                 .store(progress_at, Ordering::Relaxed);
         }
-        let give_way = |limit| shares.each_ref().map(|share| share.must_yield(limit));
+        let give_way = |limit| shares.each_ref().map(|share| share.should_close(limit));
         assert_eq!(all.0.total.load(Ordering::Relaxed), 180);
         assert_eq!(give_way(180), [false; 3]);
         assert_eq!(give_way(150), [false, true, false]);

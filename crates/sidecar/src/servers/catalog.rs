@@ -347,7 +347,7 @@ impl Catalog {
             return;
         }
         let forgotten = async {
-            if !self.is_of_another(id, before).await? {
+            if !self.is_shared_account(id, before).await? {
                 let forgotten = self.credentials.forget_tokens_of_server(&before.key);
                 forgotten.await?;
             }
@@ -360,7 +360,7 @@ impl Catalog {
 
     /// Returns whether another server uses the tokens of this account: servers with the same
     /// address and client share their tokens.
-    async fn is_of_another(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
+    async fn is_shared_account(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
         let of_the_file = self.of_the_file.iter();
         let mut others = of_the_file.filter(|(name, _)| file_id(name) != id);
         if others.any(|(_, other)| other.as_ref().is_some_and(|it| it.key == account.key)) {
@@ -381,7 +381,7 @@ impl Catalog {
     }
 
     /// Stores the server's OAuth tokens in the vault, if there is one.
-    pub(super) fn keep_tokens_of(&self, server: &mut ServerConfig) {
+    pub(super) fn attach_token_store(&self, server: &mut ServerConfig) {
         if let Some(tokens) = self.credentials.tokens_of_server(server) {
             server.authorization.token_store = Some(tokens);
         }
@@ -397,7 +397,7 @@ impl Catalog {
         let mut server = definition.server(name, credentials)?;
         server.egress = self.egress.clone();
         server.validate()?;
-        self.keep_tokens_of(&mut server);
+        self.attach_token_store(&mut server);
         Ok(server)
     }
 

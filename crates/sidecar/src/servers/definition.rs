@@ -105,7 +105,7 @@ fn is_auto(handshake: &Handshake) -> bool {
 }
 
 fn is_default(credential: &CredentialPolicy) -> bool {
-    !credential.is_of_users()
+    !credential.uses_user_credentials()
 }
 
 fn default_timeout() -> u64 {
@@ -244,7 +244,7 @@ impl Definition {
                 return Err(ServerError::invalid("url", message));
             }
             (Some(url), None) => ServerConfig::new(name, url)?,
-            (None, Some(_)) if self.credential.is_of_users() => {
+            (None, Some(_)) if self.credential.uses_user_credentials() => {
                 let message = "a server with a command only supports the credential \"shared\"";
                 return Err(ServerError::invalid("credential", message));
             }
@@ -329,7 +329,7 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
 }
 
 /// Returns the display URL or the program of a server.
-pub(crate) fn place_of(server: &ServerConfig) -> (Option<String>, Option<String>) {
+pub(crate) fn address_of(server: &ServerConfig) -> (Option<String>, Option<String>) {
     match &server.endpoint {
         Endpoint::Command(command) => (None, Some(command.program.display().to_string())),
         _ => (Some(server.display_url()), None),

@@ -33,7 +33,7 @@ impl Servers {
             let message = "must have between 1 and 256 bytes, and must not be '.' or '..'";
             return Err(ServerError::invalid("user", message));
         }
-        let place = server.place_for_users()?;
+        let place = server.credential_address()?;
         let authentication = keys.remove("authentication").unwrap_or(Value::Null);
         if let Some(other) = keys.keys().next() {
             return Err(ServerError::invalid(other.clone(), "unknown field"));
@@ -105,7 +105,7 @@ impl Servers {
 
 impl Server {
     /// Returns the address to which credentials of users are bound.
-    fn place_for_users(&self) -> Result<String, ServerError> {
+    fn credential_address(&self) -> Result<String, ServerError> {
         let not_of_users = || ServerError::NotOfUsers {
             name: self.name().to_owned(),
         };
@@ -117,7 +117,7 @@ impl Server {
                 (policy, definition.map(super::definition::Definition::place))
             }
         };
-        let place = place.filter(|_| policy.is_of_users());
+        let place = place.filter(|_| policy.uses_user_credentials());
         place.ok_or_else(not_of_users)
     }
 }

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use pillion_wire::{ServerAuthentication, ServerCalls, ServerEntry, ServerRateLimit};
 use serde::Serialize;
 
-use super::definition::{kind_of, place_of};
+use super::definition::{address_of, kind_of};
 use super::{CatalogServer, Server};
 use crate::app::App;
 use crate::connections::{ConnectionStatus, ServerReport};
@@ -23,7 +23,7 @@ pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
         let mut entry = match server {
             Server::OfFile(section) => of_section(section, server.id()),
             Server::OfStore(known, problem) => {
-                let mut entry = of_known(known, server.id());
+                let mut entry = of_stored(known, server.id());
                 entry.error.clone_from(problem);
                 entry
             }
@@ -65,7 +65,7 @@ fn calls(app: &App) -> HashMap<String, ServerCalls> {
 
 fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
     let server = &section.server;
-    let (url, command) = place_of(server);
+    let (url, command) = address_of(server);
     ServerEntry {
         id,
         name: section.label().to_owned(),
@@ -94,7 +94,7 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
     }
 }
 
-fn of_known(known: &CatalogServer, id: String) -> ServerEntry {
+fn of_stored(known: &CatalogServer, id: String) -> ServerEntry {
     let record = &known.record;
     let mut entry = match &known.section {
         Ok(section) => of_section(section, id),

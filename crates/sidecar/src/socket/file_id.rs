@@ -4,12 +4,12 @@ use std::path::Path;
 
 /// The device and inode of a file, which identify the file while a process holds it open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileId {
+pub(crate) struct SocketFileId {
     device: u64,
     inode: u64,
 }
 
-impl FileId {
+impl SocketFileId {
     /// Returns the id of the file at `path`, or `None` if the file does not exist. Symbolic links
     /// are not followed.
     ///

@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::SocketError;
-use super::file_id::FileId;
+use super::file_id::SocketFileId;
 
 /// The lock on a socket's path, which is required to remove a stale socket and to bind. Without the
 /// lock, two sidecars that start at once could each remove the other's socket.
@@ -57,8 +57,11 @@ impl Lock {
     /// Returns whether the locked file is still at its path. Otherwise, another process could lock
     /// a new file.
     pub(super) fn is_in_place(&self) -> bool {
-        let locked = self.file.metadata().map(|metadata| FileId::of(&metadata));
-        let found = FileId::at(&self.path);
+        let locked = self
+            .file
+            .metadata()
+            .map(|metadata| SocketFileId::of(&metadata));
+        let found = SocketFileId::at(&self.path);
         matches!((locked, found), (Ok(locked), Ok(Some(found))) if locked == found)
     }
 
@@ -75,7 +78,7 @@ fn lock_path(socket: &Path) -> PathBuf {
 
 /// Returns the error for a path that another process has locked.
 fn taken(socket: &Path) -> SocketError {
-    match FileId::at(socket) {
+    match SocketFileId::at(socket) {
         Ok(None) => SocketError::ServedWithoutFile(socket.to_owned()),
         _ => SocketError::AlreadyServed(socket.to_owned()),
     }

@@ -116,14 +116,14 @@ impl Span {
     }
 
     /// Ends the span of a call to a server's tool.
-    pub(crate) fn end_of_tool<T>(mut self, outcome: &Result<T, ToolFailure>) {
+    pub(crate) fn end_tool_span<T>(mut self, outcome: &Result<T, ToolFailure>) {
         if let Err(failure) = outcome {
             self.fail(failure.code.as_str());
         }
     }
 
     /// Ends the span of a request.
-    pub(crate) fn end_of_request<T>(mut self, outcome: &Result<T, RpcError>) {
+    pub(crate) fn end_request_span<T>(mut self, outcome: &Result<T, RpcError>) {
         if let Err(error) = outcome {
             self.set("rpc.response.status_code", error.code.to_string());
             self.fail(error.code.to_string());

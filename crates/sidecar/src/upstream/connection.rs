@@ -84,7 +84,7 @@ impl ServerRequestRouter {
             .on_sampling(ask("sampling/createMessage"))
             .on_elicitation(ask("elicitation/create"))
             .on_roots(ask("roots/list"))
-            .on_notification_in_passing(move |notice| {
+            .on_notification_without_listening(move |notice| {
                 if notice.method == "notifications/message"
                     && let Some(link) = desk.current()
                 {

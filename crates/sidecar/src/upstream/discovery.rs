@@ -120,19 +120,26 @@ impl Upstreams {
             return;
         }
         let number = server.asks.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        if server.is_asked_for_all() {
+        if server.has_shared_list() {
             // Stored until there is a response, because the caller may be dropped.
-            state.is_stale |= server.takes_stale();
-            state.has_changed |= server.takes_change();
+            state.is_stale |= server.take_stale_flag();
+            state.has_changed |= server.take_change_flag();
             let is_due = state.is_due(&server.notification_pause);
             if is_due || (reason == Reason::Use && state.failures > 0) {
-                self.ask_now(server, &mut state, is_due, reason).await;
+                self.send_list_request(server, &mut state, is_due, reason)
+                    .await;
             }
         }
         server.asks.ended.store(number, Ordering::SeqCst);
     }
 
-    async fn ask_now(&self, server: &Arc<Server>, state: &mut State, is_due: bool, reason: Reason) {
+    async fn send_list_request(
+        &self,
+        server: &Arc<Server>,
+        state: &mut State,
+        is_due: bool,
+        reason: Reason,
+    ) {
         if server.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connecting, None);
         }
@@ -299,7 +306,7 @@ impl Upstreams {
             ..State::default()
         };
         let tools = state.tools.len();
-        server.has_listed(tools);
+        server.record_listing(tools);
         tracing::info!(
             server.label = server.label,
             tools,

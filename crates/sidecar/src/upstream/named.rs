@@ -18,7 +18,7 @@ impl Upstreams {
         let named = latest.named_by(names);
         join_all(named.iter().map(|server| latest.ask(server, Reason::Use))).await;
         let is_named = |name: &String| {
-            latest.registry.contains(name) || named.iter().any(|server| server.has_prefix_of(name))
+            latest.registry.contains(name) || named.iter().any(|server| server.matches_prefix(name))
         };
         // Without a prefix, the tools of a server may have any name.
         let has_any_name = |server: &Arc<Server>| server.tool_prefix.is_empty();
@@ -32,7 +32,7 @@ impl Upstreams {
     pub(super) fn named_by(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
         servers
-            .filter(|server| names.iter().any(|name| server.has_prefix_of(name)))
+            .filter(|server| names.iter().any(|name| server.matches_prefix(name)))
             .cloned()
             .collect()
     }
@@ -49,7 +49,7 @@ impl Upstreams {
         unavailable.find_map(|unavailable| {
             let mut servers = latest.servers.iter();
             let server = servers.find(|server| server.label == unavailable.label)?;
-            server.has_prefix_of(name).then(|| Absent {
+            server.matches_prefix(name).then(|| Absent {
                 origin: server.origin(),
                 server: unavailable.clone(),
             })
@@ -60,7 +60,7 @@ impl Upstreams {
 impl Own {
     /// For a composed tool: adds failing tools for those names that begin with the prefix of an
     /// unavailable server.
-    pub(crate) fn add_absent(&mut self, upstreams: &Upstreams, names: &[String]) {
+    pub(crate) fn add_unavailable(&mut self, upstreams: &Upstreams, names: &[String]) {
         let unavailable = upstreams.latest().unavailable();
         let tools = Arc::make_mut(&mut self.tools);
         for name in names
@@ -79,7 +79,7 @@ impl Own {
 
 impl Server {
     /// Returns whether the name begins with this server's prefix.
-    pub(super) fn has_prefix_of(&self, name: &str) -> bool {
+    pub(super) fn matches_prefix(&self, name: &str) -> bool {
         !self.tool_prefix.is_empty() && name.starts_with(&self.tool_prefix)
     }
 }

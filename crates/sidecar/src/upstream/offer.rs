@@ -55,11 +55,11 @@ impl ListedTools<'_> {
         let name = tool.definition().name().clone();
         let mut owner = None;
         let is_own = |holder: &RegisteredTool| {
-            owner = self.other_owner(holder);
+            owner = self.conflicting_owner(holder);
             owner.is_none()
         };
         match (
-            registry.register_over(Arc::clone(&tool) as Arc<dyn Tool>, is_own),
+            registry.register_preferred(Arc::clone(&tool) as Arc<dyn Tool>, is_own),
             owner,
         ) {
             (Ok(_), _) => return Some((name, tool)),
@@ -70,7 +70,7 @@ impl ListedTools<'_> {
     }
 
     /// Returns the owner of a tool, if it is not this server.
-    fn other_owner(&self, holder: &RegisteredTool) -> Option<String> {
+    fn conflicting_owner(&self, holder: &RegisteredTool) -> Option<String> {
         match holder.origin() {
             ToolOrigin::Mcp { server_label, .. } if *server_label == self.server.label => None,
             ToolOrigin::Mcp { server_label, .. } => Some(format!("MCP server `{server_label}`")),

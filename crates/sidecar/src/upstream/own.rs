@@ -38,7 +38,7 @@ impl Listing {
                 .iter()
                 .any(|tool| tool.registered.name().as_str() == name)
         };
-        let is_missing = |name: &String| server.has_prefix_of(name) && !lists(name);
+        let is_missing = |name: &String| server.matches_prefix(name) && !lists(name);
         names.iter().any(is_missing)
     }
 }
@@ -99,28 +99,28 @@ impl Upstreams {
     pub(crate) async fn own(&self, context: &CallContext) -> Own {
         let latest = self.latest();
         let servers = latest.servers.iter().cloned();
-        latest.list_own_tools_of(servers, context, &[]).await
+        latest.list_user_tools_of(servers, context, &[]).await
     }
 
     /// Returns the tools that only this caller has, for a lookup of these names: of the servers
     /// whose prefixes the names have, or of all servers if a name has no such prefix. A server that
     /// failed recently receives another request if its list does not contain the name.
-    pub(crate) async fn own_named(&self, context: &CallContext, names: &[String]) -> Own {
+    pub(crate) async fn user_tools_named(&self, context: &CallContext, names: &[String]) -> Own {
         let latest = self.latest();
         let named = latest.named_by(names);
-        let is_named = |name: &String| named.iter().any(|server| server.has_prefix_of(name));
+        let is_named = |name: &String| named.iter().any(|server| server.matches_prefix(name));
         // Without a prefix, a caller's own tools may have any name.
         let has_any_name =
             |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all();
         if names.iter().all(is_named) && !latest.servers.iter().any(has_any_name) {
-            return latest.list_own_tools_of(named, context, names).await;
+            return latest.list_user_tools_of(named, context, names).await;
         }
         latest.own(context).await
     }
 
     /// Returns the tools of these servers that only this caller has, for a lookup of the tools
     /// `sought`.
-    async fn list_own_tools_of(
+    async fn list_user_tools_of(
         &self,
         servers: impl IntoIterator<Item = Arc<Server>>,
         context: &CallContext,
@@ -133,7 +133,7 @@ impl Upstreams {
             return Own::default();
         }
         let lists = servers.iter();
-        let lists = lists.map(|server| latest.list_own_tools(server, context, sought));
+        let lists = lists.map(|server| latest.list_user_tools(server, context, sought));
         let mut own = Own::default();
         let mut tools = CallerOnlyTools::new();
         for (server, list) in servers.iter().zip(join_all(lists).await) {
@@ -179,7 +179,7 @@ impl Upstreams {
 
     /// Returns the tools that one server lists for this caller, and the error of the last attempt
     /// if it failed.
-    async fn list_own_tools(
+    async fn list_user_tools(
         &self,
         server: &Arc<Server>,
         context: &CallContext,
@@ -213,7 +213,7 @@ impl Upstreams {
             };
             match listed {
                 Ok((tools, blocked)) => {
-                    let tools = tools.iter().filter_map(|raw| own_tool(server, raw));
+                    let tools = tools.iter().filter_map(|raw| parse_user_tool(server, raw));
                     let is_offered =
                         |tool: &UserTool| !blocked.contains(tool.upstream.remote_name());
                     *listing = Listing {
@@ -224,7 +224,7 @@ impl Upstreams {
                         failures: 0,
                         failed_at: None,
                     };
-                    server.has_listed(listing.tools.len());
+                    server.record_listing(listing.tools.len());
                 }
                 Err(error) => {
                     tracing::warn!(server.label = server.label, %error, "Failed to list a user's MCP tools");
@@ -247,7 +247,7 @@ impl Upstreams {
     /// Closes unneeded connections of users once their calls have ended.
     pub(crate) async fn sweep_users(&self) {
         let servers = self.latest().servers.iter();
-        let of_users = servers.filter(|server| server.is_of_users());
+        let of_users = servers.filter(|server| server.uses_user_credentials());
         join_all(of_users.map(|server| server.sweep())).await;
     }
 
@@ -270,7 +270,7 @@ fn refresh_after(configured: Duration) -> Duration {
 }
 
 /// Returns `None` for a tool that cannot be offered.
-fn own_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<UserTool> {
+fn parse_user_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<UserTool> {
     let upstream = UpstreamTool::read(server, raw)?;
     match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
         Ok(registered) => Some(UserTool {

@@ -64,7 +64,7 @@ impl Server {
                 Some(error) => error.clone(),
                 None => RpcError::new(INTERNAL_ERROR, error.to_string()),
             };
-            span.end_of_request(&outcome.as_ref().map_err(failed));
+            span.end_request_span(&outcome.as_ref().map_err(failed));
         }
         let result = outcome.map_err(|error| {
             let rpc = error.rpc_error();

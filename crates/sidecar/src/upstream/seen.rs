@@ -40,7 +40,7 @@ impl Upstreams {
         let mut undecided = false;
         for server in &self.latest().servers {
             let prefix = server.tool_prefix();
-            if visibility.admits_named(prefix, prefix, &server.origin()) {
+            if visibility.is_name_visible(prefix, prefix, &server.origin()) {
                 seen.insert(address(server));
             } else {
                 undecided = true;
@@ -51,7 +51,7 @@ impl Upstreams {
             let own = self.own(context).await;
             for (name, tool) in self.tools().iter().chain(&own.listed) {
                 let server = tool.server();
-                if visibility.admits_named(name.as_str(), tool.remote_name(), &server.origin()) {
+                if visibility.is_name_visible(name.as_str(), tool.remote_name(), &server.origin()) {
                     seen.insert(address(server));
                 }
             }

@@ -145,13 +145,13 @@ impl Server {
     }
 
     /// Takes the stale flag: returns `true` once after [`expire`](Self::expire).
-    pub(super) fn takes_stale(&self) -> bool {
+    pub(super) fn take_stale_flag(&self) -> bool {
         self.is_stale.swap(false, Ordering::SeqCst)
     }
 
     /// Takes the change flag: returns `true` once after
     /// [`list_has_changed`](Self::list_has_changed).
-    pub(super) fn takes_change(&self) -> bool {
+    pub(super) fn take_change_flag(&self) -> bool {
         self.has_changed.swap(false, Ordering::SeqCst)
     }
 
@@ -164,7 +164,7 @@ impl Server {
     }
 
     /// Records a successful `tools/list` with `tools` entries.
-    pub(super) fn has_listed(&self, tools: usize) {
+    pub(super) fn record_listing(&self, tools: usize) {
         let mut report = self.report.write();
         report.was_asked = true;
         report.tools = tools;

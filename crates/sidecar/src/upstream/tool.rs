@@ -103,7 +103,11 @@ impl UpstreamTool {
                     let options = link.options();
                     self.inner.forward(client, &params, &options).await
                 }
-                None => self.inner.call_over(client, &arguments, context).await,
+                None => {
+                    self.inner
+                        .call_with_client(client, &arguments, context)
+                        .await
+                }
             }
         };
         connection.during(link.clone(), call).await
@@ -120,7 +124,7 @@ impl Tool for UpstreamTool {
     }
 
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
-        if !self.server.is_of_users() {
+        if !self.server.uses_user_credentials() {
             return None;
         }
         let (server, context) = (Arc::clone(&self.server), context.clone());
@@ -143,7 +147,7 @@ impl Tool for UpstreamTool {
         Box::pin(async move {
             let outcome = self.ask(arguments, context, link).await;
             if let Some(span) = span {
-                span.end_of_tool(&outcome);
+                span.end_tool_span(&outcome);
             }
             outcome
         })

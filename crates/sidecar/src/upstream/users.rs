@@ -76,7 +76,7 @@ impl Users {
     /// Closes the user's connection with the server `server` after its running calls. Token stores
     /// of other credential versions than `good` save no more OAuth tokens.
     pub(super) fn forget(&self, server: &str, user: &str, good: Option<&str>) {
-        self.credentials.refuse_tokens_of_user(server, user, good);
+        self.credentials.close_other_tokens(server, user, good);
         if let Some(entry) = self.connections.lock().by_user.remove(user) {
             give_up(entry.connection);
         }
@@ -98,7 +98,7 @@ impl Users {
                 Ok(Some(credential)) if credential.version == version => {}
                 Ok(now) => {
                     let good = now.map(|credential| credential.version);
-                    self.forget_version(server, &user, &version, good.as_deref());
+                    self.close_other_versions(server, &user, &version, good.as_deref());
                 }
                 // The error is returned to the next caller.
                 Err(error) => tracing::debug!(%error, "Cannot read the credential of a user"),
@@ -106,11 +106,11 @@ impl Users {
         }
     }
 
-    fn forget_version(&self, server: &str, user: &str, version: &str, good: Option<&str>) {
+    fn close_other_versions(&self, server: &str, user: &str, version: &str, good: Option<&str>) {
         let mut connections = self.connections.lock();
         let is_it = |entry: &UserConnection| entry.version == version;
         if connections.by_user.get(user).is_some_and(is_it) {
-            self.credentials.refuse_tokens_of_user(server, user, good);
+            self.credentials.close_other_tokens(server, user, good);
             if let Some(entry) = connections.by_user.remove(user) {
                 give_up(entry.connection);
             }
@@ -361,13 +361,13 @@ impl Server {
     }
 
     /// Returns whether discovery requests the shared list of this server.
-    pub(super) fn is_asked_for_all(&self) -> bool {
+    pub(super) fn has_shared_list(&self) -> bool {
         self.lists_for_all() && !self.is_closed()
     }
 
     /// Returns whether calls may use the credentials of users.
-    pub(crate) fn is_of_users(&self) -> bool {
-        self.section.credential.is_of_users()
+    pub(crate) fn uses_user_credentials(&self) -> bool {
+        self.section.credential.uses_user_credentials()
     }
 }
 
@@ -384,7 +384,7 @@ mod tests {
         let store = Arc::new(SqlStore::open(&options).await.unwrap());
         let vault = Vault::open(store, MasterKey::generate()).await.unwrap();
         let credentials = UserCredentials::default();
-        credentials.move_to(Some(Arc::new(vault)));
+        credentials.set_vault(Some(Arc::new(vault)));
         let users = Users::new(&credentials);
         let mut given = Vec::new();
         for user in ["alice", "bob", "carol"] {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::message::{self, WorkerMessage};
-use super::{Job, WorkerRegistration, WorkerTool};
+use super::{WorkerJob, WorkerRegistration, WorkerTool};
 use crate::process::AdmissionWatch;
 
 /// Why a worker's connection ended.
@@ -144,7 +144,7 @@ impl WorkerRegistration {
         wire: &mut WorkerStream<S>,
         id: u64,
         tool: &WorkerTool,
-        mut job: Box<Job>,
+        mut job: Box<WorkerJob>,
         mut died: Pin<&mut impl Future<Output = ()>>,
         welcome: &mut AdmissionWatch,
     ) -> Result<(), End>
@@ -210,7 +210,7 @@ impl WorkerRegistration {
 }
 
 /// Sends the worker's response to the caller.
-fn finish(job: Box<Job>, answer: Result<Box<RawValue>, Value>) {
+fn finish(job: Box<WorkerJob>, answer: Result<Box<RawValue>, Value>) {
     let outcome = match answer {
         Err(error) => Err(message::failure(&error)),
         Ok(raw) => match serde_json::from_str::<Value>(raw.get()) {

@@ -1,19 +1,19 @@
 //! The messages between the sidecar and a worker: lines of JSON-RPC 2.0 with the types of MCP.
 
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
-use pillion_mcp_client::Progress;
+use pillion_mcp_client::ProgressNotification;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Job;
+use super::WorkerJob;
 
 /// A message from a worker.
 pub(super) enum WorkerMessage {
     /// The response to the request with this id.
     Answer(u64, Result<Box<RawValue>, Value>),
     /// The progress of the request with this id.
-    Progress(u64, Progress),
+    Progress(u64, ProgressNotification),
     /// The worker accepts no more calls.
     Draining,
     /// A ping, with its id.
@@ -42,7 +42,7 @@ struct ProgressParams {
     #[serde(rename = "progressToken")]
     token: u64,
     #[serde(flatten)]
-    progress: Progress,
+    progress: ProgressNotification,
 }
 
 pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
@@ -68,7 +68,7 @@ pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
 }
 
 /// Returns the request for a call.
-pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
+pub(super) fn call(id: u64, tool: &str, job: &WorkerJob) -> String {
     let mut about = json!({"callId": job.context.call_id});
     // A tool may trust `user`. A user that the caller merely claims is in another member.
     let context = &job.context;

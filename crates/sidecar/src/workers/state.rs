@@ -24,7 +24,7 @@ pub(super) struct Worker {
     pub(super) name: String,
     pub(super) pid: Option<i32>,
     pub(super) tools: HashMap<ToolName, Arc<WorkerTool>>,
-    pub(super) inbox: mpsc::UnboundedSender<(Arc<WorkerTool>, Box<Job>)>,
+    pub(super) inbox: mpsc::UnboundedSender<(Arc<WorkerTool>, Box<WorkerJob>)>,
     /// Since when the worker is idle; `None` while it is busy or draining.
     pub(super) idle_since: Option<Instant>,
     pub(super) is_draining: bool,
@@ -36,12 +36,12 @@ pub(super) struct Worker {
 pub(super) struct Offered {
     pub(super) tool: Arc<WorkerTool>,
     /// The waiting calls, with their positions in the order of all calls.
-    pub(super) waiting: VecDeque<(u64, Box<Job>)>,
+    pub(super) waiting: VecDeque<(u64, Box<WorkerJob>)>,
 }
 
 /// A call for a worker. If `reply` is closed, the caller has given up.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct WorkerJob {
     pub(super) arguments: JsonObject,
     pub(super) context: CallContext,
     pub(super) link: Option<Arc<Link>>,
@@ -92,7 +92,11 @@ impl Worker {
             .is_some_and(|own| own.is_same(tool))
     }
 
-    pub(super) fn give(&mut self, tool: &Arc<WorkerTool>, job: Box<Job>) -> Result<(), Box<Job>> {
+    pub(super) fn give(
+        &mut self,
+        tool: &Arc<WorkerTool>,
+        job: Box<WorkerJob>,
+    ) -> Result<(), Box<WorkerJob>> {
         self.idle_since = None;
         self.calls += 1;
         let given = self.inbox.send((Arc::clone(tool), job));

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::{Job, Workers};
+use super::{WorkerJob, Workers};
 use crate::calling_client::link::Link;
 use crate::calling_client::listed_tool::ListedTool;
 
@@ -102,7 +102,7 @@ impl WorkerTool {
             .filter(|_| context.nesting.is_none())
             .and_then(|link| link.get::<Arc<Link>>());
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Job {
+        let job = Box::new(WorkerJob {
             arguments,
             link: link.cloned(),
             context,

@@ -14,14 +14,14 @@ pub(super) const MAX_BATCH_SIZE: usize = 1 << (BATCH_SIZE_COUNT - 1);
 const FULL_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// A queued record, and the channel to its caller.
-pub(super) struct Job {
+pub(super) struct QueuedRecord {
     pub(super) call: ToolCallRecord,
     pub(super) done: oneshot::Sender<Result<(), StoreError>>,
     /// The record's share of the memory limit for queued records.
     pub(super) _room: OwnedSemaphorePermit,
 }
 
-impl Job {
+impl QueuedRecord {
     /// Sends the outcome to the caller, who may no longer be waiting.
     pub(super) fn answer(self, outcome: Result<(), StoreError>) {
         let _ = self.done.send(outcome);
@@ -95,7 +95,7 @@ fn insert(records: usize, value: fn(usize) -> String) -> String {
 }
 
 /// Takes the next batch from the queue, in order and without two records of one call.
-pub(super) fn take(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+pub(super) fn take(waiting: &mut VecDeque<QueuedRecord>) -> Vec<QueuedRecord> {
     let mut ids: Vec<CallId> = Vec::with_capacity(MAX_BATCH_SIZE);
     let calls = waiting.iter().map(|job| &job.call).take_while(|call| {
         let is_first = !ids.contains(&call.id);

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, Page, PageRequest, ProcessLife, Pruned, RateLimitRecord,
+    CallFilter, CallId, CallLog, PageRequest, ProcessLife, Pruned, RateLimitRecord, RecordPage,
     Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
@@ -31,7 +31,7 @@ impl CallLog for SqlStore {
         self.noted(written)
     }
 
-    async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+    async fn record_local_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         self.noted(match &self.call_spool {
             Some(spool) => spool.append(call).await,
             None => self.call_writer.write(call).await,
@@ -47,7 +47,7 @@ impl CallLog for SqlStore {
         let mut row = self.database.read_one(sql, vec![id.into()]).await?;
         if row.is_none() {
             // Another process may have recorded the call and ended.
-            self.catch_up_with_the_dead().await?;
+            self.flush_ended_processes().await?;
             row = self.database.read_one(sql, vec![id.into()]).await?;
         }
         row.as_ref().map(record::read).transpose()
@@ -57,7 +57,7 @@ impl CallLog for SqlStore {
         &self,
         filter: &CallFilter,
         page: &PageRequest,
-    ) -> Result<Page<ToolCallRecord>, StoreError> {
+    ) -> Result<RecordPage<ToolCallRecord>, StoreError> {
         self.catch_up_if_possible().await;
         let stuck = self.call_spool.as_ref();
         let stuck = stuck.and_then(|spool| spool.stuck_calls(filter));
@@ -69,8 +69,8 @@ impl CallLog for SqlStore {
         owner: &str,
         from: Timestamp,
         page: &PageRequest,
-    ) -> Result<Page<RateLimitRecord>, StoreError> {
-        self.catch_up_with_the_dead().await?;
+    ) -> Result<RecordPage<RateLimitRecord>, StoreError> {
+        self.flush_ended_processes().await?;
         query::counted_calls(&self.database, owner, from, page).await
     }
 
@@ -88,7 +88,7 @@ impl CallLog for SqlStore {
         living: &[String],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        self.catch_up_with_the_dead().await?;
+        self.flush_ended_processes().await?;
         let mut values = vec![owner.into(), at.into()];
         let mut sql = INTERRUPT.to_owned();
         for life in living {
@@ -99,7 +99,7 @@ impl CallLog for SqlStore {
     }
 
     async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError> {
-        self.catch_up_with_the_dead().await?;
+        self.flush_ended_processes().await?;
         let values = vec![
             ended.owner.as_str().into(),
             at.into(),

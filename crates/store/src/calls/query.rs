@@ -3,7 +3,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pillion_core::store::{
-    CallFilter, CallId, CallStatus, Cursor, Page, PageRequest, RateLimitRecord, StoreError,
+    CallFilter, CallId, CallStatus, Cursor, PageRequest, RateLimitRecord, RecordPage, StoreError,
     Timestamp, ToolCallRecord,
 };
 
@@ -16,7 +16,7 @@ pub(super) async fn calls(
     filter: &CallFilter,
     page: &PageRequest,
     stuck: Option<UnwrittenCalls>,
-) -> Result<Page<ToolCallRecord>, StoreError> {
+) -> Result<RecordPage<ToolCallRecord>, StoreError> {
     let UnwrittenCalls { matching, ids } = stuck.unwrap_or_default();
     let (mut conditions, mut values) = conditions(filter);
     let after = page.after.as_ref().map(place).transpose()?;
@@ -61,8 +61,8 @@ pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
         && is_of(user, &call.user)
         && parent.is_none_or(|parent| call.parent == Some(parent))
         && status.is_none_or(|status| call.status == status)
-        && from.is_none_or(|from| call.id >= CallId::first_at(from))
-        && until.is_none_or(|until| call.id < CallId::first_at(until))
+        && from.is_none_or(|from| call.id >= CallId::min_at(from))
+        && until.is_none_or(|until| call.id < CallId::min_at(until))
 }
 
 /// Returns the calls whose tool has run: calls with a duration, or with one of the listed statuses.
@@ -71,13 +71,13 @@ pub(super) async fn counted_calls(
     owner: &str,
     from: Timestamp,
     page: &PageRequest,
-) -> Result<Page<RateLimitRecord>, StoreError> {
+) -> Result<RecordPage<RateLimitRecord>, StoreError> {
     let mut sql = "SELECT id, life, server, tool, user_name, principal, completed_at, \
                    duration_us \
                    FROM tool_calls WHERE id >= $1 AND owner = $2 AND (duration_us IS NOT NULL \
                    OR status IN ('running', 'interrupted', 'success'))"
         .to_owned();
-    let mut values = vec![CallId::first_at(from).into(), owner.into()];
+    let mut values = vec![CallId::min_at(from).into(), owner.into()];
     if let Some(after) = &page.after {
         values.push(place(after)?.into());
         sql += &format!(" AND id < ${}", values.len());
@@ -85,13 +85,16 @@ pub(super) async fn counted_calls(
     values.push((i64::from(page.size()) + 1).into());
     sql += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
     let rows = database.read(&sql, values).await?;
-    let items = rows.iter().map(read_run).collect::<Result<_, _>>()?;
+    let items = rows
+        .iter()
+        .map(read_rate_limit_record)
+        .collect::<Result<_, _>>()?;
     Ok(page_of(items, page.size(), |call: &RateLimitRecord| {
         cursor(call.id)
     }))
 }
 
-fn read_run(row: &Row) -> Result<RateLimitRecord, StoreError> {
+fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord, StoreError> {
     let id = row.call_id("id")?;
     let microseconds = row.optional_integer("duration_us")?;
     let duration = microseconds.and_then(|microseconds| u64::try_from(microseconds).ok());
@@ -121,8 +124,8 @@ pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
             "status =",
             filter.status.map(CallStatus::as_str).map(Value::from),
         ),
-        ("id >=", filter.from.map(CallId::first_at).map(Value::from)),
-        ("id <", filter.until.map(CallId::first_at).map(Value::from)),
+        ("id >=", filter.from.map(CallId::min_at).map(Value::from)),
+        ("id <", filter.until.map(CallId::min_at).map(Value::from)),
     ];
     let mut values = Vec::new();
     let mut sql = "1 = 1".to_owned();

@@ -12,7 +12,7 @@ pub(super) async fn prune(
 ) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned::default();
     if let Some(age) = retention.max_age {
-        let oldest = CallId::first_at(now.minus(age));
+        let oldest = CallId::min_at(now.minus(age));
         pruned.calls += remove_before(database, oldest).await?;
     }
     if let Some(most) = retention.max_calls {

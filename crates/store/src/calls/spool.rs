@@ -35,7 +35,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_CALLS: usize = 4_096;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-type Calls = IndexMap<CallId, ToolCallRecord>;
+type SpooledCalls = IndexMap<CallId, ToolCallRecord>;
 
 /// The current state of calls that wait to be written to the database.
 #[derive(Debug, Default)]
@@ -107,7 +107,7 @@ impl CallSpool {
         let line = line::encode(&call)?;
         if let Err(error) = self.shared.database.check_placement_if_changed() {
             if has_run(&call) {
-                self.shared.gathered.lock().keep_end(call, &line);
+                self.shared.gathered.lock().add_end(call, &line);
                 self.shared.news.notify_one();
             }
             return Err(error);
@@ -251,8 +251,8 @@ pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), Stor
     let lock = tokio::task::spawn_blocking(move || file::lock_recovery(&lock_path)).await;
     let lock = lock.map_err(io::Error::other).and_then(|lock| lock);
     let _lock = lock.map_err(unreadable)?;
-    for mut left in file::left_behind(path).map_err(unreadable)? {
-        let mut calls = Calls::new();
+    for mut left in file::open_abandoned(path).map_err(unreadable)? {
+        let mut calls = SpooledCalls::new();
         let is_known = read(&left.read().map_err(unreadable)?, &mut calls);
         let calls: Vec<_> = calls.into_values().collect();
         log_late_calls(write(database, &Statements::new(database), &calls).await?);
@@ -276,7 +276,7 @@ impl PendingRecords {
     /// # Errors
     /// `unavailable` if the files cannot be read.
     pub(crate) fn beside(path: &Path) -> Result<Self, StoreError> {
-        let mut calls = Calls::new();
+        let mut calls = SpooledCalls::new();
         for bytes in file::contents(path).map_err(|error| unreadable(path, error))? {
             read(&bytes, &mut calls);
         }
@@ -297,11 +297,11 @@ impl PendingRecords {
 
 /// Adds the records of a file, the last record of each call. Returns whether all lines were
 /// understood.
-fn read(bytes: &[u8], calls: &mut Calls) -> bool {
+fn read(bytes: &[u8], calls: &mut SpooledCalls) -> bool {
     let mut is_known = true;
     for line in bytes.split(|byte| *byte == b'\n') {
         match line::decode(line) {
-            Some(call) => add_or_end(call, calls),
+            Some(call) => merge_record(call, calls),
             None => is_known &= !line::is_whole(line),
         }
     }
@@ -317,7 +317,7 @@ pub(super) fn has_run(call: &ToolCallRecord) -> bool {
 
 /// Adds a record, unless the end of the call is known: the end may be in the file that is read
 /// first.
-fn add_or_end(mut call: ToolCallRecord, calls: &mut Calls) {
+fn merge_record(mut call: ToolCallRecord, calls: &mut SpooledCalls) {
     match calls.get_mut(&call.id) {
         Some(known) if known.status.is_final() => {}
         Some(known) => {

@@ -5,7 +5,7 @@ use pillion_core::store::{StoreError, ToolCallRecord};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::batch::{self, Job, MAX_BATCH_SIZE, Statements};
+use super::batch::{self, MAX_BATCH_SIZE, QueuedRecord, Statements};
 use super::{closed, record, repeat};
 use crate::database::Database;
 
@@ -14,8 +14,8 @@ const MAX_QUEUED_RECORDS: usize = 4_096;
 /// Maximum total size of the queued records, in KiB.
 const MAX_QUEUED_KIB: u32 = 64 * 1024;
 
-enum Message {
-    Write(Box<Job>),
+enum WriterMessage {
+    Write(Box<QueuedRecord>),
     Finish(oneshot::Sender<()>),
 }
 
@@ -23,7 +23,7 @@ enum Message {
 /// commit, and a single caller does not wait for others.
 #[derive(Debug)]
 pub(crate) struct CallWriter {
-    queue: Sender<Message>,
+    queue: Sender<WriterMessage>,
     room: Arc<Semaphore>,
 }
 
@@ -31,7 +31,7 @@ impl CallWriter {
     /// Starts the task, which ends when the writer is dropped.
     pub(crate) fn start(database: Database) -> Self {
         let (queue, messages) = mpsc::channel(MAX_QUEUED_RECORDS);
-        let writer = Writer {
+        let writer = RecordWriter {
             statements: Statements::new(&database),
             database,
             waiting: VecDeque::new(),
@@ -50,8 +50,8 @@ impl CallWriter {
         let too_many = || StoreError::unavailable("the write queue of the call log is full");
         let _room = room.map_err(|_| too_many())?;
         let (done, outcome) = oneshot::channel();
-        let job = Job { call, done, _room };
-        let queued = self.queue.try_send(Message::Write(Box::new(job)));
+        let job = QueuedRecord { call, done, _room };
+        let queued = self.queue.try_send(WriterMessage::Write(Box::new(job)));
         queued.map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => too_many(),
             mpsc::error::TrySendError::Closed(_) => closed(),
@@ -62,23 +62,23 @@ impl CallWriter {
     /// Writes the queued records; later records are rejected.
     pub(crate) async fn finish(&self) {
         let (done, finished) = oneshot::channel();
-        if self.queue.send(Message::Finish(done)).await.is_ok() {
+        if self.queue.send(WriterMessage::Finish(done)).await.is_ok() {
             // An error means that the task has already ended.
             let _ = finished.await;
         }
     }
 }
 
-struct Writer {
+struct RecordWriter {
     database: Database,
     statements: Statements,
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<QueuedRecord>,
     /// The caller of `finish`, which has stopped the queue.
     finishing: Option<oneshot::Sender<()>>,
 }
 
-impl Writer {
-    async fn run(mut self, mut messages: Receiver<Message>) {
+impl RecordWriter {
+    async fn run(mut self, mut messages: Receiver<WriterMessage>) {
         while !self.waiting.is_empty() || self.wait(&mut messages).await {
             self.gather(&mut messages, MAX_BATCH_SIZE);
             let batch = batch::take(&mut self.waiting);
@@ -96,7 +96,7 @@ impl Writer {
     }
 
     /// Waits for a record; returns `false` if the queue is closed.
-    async fn wait(&mut self, messages: &mut Receiver<Message>) -> bool {
+    async fn wait(&mut self, messages: &mut Receiver<WriterMessage>) -> bool {
         while self.waiting.is_empty() {
             let Some(message) = messages.recv().await else {
                 return false;
@@ -109,7 +109,7 @@ impl Writer {
     }
 
     /// Takes messages from the queue until `most` records wait.
-    fn gather(&mut self, messages: &mut Receiver<Message>, most: usize) {
+    fn gather(&mut self, messages: &mut Receiver<WriterMessage>, most: usize) {
         while self.waiting.len() < most {
             let Ok(message) = messages.try_recv() else {
                 return;
@@ -118,10 +118,10 @@ impl Writer {
         }
     }
 
-    fn accept(&mut self, message: Message, messages: &mut Receiver<Message>) {
+    fn accept(&mut self, message: WriterMessage, messages: &mut Receiver<WriterMessage>) {
         match message {
-            Message::Write(job) => self.waiting.push_back(*job),
-            Message::Finish(done) => {
+            WriterMessage::Write(job) => self.waiting.push_back(*job),
+            WriterMessage::Finish(done) => {
                 messages.close();
                 self.finishing = Some(done);
             }
@@ -132,7 +132,7 @@ impl Writer {
     ///
     /// # Errors
     /// `unavailable`: the database cannot be written at present.
-    async fn write(&self, batch: Vec<Job>) -> Result<(), Arc<StoreError>> {
+    async fn write(&self, batch: Vec<QueuedRecord>) -> Result<(), Arc<StoreError>> {
         let calls = batch.iter().map(|job| &job.call);
         match self.statements.write(&self.database, calls).await {
             Ok(written) if written == batch.len() => {
@@ -143,7 +143,7 @@ impl Writer {
             }
             Ok(_) => {
                 for job in batch {
-                    let outcome = self.was_written(&job.call).await;
+                    let outcome = self.check_written(&job.call).await;
                     job.answer(outcome);
                 }
                 Ok(())
@@ -164,15 +164,15 @@ impl Writer {
 
     /// Writes the records of a batch one by one, because one record was rejected and the others may
     /// be valid.
-    async fn write_each(&self, batch: Vec<Job>, failure: StoreError) {
-        let batch = match <[Job; 1]>::try_from(batch) {
+    async fn write_each(&self, batch: Vec<QueuedRecord>, failure: StoreError) {
+        let batch = match <[QueuedRecord; 1]>::try_from(batch) {
             Ok([job]) => return job.answer(Err(failure)),
             Err(batch) => batch,
         };
         for job in batch {
             let calls = std::iter::once(&job.call);
             let outcome = match self.statements.write(&self.database, calls).await {
-                Ok(0) => self.was_written(&job.call).await,
+                Ok(0) => self.check_written(&job.call).await,
                 Ok(_) => Ok(()),
                 Err(failure) => Err(failure),
             };
@@ -181,7 +181,7 @@ impl Writer {
     }
 
     /// Checks that the store has this record; if not, it has another end of the same call.
-    async fn was_written(&self, call: &ToolCallRecord) -> Result<(), StoreError> {
+    async fn check_written(&self, call: &ToolCallRecord) -> Result<(), StoreError> {
         let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
         let row = self.database.read_one(sql, vec![call.id.into()]).await?;
         let row = row.ok_or_else(|| {

@@ -12,12 +12,12 @@ use super::directory_watch::DirectoryWatch;
 
 /// The device and inode of a file, which identify the file while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileId {
+pub(crate) struct DatabaseFileId {
     device: u64,
     inode: u64,
 }
 
-impl FileId {
+impl DatabaseFileId {
     pub(crate) fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -55,11 +55,11 @@ pub(crate) struct DatabaseFiles(Arc<Files>);
 #[derive(Debug)]
 struct Files {
     path: PathBuf,
-    file: FileId,
+    file: DatabaseFileId,
     log_path: PathBuf,
     /// The write-ahead log. SQLite creates it with the first statement and keeps it until the last
     /// connection closes.
-    log: Mutex<Option<FileId>>,
+    log: Mutex<Option<DatabaseFileId>>,
     watch: DirectoryWatch,
     /// The number of changes in the directory at the last check that found both files;
     /// [`u64::MAX`] before the first.
@@ -72,7 +72,7 @@ impl DatabaseFiles {
         // The process may change its working directory.
         let path = std::path::absolute(path)?;
         let watch = DirectoryWatch::beside(&path);
-        let file = FileId::of(&fs::metadata(&path)?);
+        let file = DatabaseFileId::of(&fs::metadata(&path)?);
         let mut log_path = path.clone().into_os_string();
         log_path.push("-wal");
         Ok(Self(Arc::new(Files {
@@ -123,7 +123,7 @@ impl DatabaseFiles {
     fn check_log(&self) -> Result<(), StoreError> {
         let Files { log_path, log, .. } = &*self.0;
         let found = match fs::metadata(log_path) {
-            Ok(found) => Some(FileId::of(&found)),
+            Ok(found) => Some(DatabaseFileId::of(&found)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unfound(log_path, error)),
         };

@@ -88,7 +88,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     /// Runs `work` with a connection, on the runtime that opens the connections. On another
     /// runtime, the work continues if this future is dropped.
-    pub(super) async fn at_home<T, W>(
+    pub(super) async fn on_home_runtime<T, W>(
         &self,
         work: impl FnOnce(Lease) -> W + Send + 'static,
     ) -> sqlx::Result<T>

@@ -106,7 +106,7 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
     call.caller = Some("mcp".to_owned());
     call.arguments = "{\"text\":\"two\\nlines\"}".to_owned();
     call.parent = Some(CallId::new());
-    store.record_own_call(call.clone()).await.unwrap();
+    store.record_local_call(call.clone()).await.unwrap();
     assert_eq!(store.call(call.id).await.unwrap(), Some(call.clone()));
 
     call.status = CallStatus::Error;
@@ -115,7 +115,7 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
     call.error = Some("no\nluck".to_owned());
     call.error_code = Some(ErrorCode::InternalError);
     call.result = Some("x".repeat(100_000));
-    store.record_own_call(call.clone()).await.unwrap();
+    store.record_local_call(call.clone()).await.unwrap();
     let all = CallFilter::default();
     let found = store.calls(&all, &PageRequest::default()).await.unwrap();
     assert_eq!(found.items, [call.clone()]);
@@ -128,9 +128,9 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
             let store = Arc::clone(&store);
             tokio::spawn(async move {
                 let call = running("draw");
-                store.record_own_call(call.clone()).await.unwrap();
+                store.record_local_call(call.clone()).await.unwrap();
                 let success = ended(&call, CallStatus::Success);
-                store.record_own_call(success.clone()).await.unwrap();
+                store.record_local_call(success.clone()).await.unwrap();
                 success
             })
         })
@@ -144,7 +144,7 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
 /// Returns a call that began at this time.
 fn call_at(moment: Timestamp, tool: &str) -> ToolCallRecord {
     ToolCallRecord {
-        id: CallId::first_at(moment),
+        id: CallId::min_at(moment),
         ..running(tool)
     }
 }
@@ -157,7 +157,7 @@ pub async fn p_calls_are_found_by_their_parent_call(store: Arc<dyn Store>) {
         ..running(tool)
     };
     let (first, second) = (below("roll"), below("draw"));
-    store.record_own_call(first.clone()).await.unwrap();
+    store.record_local_call(first.clone()).await.unwrap();
     store.record_call(second.clone()).await.unwrap();
     store.record_call(running("roll")).await.unwrap();
     let filter = CallFilter {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Answer, Outcome};
+use super::{ActionOutcome, TurnAnswer};
 
 /// How long an accepted result is reused for an identical action (inclusive).
 const REUSE_TTL: Duration = Duration::from_secs(30);
@@ -23,21 +23,21 @@ pub(super) struct RecentActions(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    accepted: HashMap<Key, (Instant, Arc<Answer>)>,
+    accepted: HashMap<Key, (Instant, Arc<TurnAnswer>)>,
     running: HashMap<Key, Arc<RunningAction>>,
 }
 
 /// The outcome of a running action, for those who wait for it. The holder of the lock runs the
 /// action; if the holder gives up, the next waiter runs it.
-type RunningAction = tokio::sync::Mutex<Option<Outcome>>;
+type RunningAction = tokio::sync::Mutex<Option<ActionOutcome>>;
 
 impl RecentActions {
     /// Returns the outcome of an action, and whether it was already available or running.
     pub(super) async fn run<'a>(
         &self,
         key: Key,
-        run: impl FnOnce() -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>,
-    ) -> (Outcome, bool) {
+        run: impl FnOnce() -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + 'a>>,
+    ) -> (ActionOutcome, bool) {
         let running = {
             let mut state = self.0.lock();
             if let Some(answer) = state.find_accepted(&key) {
@@ -80,12 +80,12 @@ impl RecentActions {
 }
 
 impl State {
-    fn find_accepted(&mut self, key: &Key) -> Option<Arc<Answer>> {
+    fn find_accepted(&mut self, key: &Key) -> Option<Arc<TurnAnswer>> {
         let (since, answer) = self.accepted.get(key)?;
         (since.elapsed() <= REUSE_TTL).then(|| Arc::clone(answer))
     }
 
-    fn store_accepted(&mut self, key: Key, answer: Arc<Answer>) {
+    fn store_accepted(&mut self, key: Key, answer: Arc<TurnAnswer>) {
         self.accepted
             .retain(|_, (since, _)| since.elapsed() <= REUSE_TTL);
         if self.accepted.len() >= MAX_STORED {
@@ -106,8 +106,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Notify;
 
-    fn answer(is_accepted: bool) -> Outcome {
-        Ok(Arc::new(Answer {
+    fn answer(is_accepted: bool) -> ActionOutcome {
+        Ok(Arc::new(TurnAnswer {
             text: String::new(),
             data: Value::Null,
             is_accepted,
@@ -127,8 +127,8 @@ mod tests {
     }
 
     impl Table {
-        async fn run(&self, key: Key, outcome: Outcome) -> (Outcome, bool) {
-            let run = || -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        async fn run(&self, key: Key, outcome: ActionOutcome) -> (ActionOutcome, bool) {
+            let run = || -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + '_>> {
                 Box::pin(async {
                     self.runs.fetch_add(1, Ordering::SeqCst);
                     outcome
@@ -138,8 +138,8 @@ mod tests {
         }
 
         /// Runs when it is notified.
-        async fn wait(&self, outcome: Outcome) -> (Outcome, bool) {
-            let run = || -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+        async fn wait(&self, outcome: ActionOutcome) -> (ActionOutcome, bool) {
+            let run = || -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + '_>> {
                 Box::pin(async {
                     self.runs.fetch_add(1, Ordering::SeqCst);
                     self.go.notified().await;

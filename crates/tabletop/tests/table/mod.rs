@@ -8,9 +8,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pillion_chat::{Answer, Conversation, Delta, Finish, LanguageModel, ModelError, Turn, Usage};
+use pillion_chat::{
+    Delta, Finish, LanguageModel, ModelError, ModelTurn, ProviderConversation, TurnAnswer, Usage,
+};
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::pack::{Packs, Reader, Resource, ResourceBody, StoredItems};
+use pillion_core::pack::{Packs, Resource, ResourceBody, ResourceReader, StoredItems};
 use pillion_core::provider::Provider;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::PackStore;
@@ -87,8 +89,8 @@ impl LanguageModel for Scripted {
         Provider::OpenAiChat
     }
 
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
-        Ok(Conversation {
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
+        Ok(ProviderConversation {
             system: None,
             messages: messages.to_vec(),
         })
@@ -96,9 +98,9 @@ impl LanguageModel for Scripted {
 
     async fn respond(
         &self,
-        turn: &Turn<'_>,
+        turn: &ModelTurn<'_>,
         _listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Answer, ModelError> {
+    ) -> Result<TurnAnswer, ModelError> {
         assert!(turn.tools.is_empty());
         let told = json!(turn.conversation.messages).to_string();
         self.told.lock().unwrap().push(told);
@@ -106,7 +108,7 @@ impl LanguageModel for Scripted {
             may_answer.notified().await;
         }
         let text = self.answers.lock().unwrap().pop_front().unwrap()?;
-        Ok(Answer {
+        Ok(TurnAnswer {
             body: json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
             finish: Finish::Stop,
             usage: Usage {
@@ -178,7 +180,7 @@ impl Table {
     pub async fn try_read(&self, uri: &str) -> Result<Value, ErrorCode> {
         let provider = self.packs.provider_of(uri).unwrap();
         let context = CallContext::default();
-        let reader = Reader {
+        let reader = ResourceReader {
             context: &context,
             confined_to: None,
         };
@@ -203,7 +205,7 @@ impl Table {
 
     pub async fn list(&self) -> Vec<Resource> {
         let context = CallContext::default();
-        let reader = Reader {
+        let reader = ResourceReader {
             context: &context,
             confined_to: None,
         };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolOutput};
-use pillion_wasm_tools::{Fault, WasmFolder, WasmTool, WasmToolsSettings};
+use pillion_wasm_tools::{WasmFileError, WasmFolder, WasmTool, WasmToolsSettings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl Folder {
 
     /// Returns the error of the only file with some settings, and its tool with others. Compiles it
     /// once.
-    pub fn fault_and_tool(&self, toml: &str, other: &str) -> (Fault, Arc<WasmTool>) {
+    pub fn fault_and_tool(&self, toml: &str, other: &str) -> (WasmFileError, Arc<WasmTool>) {
         let mut folder = self.open(toml);
         assert!(folder.tools().is_empty(), "{:?}", folder.tools());
         let fault = folder.faults().pop().unwrap();
@@ -78,7 +78,7 @@ impl Folder {
     }
 
     /// Returns the error of the only file.
-    pub fn fault(&self, toml: &str) -> Fault {
+    pub fn fault(&self, toml: &str) -> WasmFileError {
         let folder = self.open(toml);
         assert!(folder.tools().is_empty(), "{:?}", folder.tools());
         folder.faults().pop().unwrap()

@@ -7,7 +7,9 @@ use super::parts;
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::hooks::{AUTHORIZATION, ELICITATION, NOTIFICATION, SAMPLING, TOKENS};
-use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, array_of, string_of};
+use crate::zend::{
+    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, array_of, string_of,
+};
 
 /// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
@@ -41,35 +43,35 @@ pub(super) fn methods(class: Class) -> Class {
         )
 }
 
-fn on_sampling(call: &mut Call<'_>) -> Outcome {
+fn on_sampling(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let is_set = hooks.set_callable(call, 0, SAMPLING)?;
     link.change_capabilities(|capabilities| capabilities.sampling = is_set);
     Ok(call.this().to_value())
 }
 
-fn on_elicitation(call: &mut Call<'_>) -> Outcome {
+fn on_elicitation(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let is_set = hooks.set_callable(call, 0, ELICITATION)?;
     link.change_capabilities(|capabilities| capabilities.elicitation = is_set);
     Ok(call.this().to_value())
 }
 
-fn on_notification(call: &mut Call<'_>) -> Outcome {
+fn on_notification(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let is_set = hooks.set_callable(call, 0, NOTIFICATION)?;
     link.change_capabilities(|capabilities| capabilities.notifications = is_set);
     Ok(call.this().to_value())
 }
 
-fn on_authorization(call: &mut Call<'_>) -> Outcome {
+fn on_authorization(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let is_set = hooks.set_callable(call, 0, AUTHORIZATION)?;
     link.change_capabilities(|capabilities| capabilities.authorization = is_set);
     Ok(call.this().to_value())
 }
 
-fn set_roots(call: &mut Call<'_>) -> Outcome {
+fn set_roots(call: &mut MethodCall<'_>) -> Outcome {
     let (link, _) = parts(call)?;
     call.array(0)?;
     let value = call.value(0).map(to_value).transpose()?;
@@ -78,7 +80,7 @@ fn set_roots(call: &mut Call<'_>) -> Outcome {
     Ok(call.this().to_value())
 }
 
-fn set_token_store(call: &mut Call<'_>) -> Outcome {
+fn set_token_store(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
     let is_set = call.non_null(0).is_some();
@@ -88,7 +90,7 @@ fn set_token_store(call: &mut Call<'_>) -> Outcome {
     Ok(call.this().to_value())
 }
 
-fn start_authorization(call: &mut Call<'_>) -> Outcome {
+fn start_authorization(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let (url, state) = link.start_authorization(hooks)?;
     Ok(array_of([
@@ -97,7 +99,7 @@ fn start_authorization(call: &mut Call<'_>) -> Outcome {
     ]))
 }
 
-fn finish_authorization(call: &mut Call<'_>) -> Outcome {
+fn finish_authorization(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     link.finish_authorization(hooks, call.string(0)?)?;
     Ok(Zval::new())

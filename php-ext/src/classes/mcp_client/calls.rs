@@ -20,7 +20,7 @@ use crate::classes::tool_stream;
 use crate::exception;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{ProgressReceiver, ServerLink, arguments};
-use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type};
+use crate::zend::{Class, Failure, Method, MethodCall, Outcome, Parameter, Type};
 
 use call_events::dispatch_start;
 pub use call_events::{dispatch_end, dispatch_failure, with_call_events};
@@ -125,7 +125,7 @@ pub async fn call_with_cancellation(
     }
 }
 
-fn call_tool(call: &mut Call<'_>) -> Outcome {
+fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "on_progress", "cancellation", "meta", "id"];
     let options = CallOptions::of_argument(call, 2, &allowed)?;
@@ -158,7 +158,7 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-fn stream_tool(call: &mut Call<'_>) -> Outcome {
+fn stream_tool(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "cancellation", "meta", "id"];
     let options = CallOptions::of_argument(call, 2, &allowed)?;
@@ -176,7 +176,7 @@ fn stream_tool(call: &mut Call<'_>) -> Outcome {
         .map_err(|failure| dispatch_failure(link, hooks, (&id, &name), failure, Duration::ZERO))
 }
 
-fn read_spec(call: &Call<'_>, options: &CallOptions) -> Result<ToolCallSpec, Failure> {
+fn read_spec(call: &MethodCall<'_>, options: &CallOptions) -> Result<ToolCallSpec, Failure> {
     Ok(ToolCallSpec {
         id: options.id.clone().unwrap_or_else(new_id),
         name: call.string(0)?.to_owned(),

@@ -8,7 +8,9 @@ use super::{EMPTY, parts, request_method};
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::{arguments, decode_message, tool_list};
-use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, empty_array, list_of};
+use crate::zend::{
+    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, empty_array, list_of,
+};
 
 /// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
@@ -40,31 +42,31 @@ pub(super) fn methods(class: Class) -> Class {
         )
 }
 
-fn list_tools(call: &mut Call<'_>) -> Outcome {
+fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     tool_list::list(link, hooks, EMPTY)
 }
 
-fn list_resources(call: &mut Call<'_>) -> Outcome {
+fn list_resources(call: &mut MethodCall<'_>) -> Outcome {
     list(call, "resources/list", |client| async move {
         client.list_resources().await
     })
 }
 
-fn list_resource_templates(call: &mut Call<'_>) -> Outcome {
+fn list_resource_templates(call: &mut MethodCall<'_>) -> Outcome {
     list(call, "resources/templates/list", |client| async move {
         client.list_resource_templates().await
     })
 }
 
-fn list_prompts(call: &mut Call<'_>) -> Outcome {
+fn list_prompts(call: &mut MethodCall<'_>) -> Outcome {
     list(call, "prompts/list", |client| async move {
         client.list_prompts().await
     })
 }
 
 /// Returns all pages of a list.
-fn list<F>(call: &Call<'_>, method: &str, request: impl FnOnce(McpClient) -> F) -> Outcome
+fn list<F>(call: &MethodCall<'_>, method: &str, request: impl FnOnce(McpClient) -> F) -> Outcome
 where
     F: Future<Output = Result<Vec<Box<RawValue>>, McpError>> + Send + 'static,
 {
@@ -75,20 +77,20 @@ where
 }
 
 /// Returns the complete result: `contents` and any other members.
-fn read_resource(call: &mut Call<'_>) -> Outcome {
+fn read_resource(call: &mut MethodCall<'_>) -> Outcome {
     let params = raw(&json!({"uri": call.string(0)?}))?;
     request_method(call, "resources/read", params).and_then(require_array)
 }
 
 /// Returns the complete result: `messages`, `description` and any other members.
-fn get_prompt(call: &mut Call<'_>) -> Outcome {
+fn get_prompt(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = arguments(call, 1)?;
     let params = raw(&json!({"name": call.string(0)?, "arguments": arguments}))?;
     request_method(call, "prompts/get", params).and_then(require_array)
 }
 
 /// Returns the `completion` of the result: `values`, `total`, `hasMore`.
-fn complete(call: &mut Call<'_>) -> Outcome {
+fn complete(call: &mut MethodCall<'_>) -> Outcome {
     call.array(0)?;
     let reference = call.value(0).map(to_value).transpose()?;
     let mut params = json!({

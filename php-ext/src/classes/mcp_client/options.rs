@@ -11,7 +11,7 @@ use crate::classes::tool_definition::seconds;
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::describe_type;
-use crate::zend::{Call, Failure, entries};
+use crate::zend::{Failure, MethodCall, entries};
 
 /// Default of `max_concurrent`: how many calls of `callTools` run at a time.
 const DEFAULT_MAX_CONCURRENT: usize = 16;
@@ -35,7 +35,11 @@ impl CallOptions {
     ///
     /// # Errors
     /// A `TypeError`, or an `InvalidInputException` naming the option.
-    pub fn of_argument(call: &Call<'_>, index: usize, allowed: &[&str]) -> Result<Self, Failure> {
+    pub fn of_argument(
+        call: &MethodCall<'_>,
+        index: usize,
+        allowed: &[&str],
+    ) -> Result<Self, Failure> {
         let mut options = Self {
             request: RequestOptions::default(),
             on_progress: None,

@@ -5,7 +5,9 @@ use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ArrayKey, ZendHashTable, Zval};
 use pillion_mcp_client::ServerConfig;
 
-use crate::zend::{Call, Key, Outcome, Properties, entries, run_guarded, string_of, table_of};
+use crate::zend::{
+    Key, MethodCall, Outcome, Properties, entries, run_guarded, string_of, table_of,
+};
 
 /// The mangled name of the protected property with the server's entry.
 const SERVER_CONFIG: &[u8] = b"\0*\0serverConfig";
@@ -29,7 +31,7 @@ const SECRET_KEY_PARTS: [&str; 6] = [
 const PUBLIC_KEYS: [&str; 1] = ["token_in_query"];
 
 /// `__debugInfo()`, which `var_dump()`, `print_r()` and debuggers call.
-pub(super) fn debug_info(call: &mut Call<'_>) -> Outcome {
+pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this().to_value();
     let properties = run_guarded(|| Properties::for_array(&this))?;
     let properties = properties

@@ -12,9 +12,9 @@ use super::{approval_arguments, caller_argument, list_in, send_request};
 use crate::classes::tool_call::{RefusedCall, call_or_refusal};
 use crate::exception;
 use crate::json::EmptyObject;
-use crate::zend::{Call, Failure, Outcome, entries, list_of};
+use crate::zend::{Failure, MethodCall, Outcome, entries, list_of};
 
-pub(super) fn execute(call: &mut Call<'_>) -> Outcome {
+pub(super) fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let single = call
         .value(0)
         .map_or(Err(Failure::Pending), call_or_refusal)?;
@@ -25,15 +25,15 @@ pub(super) fn execute(call: &mut Call<'_>) -> Outcome {
         .ok_or_else(|| Failure::error("The sidecar answered without a result"))
 }
 
-pub(super) fn execute_all(call: &mut Call<'_>) -> Outcome {
+pub(super) fn execute_all(call: &mut MethodCall<'_>) -> Outcome {
     execute_several(call, BatchMode::Sequential)
 }
 
-pub(super) fn execute_parallel(call: &mut Call<'_>) -> Outcome {
+pub(super) fn execute_parallel(call: &mut MethodCall<'_>) -> Outcome {
     execute_several(call, BatchMode::Parallel)
 }
 
-fn execute_several(call: &Call<'_>, mode: BatchMode) -> Outcome {
+fn execute_several(call: &MethodCall<'_>, mode: BatchMode) -> Outcome {
     let calls = entries(call.array(0)?).map(|(_, call)| call_or_refusal(call));
     let calls = calls.collect::<Result<_, _>>()?;
     run(call, calls, mode).map(list_of)
@@ -41,7 +41,7 @@ fn execute_several(call: &Call<'_>, mode: BatchMode) -> Outcome {
 
 /// Sends calls, in as few requests as the sidecar accepts. Results are in the order of the calls.
 fn run(
-    call: &Call<'_>,
+    call: &MethodCall<'_>,
     calls: Vec<Result<ToolCall, RefusedCall>>,
     mode: BatchMode,
 ) -> Result<Vec<Zval>, Failure> {

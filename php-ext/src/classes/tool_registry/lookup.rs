@@ -3,14 +3,14 @@ use serde_json::Value;
 
 use super::{Registry, find_tool, objects};
 use crate::json::{EmptyObject, decode_value};
-use crate::zend::{Call, Outcome, bool_of, int_of, list_of, state_of, string_of};
+use crate::zend::{MethodCall, Outcome, bool_of, int_of, list_of, state_of, string_of};
 
-pub(super) fn has(call: &mut Call<'_>) -> Outcome {
+pub(super) fn has(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
     Ok(bool_of(registry.tools.contains(call.string(0)?)))
 }
 
-pub(super) fn get(call: &mut Call<'_>) -> Outcome {
+pub(super) fn get(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     match registry.tools.get(call.string(0)?) {
@@ -19,21 +19,21 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-pub(super) fn get_all(call: &mut Call<'_>) -> Outcome {
+pub(super) fn get_all(call: &mut MethodCall<'_>) -> Outcome {
     objects(call.this())
 }
 
-pub(super) fn count(call: &mut Call<'_>) -> Outcome {
+pub(super) fn count(call: &mut MethodCall<'_>) -> Outcome {
     let tools = state_of::<Registry>(call.this())?.tools.len();
     Ok(int_of(i64::try_from(tools).unwrap_or(i64::MAX)))
 }
 
-pub(super) fn categories(call: &mut Call<'_>) -> Outcome {
+pub(super) fn categories(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
     Ok(list_of(registry.tools.categories().iter().map(string_of)))
 }
 
-pub(super) fn get_schemas(call: &mut Call<'_>) -> Outcome {
+pub(super) fn get_schemas(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
     let schemas = registry.tools.schemas(call.optional_string(0)?);
     decode_value(&Value::Array(schemas), EmptyObject::StdClass)

@@ -4,7 +4,7 @@ use super::{Registry, objects};
 use crate::classes::interfaces::MCP_TOOL;
 use crate::model::model_argument;
 use crate::zend::{
-    Call, Failure, Object, Outcome, array_of, entries, list_of, state_of, string_of,
+    Failure, MethodCall, Object, Outcome, array_of, entries, list_of, state_of, string_of,
 };
 
 /// Returns the tools for which `keep` returns true, by name.
@@ -34,7 +34,7 @@ fn by_name(tools: Vec<(String, Zval)>) -> Zval {
     array_of(array)
 }
 
-pub(super) fn get_mcp_tools(call: &mut Call<'_>) -> Outcome {
+pub(super) fn get_mcp_tools(call: &mut MethodCall<'_>) -> Outcome {
     select(call.this(), |tool| Ok(tool.instance_of(MCP_TOOL.get()))).map(by_name)
 }
 
@@ -43,7 +43,7 @@ fn is_yes(value: &Zval) -> bool {
 }
 
 /// Calls `isEnabledForModel()` of each tool, because PHP tools may have their own rules.
-fn available(call: &Call<'_>) -> Result<Vec<(String, Zval)>, Failure> {
+fn available(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     model_argument(call, 0)?;
     let model = [call.value(0).map_or_else(Zval::new, Zval::shallow_clone)];
     select(call.this(), |tool| {
@@ -54,12 +54,12 @@ fn available(call: &Call<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     })
 }
 
-pub(super) fn available_for_model(call: &mut Call<'_>) -> Outcome {
+pub(super) fn available_for_model(call: &mut MethodCall<'_>) -> Outcome {
     available(call).map(by_name)
 }
 
 /// Returns the tools that the model does not see, with the reasons.
-pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
+pub(super) fn dropped_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
     let capabilities = model_argument(call, 0)?;
     let available = available(call)?;
@@ -82,7 +82,7 @@ pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Returns the definitions of the available tools, except MCP tools without a server.
-pub(super) fn definitions_for_model(call: &mut Call<'_>) -> Outcome {
+pub(super) fn definitions_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let mut definitions = Vec::new();
     for (_, tool) in available(call)? {
         let Some(object) = Object::of(&tool) else {
@@ -96,7 +96,7 @@ pub(super) fn definitions_for_model(call: &mut Call<'_>) -> Outcome {
     Ok(list_of(definitions))
 }
 
-pub(super) fn available_for_provider(call: &mut Call<'_>) -> Outcome {
+pub(super) fn available_for_provider(call: &mut MethodCall<'_>) -> Outcome {
     let provider = [string_of(call.string(0)?)];
     select(call.this(), |tool| {
         Ok(is_yes(&tool.call(

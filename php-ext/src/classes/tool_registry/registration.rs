@@ -16,17 +16,17 @@ use crate::classes::{callable_tool, engine_tool, tool_definition};
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
-use crate::mcp_server::McpServer;
+use crate::mcp_server::RegisteredMcpServer;
 use crate::php_tool::PhpTool;
 use crate::signature::{self, SignatureOverrides};
 use crate::zend::{
-    Call, Failure, HiddenValue, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
+    Failure, HiddenValue, MethodCall, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
     new_with_state, state_of, string_of, with_entry, without_entry,
 };
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
 /// have settings.
-pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
+pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
     let services = match call.value(0) {
         Some(_) => {
             call.array(0)?;
@@ -55,7 +55,7 @@ pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Registers an object with `ToolInterface`, or a definition with a callable.
-pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
+pub(super) fn register_tool(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
@@ -126,7 +126,7 @@ fn add_object(
 
 /// Registers everything with the attribute `AsTool` in an object or a class, either all or none,
 /// and returns the names.
-pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
+pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(1, false)?;
@@ -179,7 +179,7 @@ fn has(registry: &Registry, name: &ToolName) -> bool {
 
 /// Registers all tools of an MCP server and returns their names. If a name is taken, returns an
 /// error and registers none.
-pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
+pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
@@ -193,7 +193,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     let mut clients = registry.clients(this)?;
     let index = client.map(|client| clients.index_of_or_add(client));
     let parts = clients.get(index)?;
-    let server = Rc::new(McpServer::new(server));
+    let server = Rc::new(RegisteredMcpServer::new(server));
     let tools = server.tools(&listed, prefix, &approval, parts.map(|(_, hooks)| hooks))?;
     let taken = tools
         .iter()
@@ -234,7 +234,7 @@ struct ServerArgument<'a> {
 
 /// Reads a client, or an entry in HAWKI's format, and lists the tools of its server. Uses the
 /// client's cache, and notifies its logger and event dispatcher.
-fn server_argument<'a>(call: &Call<'a>) -> Result<ServerArgument<'a>, Failure> {
+fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Failure> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object());
@@ -315,7 +315,7 @@ fn origin_of(
     Ok((origin, approval.of_php_tool(name.as_str())))
 }
 
-pub(super) fn alias(call: &mut Call<'_>) -> Outcome {
+pub(super) fn alias(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
     registry
         .tools
@@ -324,7 +324,7 @@ pub(super) fn alias(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-pub(super) fn unregister(call: &mut Call<'_>) -> Outcome {
+pub(super) fn unregister(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let name = call.string(0)?;

@@ -13,7 +13,7 @@ use super::CLASS;
 use crate::exception;
 use crate::json::to_value;
 use crate::zend::{
-    Call, Failure, Object, Outcome, array_of, entries, list_of, run_guarded, string_of,
+    Failure, MethodCall, Object, Outcome, array_of, entries, list_of, run_guarded, string_of,
 };
 
 /// Accepts base64 with and without padding, because servers differ.
@@ -48,12 +48,12 @@ fn text_in<'a>(block: &'a ZendHashTable, key: &str) -> Option<&'a str> {
     block.get(key)?.dereference().str()
 }
 
-pub(super) fn is_error(call: &mut Call<'_>) -> Outcome {
+pub(super) fn is_error(call: &mut MethodCall<'_>) -> Outcome {
     let success = property(call.this(), "success")?;
     Ok(crate::zend::bool_of(success.bool() != Some(true)))
 }
 
-pub(super) fn content(call: &mut Call<'_>) -> Outcome {
+pub(super) fn content(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let result = property(this, "result")?;
     if let Some(blocks) = blocks_of(&result) {
@@ -69,7 +69,7 @@ pub(super) fn content(call: &mut Call<'_>) -> Outcome {
     })))
 }
 
-pub(super) fn text(call: &mut Call<'_>) -> Outcome {
+pub(super) fn text(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let result = property(this, "result")?;
     let Some(blocks) = blocks_of(&result) else {
@@ -105,7 +105,7 @@ fn structured_in(result: &Zval) -> Option<&Zval> {
     Some(structured.dereference())
 }
 
-pub(super) fn structured_content(call: &mut Call<'_>) -> Outcome {
+pub(super) fn structured_content(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let result = property(this, "result")?;
     if blocks_of(&result).is_some() {
@@ -118,7 +118,7 @@ pub(super) fn structured_content(call: &mut Call<'_>) -> Outcome {
     Ok(data)
 }
 
-pub(super) fn images(call: &mut Call<'_>) -> Outcome {
+pub(super) fn images(call: &mut MethodCall<'_>) -> Outcome {
     let result = property(call.this(), "result")?;
     let mut images = Vec::new();
     for (index, block) in blocks_of(&result)

@@ -5,14 +5,14 @@ use ext_php_rs::types::Zval;
 use super::{CLASS, KEYS, PROPERTIES, Parts};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value};
-use crate::zend::{Call, Outcome, array_of, empty_array};
+use crate::zend::{MethodCall, Outcome, array_of, empty_array};
 
-fn value(call: &Call<'_>, index: usize) -> Zval {
+fn value(call: &MethodCall<'_>, index: usize) -> Zval {
     call.value(index)
         .map_or_else(Zval::new, Zval::shallow_clone)
 }
 
-fn metadata(call: &Call<'_>, index: usize) -> Outcome {
+fn metadata(call: &MethodCall<'_>, index: usize) -> Outcome {
     if call.value(index).is_none() {
         return Ok(empty_array());
     }
@@ -22,14 +22,14 @@ fn metadata(call: &Call<'_>, index: usize) -> Outcome {
 
 /// Creates the parts of a result. The call ID and the tool name are optional: the executor fills
 /// them in.
-fn parts(call: &Call<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
+fn parts(call: &MethodCall<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
     let id = call.value(index).map_or(Ok(""), |_| call.string(index))?;
     let name = index + 1;
     let name = call.value(name).map_or(Ok(""), |_| call.string(name))?;
     Ok(Parts::new(id, name))
 }
 
-pub(super) fn success(call: &mut Call<'_>) -> Outcome {
+pub(super) fn success(call: &mut MethodCall<'_>) -> Outcome {
     let parts = Parts {
         result: value(call, 0),
         data: value(call, 3),
@@ -39,7 +39,7 @@ pub(super) fn success(call: &mut Call<'_>) -> Outcome {
     parts.into_object_of(call.called_class())
 }
 
-pub(super) fn failure(call: &mut Call<'_>) -> Outcome {
+pub(super) fn failure(call: &mut MethodCall<'_>) -> Outcome {
     let code = call
         .value(1)
         .map_or(Ok("internal_error"), |_| call.string(1))?;
@@ -55,7 +55,7 @@ pub(super) fn failure(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Throws the exception for the error code; returns a successful result.
-pub(super) fn throw(call: &mut Call<'_>) -> Outcome {
+pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
     if property("success")?.bool() == Some(true) {
@@ -71,7 +71,7 @@ pub(super) fn throw(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Like `toArray()`, but empty metadata is an object.
-pub(super) fn json_serialize(call: &mut Call<'_>) -> Outcome {
+pub(super) fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());
     for (key, name) in KEYS.into_iter().zip(PROPERTIES) {

@@ -7,7 +7,7 @@ use pillion_mcp_client::{AuthorizationResponse, McpError};
 
 use super::ServerLink;
 use crate::exception;
-use crate::mcp::connection::{ClientCapabilities, Connection};
+use crate::mcp::connection::{ClientCapabilities, McpConnection};
 use crate::mcp::credentials::{self, TokenSlot};
 use crate::mcp::hooks::{Hooks, TOKENS};
 use crate::mcp::waiting_client::WaitingClient;
@@ -22,10 +22,10 @@ impl ServerLink {
     ///
     /// # Errors
     /// An exception of PHP code that runs during the wait.
-    pub fn authorize_first(
+    pub fn connect_for_authorization(
         &self,
         hooks: Hooks<'_>,
-        connection: &Arc<Connection>,
+        connection: &Arc<McpConnection>,
     ) -> Result<(), Failure> {
         if !self.capabilities.borrow().authorization
             || connection.client().open_connection().is_some()
@@ -123,7 +123,7 @@ impl ServerLink {
     }
 
     /// Creates a separate connection without tokens.
-    fn unauthorized(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
+    fn unauthorized(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
         if !self.is_personal() {
             return Err(exception::invalid_input(
                 "The server is not configured for an authorization: set the option 'oauth'",
@@ -141,7 +141,7 @@ impl ServerLink {
         };
         let tokens = Arc::new(TokenSlot::default());
         let config = self.server.config().clone();
-        Ok(Arc::new(Connection::new(
+        Ok(Arc::new(McpConnection::new(
             config,
             &capabilities,
             Some(tokens),

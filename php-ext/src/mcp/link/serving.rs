@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ProgressReceiver, ServerLink, decode_message};
 use crate::classes::{event, progress};
 use crate::json::EmptyObject;
-use crate::mcp::connection::Connection;
+use crate::mcp::connection::McpConnection;
 use crate::mcp::hooks::{Hooks, NOTIFICATION};
 use crate::mcp::router::CallHandle;
 use crate::mcp::server_job::ServerJob;
@@ -21,7 +21,7 @@ impl ServerLink {
     pub fn serve(
         &self,
         hooks: Hooks<'_>,
-        connection: &Arc<Connection>,
+        connection: &Arc<McpConnection>,
         handle: &Bound<CallHandle>,
         progress_receiver: Option<&ProgressReceiver<'_>>,
         job: ServerJob,
@@ -65,7 +65,7 @@ impl ServerLink {
     pub fn deliver_after_call(
         &self,
         hooks: Hooks<'_>,
-        connection: &Arc<Connection>,
+        connection: &Arc<McpConnection>,
     ) -> Result<(), Failure> {
         if let Some(open) = connection.client().open_connection()
             && connection.mark_session_reported(open.number)
@@ -81,7 +81,11 @@ impl ServerLink {
     ///
     /// # Errors
     /// An exception of the PHP code.
-    pub fn deliver(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
+    pub fn deliver(
+        &self,
+        hooks: Hooks<'_>,
+        connection: &Arc<McpConnection>,
+    ) -> Result<(), Failure> {
         if let Some(tokens) = connection.tokens()
             && let Some(text) = credentials::store(hooks, &self.server, tokens)?
             && self.is_personal()

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pillion_mcp_client::{Progress, ProgressCallback};
+use pillion_mcp_client::{ProgressCallback, ProgressNotification};
 
 use super::{MessageRouter, NotificationInbox};
 use crate::mcp::server_job::ServerJob;
@@ -42,13 +42,13 @@ impl CallEntry {
     }
 
     /// Returns whether a PHP thread waits.
-    pub(super) fn is_waited_for(&self) -> bool {
+    pub(super) fn has_waiter(&self) -> bool {
         self.waits.load(Ordering::Acquire) > 0
     }
 
     /// Returns whether a PHP thread waits or may wait later.
-    pub(super) fn can_still_wait(&self) -> bool {
-        self.is_waited_for() || self.is_running.load(Ordering::Acquire)
+    pub(super) fn can_have_waiter(&self) -> bool {
+        self.has_waiter() || self.is_running.load(Ordering::Acquire)
     }
 }
 
@@ -83,7 +83,7 @@ impl CallHandle {
     /// Returns a callback that reports the progress of one of the calls to PHP.
     pub fn progress_callback(&self, call: usize) -> ProgressCallback {
         let entry = Arc::clone(&self.entry);
-        Arc::new(move |progress: Progress| {
+        Arc::new(move |progress: ProgressNotification| {
             let pending = entry.pending_reports.fetch_add(1, Ordering::Relaxed);
             let permit = ProgressPermit(Arc::clone(&entry));
             if pending < MAX_PENDING_REPORTS {

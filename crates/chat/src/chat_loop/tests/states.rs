@@ -139,7 +139,7 @@ async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     .await;
     let deep =
         json!({"role": "user", "content": [{"type": "text", "text": "x", "more": nested(110)}]});
-    let error = bench.chat.begin_with(crate::Conversation {
+    let error = bench.chat.begin_conversation(crate::ProviderConversation {
         system: None,
         messages: vec![deep],
     });

@@ -1,27 +1,29 @@
 use pillion_core::tool::ToolCall;
 use serde_json::{Value, json};
 
-use crate::dialect::message::{Image, ImageSource, Message, Part, failure_text, read};
-use crate::{Conversation, ModelError, ModelErrorKind};
+use crate::dialect::message::{Image, ImageSource, ParsedMessage, Part, failure_text, read};
+use crate::{ModelError, ModelErrorKind, ProviderConversation};
 
 /// Converts messages to Anthropic's format: system messages are separate, consecutive messages of
 /// one role are merged, and the results of calls come first in the user's next message.
-pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
+pub(super) fn of(messages: &[Value]) -> Result<ProviderConversation, ModelError> {
     let mut system = Vec::new();
     let mut written = AnthropicMessages::default();
     for message in read(messages)? {
         match message {
-            Message::System(text) if text.trim().is_empty() => {}
-            Message::System(text) => system.push(text),
-            Message::User(parts) => {
+            ParsedMessage::System(text) if text.trim().is_empty() => {}
+            ParsedMessage::System(text) => system.push(text),
+            ParsedMessage::User(parts) => {
                 written.add_blocks("user", parts.iter().filter_map(block).collect());
             }
-            Message::Assistant { parts, calls } => {
+            ParsedMessage::Assistant { parts, calls } => {
                 let text_blocks = parts.iter().filter_map(block);
                 let calls = calls.iter().map(tool_use);
                 written.add_blocks("assistant", text_blocks.chain(calls).collect());
             }
-            Message::Tool { call_id, parts, .. } => written.result(tool_result(call_id, &parts)),
+            ParsedMessage::Tool { call_id, parts, .. } => {
+                written.result(tool_result(call_id, &parts));
+            }
         }
     }
     if written.messages.is_empty() {
@@ -30,7 +32,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
             "messages has no user or assistant message",
         ));
     }
-    Ok(Conversation {
+    Ok(ProviderConversation {
         system: match system.len() {
             0 => None,
             1 => system.pop().map(Value::String),

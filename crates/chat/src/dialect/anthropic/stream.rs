@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
 use super::{is_error, parse_failure, read_answer};
-use crate::{Answer, Delta, ModelError};
+use crate::{Delta, ModelError, TurnAnswer};
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
 /// `message_stop`. Unknown events and deltas are ignored, as Anthropic's documentation requires.
@@ -58,7 +58,7 @@ impl AnswerStream for MessageStream {
         self.is_complete
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
         let Some(mut message) = self.message.filter(|_| self.is_complete) else {
             return Err(malformed_error("the stream ended early"));
         };

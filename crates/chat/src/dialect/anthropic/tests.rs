@@ -6,7 +6,7 @@ use super::super::stream_tests::{event, read_stream};
 use super::*;
 use crate::{Delta, TurnOptions};
 
-fn conversation(messages: &Value) -> Conversation {
+fn conversation(messages: &Value) -> ProviderConversation {
     Anthropic
         .conversation(messages.as_array().unwrap())
         .unwrap()
@@ -91,8 +91,8 @@ fn h1_finish_reason_and_usage_are_read() {
 }
 
 /// Returns a turn without tools.
-fn turn<'a>(conversation: &'a Conversation, options: &'a TurnOptions) -> Turn<'a> {
-    Turn {
+fn turn<'a>(conversation: &'a ProviderConversation, options: &'a TurnOptions) -> ModelTurn<'a> {
+    ModelTurn {
         conversation,
         tools: &[],
         options,
@@ -108,7 +108,7 @@ fn h1_betas_go_in_a_header() {
             extra: extra.as_object().unwrap().clone(),
             ..TurnOptions::default()
         };
-        let conversation = Conversation::default();
+        let conversation = ProviderConversation::default();
         let turn = turn(&conversation, &options);
         assert!(Anthropic.body("m", &turn).get("betas").is_none());
         let headers = Anthropic.turn_headers(&turn);
@@ -142,7 +142,7 @@ fn h4_parallel_calls_can_be_disabled_with_every_tool_choice() {
             extra,
             ..TurnOptions::default()
         };
-        let conversation = Conversation::default();
+        let conversation = ProviderConversation::default();
         let turn = turn(&conversation, &options);
         Anthropic.body("m", &turn)["tool_choice"].clone()
     };
@@ -261,7 +261,7 @@ fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     );
 }
 
-fn stream(blocks: &[Value]) -> Result<(Answer, Vec<Delta>), ModelError> {
+fn stream(blocks: &[Value]) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
     let mut events = vec![event(
         &json!({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 1}}}),
     )];

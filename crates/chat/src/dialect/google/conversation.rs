@@ -3,25 +3,27 @@ use std::collections::HashMap;
 use pillion_core::tool::ToolCall;
 use serde_json::{Map, Value, json};
 
-use crate::dialect::message::{Image, ImageSource, Message, Part, failure_text, read};
-use crate::{Conversation, ModelError, ModelErrorKind};
+use crate::dialect::message::{Image, ImageSource, ParsedMessage, Part, failure_text, read};
+use crate::{ModelError, ModelErrorKind, ProviderConversation};
 
 /// Converts messages to Google's format: system messages are separate, and consecutive messages of
 /// one role are merged.
-pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
+pub(super) fn of(messages: &[Value]) -> Result<ProviderConversation, ModelError> {
     let mut system = Vec::new();
     let mut written = GoogleContents::default();
     for (index, message) in read(messages)?.into_iter().enumerate() {
         match message {
-            Message::System(text) if text.is_empty() => {}
-            Message::System(text) => system.push(json!({"text": text})),
-            Message::User(parts) => written.add_message("user", parts.iter().map(part).collect()),
-            Message::Assistant { parts, calls } => {
+            ParsedMessage::System(text) if text.is_empty() => {}
+            ParsedMessage::System(text) => system.push(json!({"text": text})),
+            ParsedMessage::User(parts) => {
+                written.add_message("user", parts.iter().map(part).collect());
+            }
+            ParsedMessage::Assistant { parts, calls } => {
                 let text_parts = parts.iter().map(part);
                 written.add_message("model", text_parts.chain(calls.iter().map(call)).collect());
                 written.expect(&calls);
             }
-            Message::Tool {
+            ParsedMessage::Tool {
                 call_id,
                 tool_name,
                 parts,
@@ -35,7 +37,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
             "messages has no user or assistant message",
         ));
     }
-    Ok(Conversation {
+    Ok(ProviderConversation {
         system: (!system.is_empty()).then(|| json!({"parts": system})),
         messages: contents
             .into_iter()

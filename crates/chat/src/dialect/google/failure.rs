@@ -3,11 +3,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::ModelErrorKind;
-use crate::dialect::failure::{Failure, of_status};
+use crate::dialect::failure::{ProviderFailure, of_status};
 
 /// Reads `{"error": {"code", "message", "status", "details"}}`. If the answer would have been
 /// streamed in chunks, the API wraps the error in an array.
-pub(super) fn parse_failure(body: &Value) -> Failure<'_> {
+pub(super) fn parse_failure(body: &Value) -> ProviderFailure<'_> {
     let error = first_item(body).get("error").unwrap_or(&Value::Null);
     let details = error.get("details").and_then(Value::as_array);
     let details = details.map(Vec::as_slice).unwrap_or_default();
@@ -22,7 +22,7 @@ pub(super) fn parse_failure(body: &Value) -> Failure<'_> {
     } else {
         kind(error)
     };
-    Failure {
+    ProviderFailure {
         status: None,
         kind,
         message: error.get("message").and_then(Value::as_str),

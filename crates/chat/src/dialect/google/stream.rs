@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
 use super::{failure, read_answer};
-use crate::{Answer, Delta, ModelError};
+use crate::{Delta, ModelError, TurnAnswer};
 
 /// Assembles a streamed response. Each event is a response with some of the parts; for other
 /// members, the last event that has the member counts.
@@ -65,7 +65,7 @@ impl AnswerStream for ContentStream {
         false
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
         if !self.has_ended() {
             return Err(malformed_error("the stream ended early"));
         }

@@ -6,7 +6,7 @@ use super::super::stream_tests::{event, read_stream};
 use super::*;
 use crate::{Delta, ModelErrorKind};
 
-fn conversation(messages: &Value) -> Result<Conversation, ModelError> {
+fn conversation(messages: &Value) -> Result<ProviderConversation, ModelError> {
     Google.conversation(messages.as_array().unwrap())
 }
 
@@ -116,7 +116,7 @@ fn h5_calls_of_other_providers_are_signed_for_gemini_3_and_later() {
         ("gemini-flash-latest", true),
         ("gemma-3-27b-it", false),
     ] {
-        assert_eq!(wants_signatures(model), wants, "{model}");
+        assert_eq!(requires_signatures(model), wants, "{model}");
     }
     let call = |signature: Option<&str>| {
         let mut part = json!({"functionCall": {"name": "roll"}});
@@ -250,7 +250,7 @@ fn chunk(parts: &Value) -> Value {
     json!({"candidates": [{"content": {"parts": parts, "role": "model"}}]})
 }
 
-fn stream(chunks: &[Value]) -> Result<(Answer, Vec<Delta>), ModelError> {
+fn stream(chunks: &[Value]) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
     let mut events: Vec<_> = chunks.iter().map(event).collect();
     events.push(event(&json!({"candidates": [{"finishReason": "STOP"}]})));
     read_stream(&Google, &events)

@@ -3,7 +3,7 @@ use serde_json::Value;
 use crate::{ModelError, ModelErrorKind};
 
 /// A value in the messages with its path, for error messages.
-pub(super) struct Node<'a> {
+pub(super) struct MessageNode<'a> {
     value: &'a Value,
     path: String,
 }
@@ -13,7 +13,7 @@ pub(super) fn refusal(what: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, what)
 }
 
-impl<'a> Node<'a> {
+impl<'a> MessageNode<'a> {
     pub(super) fn new(value: &'a Value, path: String) -> Self {
         Self { value, path }
     }
@@ -41,14 +41,14 @@ impl<'a> Node<'a> {
             .ok_or_else(|| refusal(format!("{}.{key} is missing", self.path)))
     }
 
-    pub(super) fn items(&self) -> Result<impl Iterator<Item = Node<'a>> + '_, ModelError> {
+    pub(super) fn items(&self) -> Result<impl Iterator<Item = MessageNode<'a>> + '_, ModelError> {
         let Value::Array(items) = self.value else {
             return Err(self.wrong_type("an array"));
         };
         Ok(items
             .iter()
             .enumerate()
-            .map(|(index, value)| Node::new(value, format!("{}[{index}]", self.path))))
+            .map(|(index, value)| MessageNode::new(value, format!("{}[{index}]", self.path))))
     }
 
     pub(super) fn text(&self) -> Result<&'a str, ModelError> {

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::node::Node;
+use super::node::MessageNode;
 use crate::ModelError;
 
 /// A part of a message's content.
@@ -39,7 +39,7 @@ pub(in crate::dialect) enum ImageSource<'a> {
 
 /// Returns the parts of the `content` of `message`, without empty text; empty if the content is
 /// absent.
-pub(super) fn of_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, ModelError> {
+pub(super) fn of_content<'a>(message: &MessageNode<'a>) -> Result<Vec<Part<'a>>, ModelError> {
     let Some(content) = message.optional("content")? else {
         return Ok(Vec::new());
     };
@@ -67,7 +67,7 @@ pub(super) fn put_name(parts: &mut Vec<Part<'_>>, name: &str) {
     }
 }
 
-fn read<'a>(part: &Node<'a>) -> Result<Part<'a>, ModelError> {
+fn read<'a>(part: &MessageNode<'a>) -> Result<Part<'a>, ModelError> {
     let kind = part.required("type")?;
     match kind.text()? {
         "text" => Ok(Part::Text(Cow::Borrowed(part.required("text")?.text()?))),
@@ -77,7 +77,7 @@ fn read<'a>(part: &Node<'a>) -> Result<Part<'a>, ModelError> {
     }
 }
 
-fn image<'a>(image: &Node<'a>) -> Result<Part<'a>, ModelError> {
+fn image<'a>(image: &MessageNode<'a>) -> Result<Part<'a>, ModelError> {
     let url_node = image.required("url")?;
     let url = url_node.text()?;
     let detail = match image.optional("detail")? {

@@ -2,9 +2,9 @@ use pillion_core::provider::Provider;
 use serde_json::{Value, json};
 
 use super::super::golden_tests::dialects;
-use crate::{ModelErrorKind, dialect::Dialect};
+use crate::{ModelErrorKind, dialect::ProviderDialect};
 
-fn refusal(dialect: &dyn Dialect, messages: &Value) -> String {
+fn refusal(dialect: &dyn ProviderDialect, messages: &Value) -> String {
     let error = dialect
         .conversation(messages.as_array().unwrap())
         .unwrap_err();

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::AnswerStream;
 use super::{is_error, malformed_error, parse_failure, read_answer};
-use crate::{Answer, Delta, ModelError};
+use crate::{Delta, ModelError, TurnAnswer};
 use calls::Calls;
 
 /// The members in which servers send the model's thinking.
@@ -68,7 +68,7 @@ impl AnswerStream for ChunkStream {
         self.is_done
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
         if !self.is_done && self.finish_reason.is_none() {
             return Err(malformed_error("the stream ended early"));
         }

@@ -16,7 +16,7 @@ fn dialect() -> OpenAiChat {
 /// Reads a stream that arrives in these pieces.
 fn read<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Result<Answer, ModelError>, Vec<Delta>) {
+) -> (Result<TurnAnswer, ModelError>, Vec<Delta>) {
     let mut decoder = SseDecoder::new(1 << 20);
     let mut stream = dialect().stream();
     let mut deltas = Vec::new();
@@ -38,7 +38,7 @@ fn events(data: &[Value]) -> String {
 }
 
 /// Returns the answer and deltas of a complete stream with these deltas.
-fn streamed(deltas: &[Value]) -> (Answer, Vec<Delta>) {
+fn streamed(deltas: &[Value]) -> (TurnAnswer, Vec<Delta>) {
     let chunk = |delta: &Value| json!({"id": "c1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]});
     let mut chunks: Vec<_> = deltas.iter().map(chunk).collect();
     chunks.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}));
@@ -47,7 +47,7 @@ fn streamed(deltas: &[Value]) -> (Answer, Vec<Delta>) {
     (answer.unwrap(), deltas)
 }
 
-fn calls(answer: &Answer) -> Vec<(String, String, String)> {
+fn calls(answer: &TurnAnswer) -> Vec<(String, String, String)> {
     let calls = parse_tool_calls(Provider::OpenAiChat, &answer.body).unwrap();
     let calls = calls.into_iter().map(|call| {
         let arguments = call.arguments_text();
@@ -80,7 +80,7 @@ fn h1_a_request_has_tools_options_and_extra() {
             .clone(),
     };
     let tools = [Arc::new(ping.clone())];
-    let turn = Turn {
+    let turn = ModelTurn {
         conversation: &conversation,
         tools: &tools,
         options: &options,
@@ -104,7 +104,7 @@ fn h1_a_request_has_tools_options_and_extra() {
 
 #[test]
 fn h4_a_request_without_tools_has_no_tool_members() {
-    let conversation = Conversation::default();
+    let conversation = ProviderConversation::default();
     let options = TurnOptions {
         max_output_tokens: Some(5),
         extra: json!({"tool_choice": "auto", "parallel_tool_calls": false})
@@ -113,7 +113,7 @@ fn h4_a_request_without_tools_has_no_tool_members() {
             .clone(),
         ..TurnOptions::default()
     };
-    let turn = Turn {
+    let turn = ModelTurn {
         conversation: &conversation,
         tools: &[],
         options: &options,

@@ -1,29 +1,29 @@
 use serde_json::{Value, json};
 
-use crate::dialect::message::{Image, Message, Part, read};
-use crate::{Conversation, ModelError, ModelErrorKind};
+use crate::dialect::message::{Image, ParsedMessage, Part, read};
+use crate::{ModelError, ModelErrorKind, ProviderConversation};
 
 /// Converts messages to items: one item per message, call and result. Leading system messages
 /// become `instructions`; later system messages stay in place.
-pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
+pub(super) fn of(messages: &[Value]) -> Result<ProviderConversation, ModelError> {
     let mut instructions = Vec::new();
     let mut items = Vec::new();
     for message in read(messages)? {
         match message {
-            Message::System(text) if text.is_empty() => {}
-            Message::System(text) if items.is_empty() => instructions.push(text),
-            Message::System(text) => {
+            ParsedMessage::System(text) if text.is_empty() => {}
+            ParsedMessage::System(text) if items.is_empty() => instructions.push(text),
+            ParsedMessage::System(text) => {
                 items.push(item(
                     "system",
                     vec![json!({"type": "input_text", "text": text})],
                 ));
             }
-            Message::User(parts) => {
+            ParsedMessage::User(parts) => {
                 if !parts.is_empty() {
                     items.push(item("user", parts.iter().map(input)));
                 }
             }
-            Message::Assistant { parts, calls } => {
+            ParsedMessage::Assistant { parts, calls } => {
                 if !parts.is_empty() {
                     items.push(item("assistant", parts.iter().map(output)));
                 }
@@ -36,7 +36,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
                     })
                 }));
             }
-            Message::Tool { call_id, parts, .. } => items.push(json!({
+            ParsedMessage::Tool { call_id, parts, .. } => items.push(json!({
                 "type": "function_call_output",
                 "call_id": call_id,
                 "output": result(&parts),
@@ -49,7 +49,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
             "messages has no user or assistant message",
         ));
     }
-    Ok(Conversation {
+    Ok(ProviderConversation {
         system: (!instructions.is_empty()).then(|| json!(instructions.join("\n\n"))),
         messages: items,
     })

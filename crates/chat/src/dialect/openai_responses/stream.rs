@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
 use super::{failure_of, is_error, parse_failure, read_answer};
-use crate::{Answer, Delta, ModelError};
+use crate::{Delta, ModelError, TurnAnswer};
 
 /// Reads a streamed response. The last event contains the complete response. If that response has
 /// no items, as from some compatible servers, the items of the earlier events are used.
@@ -86,7 +86,7 @@ impl AnswerStream for ResponseStream {
         self.response.is_some()
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
         let Some(Value::Object(mut response)) = self.response else {
             return Err(malformed_error("the stream ended early"));
         };

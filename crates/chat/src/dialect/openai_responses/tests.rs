@@ -63,8 +63,8 @@ fn h5_only_reasoning_models_are_asked_for_encrypted_reasoning() {
 /// A deployment at Azure may have any name.
 #[test]
 fn h5_the_reasoning_setting_overrides_the_name_of_the_model() {
-    let conversation = Conversation::default();
-    let turn = Turn {
+    let conversation = ProviderConversation::default();
+    let turn = ModelTurn {
         conversation: &conversation,
         tools: &[],
         options: &TurnOptions::default(),

@@ -43,13 +43,13 @@ impl QueueLimits {
     }
 
     /// Returns the maximum number of running calls of one source.
-    pub(in crate::executor) fn places_of(&self, source: &ToolSource) -> usize {
+    pub(in crate::executor) fn max_of_source(&self, source: &ToolSource) -> usize {
         let own = match source {
             ToolSource::Local => self.local_places,
             ToolSource::Server(label) => {
                 let own = self.places_of_servers.get(label).copied();
                 own.map_or(self.server_places, NonZeroUsize::get)
-                    .min(self.permits_of_all_servers())
+                    .min(self.max_of_all_servers())
             }
         };
         own.min(self.places)
@@ -57,12 +57,12 @@ impl QueueLimits {
 
     /// Returns the maximum number of running calls of all MCP servers together. One permit is
     /// reserved for local tools, so that servers that do not respond cannot block local tools.
-    pub(super) fn permits_of_all_servers(&self) -> usize {
+    pub(super) fn max_of_all_servers(&self) -> usize {
         self.places.saturating_sub(1).max(1)
     }
 
     /// Returns the maximum number of running calls of one tool, if that is less than its source's.
-    pub(super) fn permits_of_tool(&self, tool: &ToolName) -> Option<usize> {
+    pub(super) fn max_of_tool(&self, tool: &ToolName) -> Option<usize> {
         self.tool_places
             .get(tool.as_str())
             .copied()

@@ -3,7 +3,7 @@ use std::collections::{HashMap, VecDeque};
 use tokio::sync::oneshot;
 
 use super::{Full, QueueLimits, QueuePermit, ToolSource};
-use crate::executor::Account;
+use crate::executor::QuotaAccount;
 use crate::registry::RegisteredTool;
 use crate::tool::ToolName;
 
@@ -17,10 +17,10 @@ pub(super) struct State {
     /// Number of running calls by tool, for tools with their own limit; never 0.
     running_of: HashMap<ToolName, usize>,
     /// Number of running calls by account, if accounts have a limit; never 0.
-    running_for: HashMap<Account, usize>,
+    running_for: HashMap<QuotaAccount, usize>,
     pub(super) waiting: usize,
     /// Number of queued calls by account; never 0.
-    waiting_for: HashMap<Account, usize>,
+    waiting_for: HashMap<QuotaAccount, usize>,
     /// The sources with queued calls, in the order of their turns.
     sources: VecDeque<(ToolSource, SourceQueue)>,
     next_ticket: u64,
@@ -30,9 +30,9 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 struct SourceQueue {
     /// Queued calls by account, oldest first; never empty.
-    lines: HashMap<Account, VecDeque<Waiter>>,
+    lines: HashMap<QuotaAccount, VecDeque<Waiter>>,
     /// The accounts with queued calls, in the order of their turns.
-    turns: VecDeque<Account>,
+    turns: VecDeque<QuotaAccount>,
     waiting: usize,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct CountedCall {
     /// The tool, if the tool has its own limit.
     tool: Option<ToolName>,
     /// The account, if accounts have a limit.
-    account: Option<Account>,
+    account: Option<QuotaAccount>,
 }
 
 /// The source, tool and account for which a call requests a permit.
@@ -58,12 +58,12 @@ pub(super) struct CountedCall {
 pub(in crate::executor) struct PermitRequest {
     pub(super) source: ToolSource,
     pub(super) tool: ToolName,
-    pub(super) account: Account,
+    pub(super) account: QuotaAccount,
 }
 
 impl PermitRequest {
     /// Returns the request of a call for its tool's source.
-    pub(in crate::executor) fn to_run(tool: &RegisteredTool, account: Account) -> Self {
+    pub(in crate::executor) fn to_run(tool: &RegisteredTool, account: QuotaAccount) -> Self {
         Self {
             source: ToolSource::from(tool.origin()),
             tool: tool.name().clone(),
@@ -72,7 +72,7 @@ impl PermitRequest {
     }
 
     /// Returns the request for local work before a tool runs, wherever the tool runs.
-    pub(in crate::executor) fn here(tool: &RegisteredTool, account: Account) -> Self {
+    pub(in crate::executor) fn here(tool: &RegisteredTool, account: QuotaAccount) -> Self {
         Self {
             source: ToolSource::Local,
             tool: tool.name().clone(),
@@ -98,22 +98,22 @@ impl State {
 
     /// Returns whether a permit is free for this call.
     pub(super) fn may_run(&self, need: &PermitRequest) -> bool {
-        self.source_may_run(&need.source) && self.one_may_run(&need.tool, &need.account)
+        self.has_source_permit(&need.source) && self.has_permit(&need.tool, &need.account)
     }
 
-    fn source_may_run(&self, source: &ToolSource) -> bool {
+    fn has_source_permit(&self, source: &ToolSource) -> bool {
         let from = |source| self.running_from.get(source).copied().unwrap_or_default();
         let of_servers = || self.running - from(&ToolSource::Local);
         self.running < self.bounds.places
-            && from(source) < self.bounds.places_of(source)
-            && (*source == ToolSource::Local || of_servers() < self.bounds.permits_of_all_servers())
+            && from(source) < self.bounds.max_of_source(source)
+            && (*source == ToolSource::Local || of_servers() < self.bounds.max_of_all_servers())
     }
 
     /// Returns whether the limits of the tool and of the account allow one more call.
-    fn one_may_run(&self, tool: &ToolName, account: &Account) -> bool {
+    fn has_permit(&self, tool: &ToolName, account: &QuotaAccount) -> bool {
         let running_of = || self.running_of.get(tool).copied().unwrap_or_default();
         let running_for = || self.running_for.get(account).copied().unwrap_or_default();
-        let most_of_tool = self.bounds.permits_of_tool(tool);
+        let most_of_tool = self.bounds.max_of_tool(tool);
         let most_for_account = self.bounds.account_places;
         most_of_tool.is_none_or(|most| running_of() < most)
             && (most_for_account >= self.bounds.places || running_for() < most_for_account)
@@ -123,7 +123,7 @@ impl State {
     pub(super) fn count(&mut self, need: PermitRequest) -> Box<CountedCall> {
         self.running += 1;
         *self.running_from.entry(need.source.clone()).or_default() += 1;
-        let tool = self.bounds.permits_of_tool(&need.tool).map(|_| need.tool);
+        let tool = self.bounds.max_of_tool(&need.tool).map(|_| need.tool);
         if let Some(tool) = &tool {
             *self.running_of.entry(tool.clone()).or_default() += 1;
         }
@@ -198,7 +198,7 @@ impl State {
         }
         let sources = self.sources.iter().enumerate();
         let mut order: Vec<_> = sources
-            .filter(|(_, (source, _))| self.source_may_run(source))
+            .filter(|(_, (source, _))| self.has_source_permit(source))
             .map(|(place, (source, _))| {
                 let running = self.running_from.get(source).copied();
                 (running.unwrap_or_default(), place)
@@ -207,7 +207,7 @@ impl State {
         order.sort_unstable();
         for (_, place) in order {
             let (source, mut queue) = std::mem::take(self.sources.get_mut(place)?);
-            let taken = queue.take(|tool, account| self.one_may_run(tool, account));
+            let taken = queue.take(|tool, account| self.has_permit(tool, account));
             let Some((account, waiter)) = taken else {
                 *self.sources.get_mut(place)? = (source, queue);
                 continue;
@@ -233,14 +233,14 @@ impl State {
     /// queued calls, if that account still has at least as many queued calls as the account of
     /// `need`; else the newest call of the source with the most queued calls, under the
     /// corresponding condition.
-    pub(super) fn make_room(&mut self, need: &PermitRequest) -> Result<Waiter, Full> {
+    pub(super) fn evict_for(&mut self, need: &PermitRequest) -> Result<Waiter, Full> {
         let own = self.waiting_for.get(&need.account).copied();
         let most = self.waiting_for.iter().max_by_key(|(_, waiting)| **waiting);
         let most = most.filter(|(_, waiting)| **waiting > own.unwrap_or_default() + 1);
         if let Some(account) = most.map(|(account, _)| account.clone()) {
             let queues = self.sources.iter().enumerate();
             let last = queues
-                .filter_map(|(place, (_, queue))| Some((queue.last_of(&account)?, place)))
+                .filter_map(|(place, (_, queue))| Some((queue.newest_of(&account)?, place)))
                 .max();
             let (_, place) = last.ok_or(Full)?;
             return self.remove_last(place, &account).ok_or(Full);
@@ -259,21 +259,21 @@ impl State {
         self.remove_last(place, &account).ok_or(Full)
     }
 
-    fn remove_last(&mut self, place: usize, account: &Account) -> Option<Waiter> {
+    fn remove_last(&mut self, place: usize, account: &QuotaAccount) -> Option<Waiter> {
         let (_, queue) = self.sources.get_mut(place)?;
-        let ticket = queue.last_of(account)?;
+        let ticket = queue.newest_of(account)?;
         self.remove(place, account, ticket)
     }
 
     /// Removes a queued call. Does nothing if the call already has its permit.
-    pub(super) fn leave(&mut self, source: &ToolSource, account: &Account, ticket: u64) {
+    pub(super) fn leave(&mut self, source: &ToolSource, account: &QuotaAccount, ticket: u64) {
         let place = self.sources.iter().position(|(other, _)| other == source);
         if let Some(place) = place {
             drop(self.remove(place, account, ticket));
         }
     }
 
-    fn remove(&mut self, place: usize, account: &Account, ticket: u64) -> Option<Waiter> {
+    fn remove(&mut self, place: usize, account: &QuotaAccount, ticket: u64) -> Option<Waiter> {
         let (_, queue) = self.sources.get_mut(place)?;
         let waiter = queue.remove(account, ticket)?;
         if queue.waiting == 0 {
@@ -286,7 +286,7 @@ impl State {
 }
 
 impl SourceQueue {
-    fn push(&mut self, account: Account, waiter: Waiter) {
+    fn push(&mut self, account: QuotaAccount, waiter: Waiter) {
         self.waiting += 1;
         if let Some(line) = self.lines.get_mut(&account) {
             line.push_back(waiter);
@@ -298,7 +298,10 @@ impl SourceQueue {
 
     /// Removes and returns the first call that may run, beginning with the account whose turn it
     /// is.
-    fn take(&mut self, may_run: impl Fn(&ToolName, &Account) -> bool) -> Option<(Account, Waiter)> {
+    fn take(
+        &mut self,
+        may_run: impl Fn(&ToolName, &QuotaAccount) -> bool,
+    ) -> Option<(QuotaAccount, Waiter)> {
         for turn in 0..self.turns.len() {
             let account = self.turns.get(turn)?;
             let line = self.lines.get_mut(account)?;
@@ -320,18 +323,18 @@ impl SourceQueue {
     }
 
     /// Returns the ticket of the account's newest queued call.
-    fn last_of(&self, account: &Account) -> Option<u64> {
+    fn newest_of(&self, account: &QuotaAccount) -> Option<u64> {
         let last = self.lines.get(account)?.back()?;
         Some(last.ticket)
     }
 
     /// Returns the account with the most queued calls of this source.
-    fn longest(&self) -> Option<&Account> {
+    fn longest(&self) -> Option<&QuotaAccount> {
         let longest = self.lines.iter().max_by_key(|(_, line)| line.len());
         longest.map(|(account, _)| account)
     }
 
-    fn remove(&mut self, account: &Account, ticket: u64) -> Option<Waiter> {
+    fn remove(&mut self, account: &QuotaAccount, ticket: u64) -> Option<Waiter> {
         let line = self.lines.get_mut(account)?;
         let place = line.iter().position(|waiter| waiter.ticket == ticket)?;
         let waiter = line.remove(place)?;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Gate, GateFuture, ReadyCall};
+use super::{CallGate, GateFuture, ReadyCall};
 use crate::executor::tests::{call, registry};
 use crate::executor::{
     ApprovalPolicy, ApprovalRules, Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows,
@@ -13,7 +13,7 @@ use crate::tool::{CallContext, ErrorCode, ToolFailure, ToolOutput};
 #[derive(Default)]
 struct Porter(parking_lot::Mutex<Vec<ReadyCall>>);
 
-impl Gate for Porter {
+impl CallGate for Porter {
     fn enter(&self, call: ReadyCall) -> GateFuture {
         let answer = match call.tool.name().as_str() {
             "who" => Ok(Some(ToolOutput::text("from elsewhere"))),
@@ -29,7 +29,7 @@ impl Gate for Porter {
 async fn a_gate_is_called_only_for_calls_that_are_about_to_run() {
     let porter = Arc::new(Porter::default());
     let hooks = ExecutorHooks {
-        gate: Some(Arc::clone(&porter) as Arc<dyn Gate>),
+        gate: Some(Arc::clone(&porter) as Arc<dyn CallGate>),
         ..ExecutorHooks::default()
     };
     let ask = |tool: &str| (tool.to_owned(), ApprovalPolicy::AlwaysAsk);

@@ -60,7 +60,7 @@ impl Entry {
 
     /// Continues the record of a call that waits for the same approval. The record belongs to that
     /// call until the tool runs.
-    pub(in crate::executor) fn go_on_as(&mut self, call: CallId) {
+    pub(in crate::executor) fn continue_record(&mut self, call: CallId) {
         self.record.id = call;
         self.is_anothers = true;
         self.is_shared = true;
@@ -105,7 +105,7 @@ impl Entry {
         if std::mem::take(&mut self.is_anothers) && had_ended {
             // The earlier call has ended, for example because its caller cancelled it: use a new
             // record.
-            written = self.record_again().await;
+            written = self.record_under_new_id().await;
         }
         written.map_err(|error| {
             tracing::error!(
@@ -117,7 +117,7 @@ impl Entry {
     }
 
     /// Writes the call under a new id.
-    async fn record_again(&mut self) -> Result<(), StoreError> {
+    async fn record_under_new_id(&mut self) -> Result<(), StoreError> {
         self.record.id = CallId::new();
         self.write().await
     }
@@ -130,9 +130,11 @@ impl Entry {
         let written = match self.is_anothers {
             // The record already has this status.
             true if waits => Ok(()),
-            true if !self.has_approval => self.record_again().await,
+            true if !self.has_approval => self.record_under_new_id().await,
             is_anothers => match self.write().await {
-                Err(error) if is_anothers && error.is_conflict() => self.record_again().await,
+                Err(error) if is_anothers && error.is_conflict() => {
+                    self.record_under_new_id().await
+                }
                 written => written,
             },
         };
@@ -215,7 +217,7 @@ fn write<'a>(
 ) -> BoxFuture<'a, Result<(), StoreError>> {
     match is_shared {
         true => log.record_call(record),
-        false => log.record_own_call(record),
+        false => log.record_local_call(record),
     }
 }
 

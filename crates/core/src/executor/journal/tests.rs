@@ -12,7 +12,7 @@ use crate::executor::{
 };
 use crate::registry::ToolRegistry;
 use crate::store::{
-    CallFilter, CallId, CallStatus, Page, PageRequest, Pruned, RateLimitRecord, Retention,
+    CallFilter, CallId, CallStatus, PageRequest, Pruned, RateLimitRecord, RecordPage, Retention,
     StoreError, Timestamp, ToolStatistics,
 };
 use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, ToolResult};
@@ -43,7 +43,7 @@ impl CallLog for Written {
         &self,
         _: &CallFilter,
         _: &PageRequest,
-    ) -> Result<Page<ToolCallRecord>, StoreError> {
+    ) -> Result<RecordPage<ToolCallRecord>, StoreError> {
         Err(StoreError::unavailable("not asked for here"))
     }
 
@@ -52,7 +52,7 @@ impl CallLog for Written {
         _: &str,
         _: Timestamp,
         _: &PageRequest,
-    ) -> Result<Page<RateLimitRecord>, StoreError> {
+    ) -> Result<RecordPage<RateLimitRecord>, StoreError> {
         Err(StoreError::unavailable("not asked for here"))
     }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     Key, MAX_ACCOUNTS, PastCall, RateLimiter, SWEEP_TARGET_ACCOUNTS, Subject, UNREGISTERED_TOOL_TTL,
 };
-use crate::executor::{Account, Executor, ExecutorConfig, RateLimits, RateWindows};
+use crate::executor::{Executor, ExecutorConfig, QuotaAccount, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
 
@@ -39,7 +39,7 @@ fn past(user: &str, seconds: u64) -> PastCall {
     PastCall {
         tool: "ping".to_owned(),
         server: None,
-        account: Account::User(user.to_owned()),
+        account: QuotaAccount::User(user.to_owned()),
         age: Duration::from_secs(seconds),
     }
 }
@@ -188,7 +188,7 @@ fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
         assert_eq!(ledger.times.len(), SWEEP_TARGET_ACCOUNTS);
         let is_kept = |user: u64| {
             let subject = Subject::Tool("ping".to_owned());
-            let account = Account::User(user.to_string());
+            let account = QuotaAccount::User(user.to_string());
             ledger.times.contains_key(&Key { account, subject })
         };
         assert!(is_kept(0) && !is_kept(count - 1));

@@ -62,13 +62,13 @@ impl CallTimes {
 
     pub(super) fn add(&mut self, now: Instant, horizon: Duration) {
         self.horizon = horizon;
-        self.forget_before(now);
+        self.drop_expired(now);
         self.times.push_back(now);
     }
 
     /// Inserts a past call in order. Drops the oldest entry if there are more than `most` (and more
     /// than one), because older entries change no decision.
-    pub(super) fn add_past(&mut self, at: Instant, horizon: Duration, most: u32) {
+    pub(super) fn insert_past(&mut self, at: Instant, horizon: Duration, most: u32) {
         self.horizon = self.horizon.max(horizon);
         let place = self.times.partition_point(|time| *time <= at);
         self.times.insert(place, at);
@@ -77,7 +77,7 @@ impl CallTimes {
         }
     }
 
-    pub(super) fn forget_before(&mut self, now: Instant) {
+    pub(super) fn drop_expired(&mut self, now: Instant) {
         while let Some(oldest) = self.times.front()
             && now.saturating_duration_since(*oldest) >= self.horizon
         {

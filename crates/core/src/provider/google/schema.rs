@@ -58,12 +58,12 @@ struct Conversion<'s> {
 impl<'s> Conversion<'s> {
     fn convert(&mut self, schema: &'s Value, depth: usize) -> JsonObject {
         if depth > MAX_DEPTH || self.resolver.is_exhausted() {
-            return bare(Kind::of_cut_node(schema));
+            return bare(Kind::of_truncated_node(schema));
         }
         let opened = self.resolver.open_count();
         let node = self.resolver.resolve(schema);
         let converted = self.convert_resolved(node, depth);
-        self.resolver.close_down_to(opened);
+        self.resolver.truncate_open(opened);
         converted
     }
 
@@ -72,7 +72,7 @@ impl<'s> Conversion<'s> {
         while let Some(branches) = node.take_union() {
             let (nulls, others): (Vec<_>, Vec<_>) = branches.iter().partition(|b| is_null(b));
             nullable |= !nulls.is_empty();
-            if node.has_own_type() {
+            if node.has_type() {
                 // The union cannot be combined with a type, and is less specific.
                 continue;
             }
@@ -112,7 +112,8 @@ impl<'s> Conversion<'s> {
             if !is_union && nullable {
                 branch.insert("nullable".to_owned(), json!(true));
             }
-            if let Some(text) = description.filter(|text| !is_union && self.resolver.pay_for(text))
+            if let Some(text) =
+                description.filter(|text| !is_union && self.resolver.spend_budget(text))
             {
                 branch
                     .entry("description")

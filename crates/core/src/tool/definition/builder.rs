@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{DefinitionError, ToolDefinition};
 use crate::tool::{JsonObject, ToolName, ToolParameter};
-use pillion_schema::mend_defaults;
+use pillion_schema::coerce_defaults;
 
 /// Builds a [`ToolDefinition`]; [`build`](Self::build) validates it.
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ impl ToolDefinitionBuilder {
                 .ok_or_else(|| DefinitionError::SchemaNotAnObject { tool: name.clone() })?,
             None => schema_of(&self.parameters),
         };
-        mend_defaults(&mut input_schema);
+        coerce_defaults(&mut input_schema);
         Ok(ToolDefinition {
             name,
             description: self.description,

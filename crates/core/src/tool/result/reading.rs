@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// Results with other blocks keep the envelope, so that nothing is lost, and so do objects with
 /// members that a `CallToolResult` does not have, because they are a tool's own format.
 pub(super) fn of(result: &Value) -> Cow<'_, Value> {
-    let said = result.as_object().filter(|it| is_envelope(it));
+    let said = result.as_object().filter(|it| is_call_tool_result(it));
     said.and_then(said_by).unwrap_or(Cow::Borrowed(result))
 }
 
@@ -25,7 +25,7 @@ const MEMBERS: [&str; 5] = [
     "resultType",
 ];
 
-fn is_envelope(result: &Map<String, Value>) -> bool {
+fn is_call_tool_result(result: &Map<String, Value>) -> bool {
     let is_known = |name: &String| MEMBERS.contains(&name.as_str());
     // Without one of these members, the object need not be an MCP result.
     let is_mcp = result.contains_key("content") || result.contains_key("structuredContent");

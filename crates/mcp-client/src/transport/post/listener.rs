@@ -8,10 +8,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::pauses::Pauses;
 use super::resumption::{DEFAULT_WAIT, resume_header};
-use super::{Outgoing, PostConnection};
+use super::{PostConnection, SerializedRequest};
 use crate::McpErrorKind;
 use crate::http::{AnswerReader, messages_of};
-use crate::jsonrpc::{self, RequestId};
+use crate::jsonrpc::{self, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::Answers;
 
@@ -34,12 +34,12 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
 /// the Server"). If the server has no such stream, no further stream is requested; if the session
 /// no longer exists, listening ends.
-pub(super) struct Listener {
+pub(super) struct GetStreamListener {
     ready: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
 }
 
-impl Listener {
+impl GetStreamListener {
     pub(super) fn start(connection: Arc<PostConnection>) -> Self {
         let (sender, ready) = watch::channel(false);
         Self {
@@ -141,7 +141,7 @@ async fn refused(
         400 | 404 => match connection.check_session(Err::<(), _>(error)) {
             Err(McpErrorKind::SessionExpired) if had_stream => Refused::Forgotten,
             _ if resumes => Refused::ToResume,
-            _ => match connection.knows_session().await {
+            _ => match connection.has_session().await {
                 Some(true) => Refused::ForGood,
                 Some(false) => Refused::Forgotten,
                 None => Refused::ForNow,
@@ -155,12 +155,12 @@ async fn refused(
 
 impl PostConnection {
     /// Returns whether the server knows the session; `None` if unknown.
-    async fn knows_session(self: &Arc<Self>) -> Option<bool> {
+    async fn has_session(self: &Arc<Self>) -> Option<bool> {
         if self.session.get().is_none() {
             return Some(true);
         }
-        let id = RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()));
-        let ping = Outgoing {
+        let id = RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()));
+        let ping = SerializedRequest {
             message: jsonrpc::request(&id, "ping", &serde_json::Map::new()),
             id,
             mirrored: MirroredHeaders::new(),

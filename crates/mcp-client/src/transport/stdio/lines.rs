@@ -3,7 +3,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::jsonrpc::RequestId;
+use crate::jsonrpc::RpcRequestId;
 use crate::transport::message_id::MessageId;
 
 /// Capacity of the empty buffer; a larger one is released.
@@ -15,7 +15,7 @@ pub(super) enum OutputLine {
     /// A line without its line break.
     Whole(Bytes),
     /// A line longer than the limit. It was discarded, except for the id if it was a response.
-    TooLong(Option<RequestId>),
+    TooLong(Option<RpcRequestId>),
 }
 
 /// Splits a stream into lines. Holds at most one line of the allowed length.
@@ -106,7 +106,11 @@ mod tests {
     use super::*;
 
     /// Returns the lines of `input`, read in pieces of `piece` bytes; `Err` for an overlong line.
-    fn lines(input: &[u8], piece: usize, limit: usize) -> Vec<Result<Vec<u8>, Option<RequestId>>> {
+    fn lines(
+        input: &[u8],
+        piece: usize,
+        limit: usize,
+    ) -> Vec<Result<Vec<u8>, Option<RpcRequestId>>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
@@ -134,9 +138,9 @@ mod tests {
             let expected = [
                 Ok(b"a".to_vec()),
                 Ok(vec![]),
-                Err(Some(RequestId::Number(3))),
+                Err(Some(RpcRequestId::Number(3))),
                 Ok(b"b\r".to_vec()),
-                Err(Some(RequestId::Number(3))),
+                Err(Some(RpcRequestId::Number(3))),
                 Ok(b"last".to_vec()),
             ];
             assert_eq!(lines(input.as_bytes(), piece, 20), expected, "{piece}");

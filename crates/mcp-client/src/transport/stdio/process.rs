@@ -167,14 +167,14 @@ fn run(
     let _ = tell_start.send(take_pipes(&mut spawned.server));
     let pid = Pid::from_child(&spawned.server);
     let group = Pid::from_raw(spawned.group().cast_signed());
-    let watch = Watch {
+    let watch = ProcessWatch {
         pid,
         pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(),
     };
     let signal = |signal| {
         // Also by process id, because a server may have left the group. Neither id can be reused
         // before it is reaped.
-        if watch.is_ours() {
+        if watch.is_unreaped() {
             let _ = kill_process(pid, signal);
         }
         if let Some(group) = group {
@@ -210,12 +210,12 @@ fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
 }
 
 /// Detects a process's end without reaping it, so that its ids are not reused.
-struct Watch {
+struct ProcessWatch {
     pid: Pid,
     pidfd: Option<OwnedFd>,
 }
 
-impl Watch {
+impl ProcessWatch {
     /// Waits until the process has ended (returns `true`), or until `stop` has input or the time
     /// limit passes (returns `false`).
     fn wait(&self, stop: Option<&PipeReader>, longest: Option<Duration>) -> bool {
@@ -254,7 +254,7 @@ impl Watch {
 
     /// Returns `false` if other code has reaped the process, as PHP's `pcntl_wait` does with any
     /// child.
-    fn is_ours(&self) -> bool {
+    fn is_unreaped(&self) -> bool {
         self.look().is_ok()
     }
 
@@ -295,20 +295,20 @@ mod tests {
     #[tokio::test]
     async fn without_pidfd_the_end_of_a_process_is_noticed_by_polling() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let watch = Watch {
+        let watch = ProcessWatch {
             pid: Pid::from_child(&child),
             pidfd: None,
         };
         assert!(watch.wait(None, None));
         // A later `wait` still finds the process.
-        assert!(watch.is_ours());
+        assert!(watch.is_unreaped());
         assert!(child.wait().unwrap().success());
-        assert!(!watch.is_ours());
+        assert!(!watch.is_unreaped());
         let mut child = std::process::Command::new("sleep")
             .arg("1000")
             .spawn()
             .unwrap();
-        let watch = Watch {
+        let watch = ProcessWatch {
             pid: Pid::from_child(&child),
             pidfd: None,
         };

@@ -6,7 +6,7 @@ use crate::access::TokenList;
 
 const TOKEN: &str = "correct-horse-battery";
 
-fn gate() -> Gate {
+fn gate() -> AccessGate {
     let tcp = TcpSection {
         allowed_hosts: vec!["tools.example".to_owned()],
         allowed_origins: vec!["https://page.example".to_owned()],
@@ -14,7 +14,7 @@ fn gate() -> Gate {
     };
     let tokens = TokenList::from_variable(&format!("ci read {TOKEN}"), "T").unwrap();
     let listen = "127.0.0.5:7420".parse().unwrap();
-    Gate::new(&tcp, listen, Arc::new(tokens))
+    AccessGate::new(&tcp, listen, Arc::new(tokens))
 }
 
 async fn status(request: axum::http::request::Builder) -> u16 {

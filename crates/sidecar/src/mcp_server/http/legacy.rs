@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::headers::{self, SESSION_ID};
-use super::stream::{body, lasting_body};
+use super::stream::{body, body_while_valid};
 use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::mcp_server::sessions::Session;
@@ -104,8 +104,8 @@ async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Reques
 /// dropped.
 pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
     #[derive(Deserialize)]
-    struct Batch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
-    let Ok(Batch(messages)) = serde_json::from_str::<Batch<'_>>(text) else {
+    struct JsonRpcBatch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
+    let Ok(JsonRpcBatch(messages)) = serde_json::from_str::<JsonRpcBatch<'_>>(text) else {
         let error = RpcError::new(message::PARSE_ERROR, "Parse error");
         return failed(StatusCode::BAD_REQUEST, None, error);
     };
@@ -170,7 +170,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Err(response) => return response,
     };
     let listener = Listener::of_session(exchange.app, &exchange.caller, &session);
-    event_stream(lasting_body(
+    event_stream(body_while_valid(
         None,
         listener,
         exchange.token_validity.clone(),

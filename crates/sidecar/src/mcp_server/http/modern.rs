@@ -8,13 +8,13 @@ use pillion_mcp_client::RpcError;
 use serde_json::value::RawValue;
 
 use super::headers;
-use super::stream::{body, lasting_body};
+use super::stream::{body, body_while_valid};
 use super::{Exchange, accepted, event_stream, json as json_response};
 use crate::calling_client::link::Requester;
 use crate::calling_client::message::{
     self, HEADER_MISMATCH, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
 };
-use crate::mcp_server::stateless::{Answering, Step, UNSUPPORTED_VERSION, listen, requester};
+use crate::mcp_server::stateless::{Answering, RoundStep, UNSUPPORTED_VERSION, listen, requester};
 
 const MISSING_CAPABILITY: i64 = -32021;
 
@@ -38,7 +38,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         return match listen(exchange.app, &exchange.caller, &request).await {
             Ok((first, listener)) => {
                 let token_validity = exchange.token_validity.clone();
-                event_stream(lasting_body(Some(first), listener, token_validity))
+                event_stream(body_while_valid(Some(first), listener, token_validity))
             }
             Err(error) => failed(&request, error),
         };
@@ -49,8 +49,8 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         Err(error) => return failed(&request, error),
     };
     match answering.step().await {
-        Step::Notice(first) => event_stream(body(Some(first), answering)),
-        Step::Done(outcome) => finished(&request, outcome),
+        RoundStep::Notice(first) => event_stream(body(Some(first), answering)),
+        RoundStep::Done(outcome) => finished(&request, outcome),
     }
 }
 

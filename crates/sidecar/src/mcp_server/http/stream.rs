@@ -11,11 +11,11 @@ use crate::mcp_server::source::Source;
 /// Returns an event stream with the message `first` and the messages of `source`.
 pub(super) fn body(first: Option<Bytes>, source: impl Source) -> Body {
     // The token is not checked again: a call that has begun is completed.
-    lasting_body(first, source, TokenValidity::default())
+    body_while_valid(first, source, TokenValidity::default())
 }
 
 /// Streams like [`body`], but ends when the token of the request is no longer valid.
-pub(super) fn lasting_body(
+pub(super) fn body_while_valid(
     first: Option<Bytes>,
     source: impl Source,
     token: TokenValidity,

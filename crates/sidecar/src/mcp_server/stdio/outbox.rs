@@ -10,7 +10,7 @@ const MAX_WAITING_KIB: u32 = 32 * 1024;
 
 /// A queue of messages for a client, limited in bytes. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Outbox {
+pub(super) struct StdioOutbox {
     sender: mpsc::Sender<Outgoing>,
     room: Arc<Semaphore>,
 }
@@ -32,7 +32,7 @@ impl From<Bytes> for Outgoing {
     }
 }
 
-impl Outbox {
+impl StdioOutbox {
     pub(super) fn new() -> (Self, mpsc::Receiver<Outgoing>) {
         let (sender, messages) = mpsc::channel(MAX_WAITING);
         let room = Arc::new(Semaphore::new(MAX_WAITING_KIB as usize));
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn h6_the_bytes_that_wait_for_a_client_are_limited() {
-        let (outbox, mut messages) = Outbox::new();
+        let (outbox, mut messages) = StdioOutbox::new();
         let message = Bytes::from(vec![b'x'; 1024 * 1024]);
         let fits = MAX_WAITING_KIB / 1024;
         for _ in 0..fits {

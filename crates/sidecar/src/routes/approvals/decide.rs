@@ -5,7 +5,7 @@ use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Time
 use pillion_wire::{ApprovalAnswer, DecisionRequest};
 
 use super::entry;
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
@@ -17,7 +17,7 @@ use crate::timestamp::format_timestamp;
 const MAX_REASON_LEN: usize = 1_000;
 
 /// The grant of the client that decides.
-type Decider = Extension<Grant>;
+type Decider = Extension<AccessGrant>;
 
 /// Approves a call, which then runs once.
 #[utoipa::path(

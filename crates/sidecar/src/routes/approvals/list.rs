@@ -6,7 +6,7 @@ use pillion_wire::ApprovalList;
 use serde::Deserialize;
 
 use super::entry;
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::page::PageQuery;
@@ -44,7 +44,7 @@ enum StatusName {
 
 impl ApprovalQuery {
     /// Returns the filter, restricted to the approvals that `grant` may see.
-    fn filter(&self, grant: &Grant) -> Result<ApprovalFilter, RequestError> {
+    fn filter(&self, grant: &AccessGrant) -> Result<ApprovalFilter, RequestError> {
         let now = Some(Timestamp::now());
         let mut filter = ApprovalFilter {
             tool: self.tool.clone(),
@@ -88,7 +88,7 @@ impl ApprovalQuery {
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<ApprovalQuery>,
     Parameters(page): Parameters<PageQuery>,
     known: EntityTags,

@@ -4,7 +4,7 @@ use axum::{Extension, Json};
 use pillion_wire::ApprovalAnswer;
 
 use super::entry;
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
@@ -25,7 +25,7 @@ use crate::routes::store_of;
 )]
 pub(in crate::routes) async fn show(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ApprovalAnswer>, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chat::ChatInput;
-use crate::routes::body::is_nothing;
+use crate::routes::body::is_null_or_empty;
 use crate::routes::compatible::CompatibleRequest;
 use crate::routes::error::RequestError;
 
@@ -97,7 +97,7 @@ impl Completion {
             return Err(RequestError::parameter("n", "1"));
         }
         for (name, expected) in REJECTED_FIELDS {
-            let asks = |value: &Value| !is_nothing(value) && *value != Value::Bool(false);
+            let asks = |value: &Value| !is_null_or_empty(value) && *value != Value::Bool(false);
             if self.rest.get(name).is_some_and(asks) {
                 return Err(RequestError::parameter(name, expected));
             }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_chat::{Conversation, ToolChoice, TurnOptions};
+use pillion_chat::{ProviderConversation, ToolChoice, TurnOptions};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::JsonObject;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::conversation;
 use crate::chat::{ChatInput, ChatRefusal};
-use crate::routes::body::is_nothing;
+use crate::routes::body::is_null_or_empty;
 use crate::routes::compatible::CompatibleRequest;
 use crate::routes::error::RequestError;
 
@@ -63,7 +63,7 @@ impl Request {
             return Err(RequestError::parameter("messages", "a non-empty array"));
         }
         for name in PROVIDER_RUN_FIELDS {
-            if !self.rest.get(name).is_none_or(is_nothing) {
+            if !self.rest.get(name).is_none_or(is_null_or_empty) {
                 let expected = "omitted: tools would run at the provider";
                 return Err(RequestError::parameter(name, expected));
             }
@@ -83,7 +83,7 @@ impl Request {
         let messages: Vec<_> = self.messages.into_iter().map(Value::Object).collect();
         let input = if is_anthropic {
             let system = self.system.filter(|system| !system.is_null());
-            ChatInput::AsItIs(Conversation { system, messages })
+            ChatInput::AsItIs(ProviderConversation { system, messages })
         } else {
             let messages = conversation::of(self.system.as_ref(), &messages);
             ChatInput::Messages(messages.map_err(ChatRefusal::Model)?)

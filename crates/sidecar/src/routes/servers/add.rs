@@ -4,7 +4,7 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use pillion_wire::{ServerAnswer, ServerInput, route};
 
-use super::{Keys, answer_of, servers_of, to_the_end};
+use super::{Keys, answer_of, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 
@@ -34,7 +34,7 @@ pub(in crate::routes) async fn add(
 ) -> Result<Response, RequestError> {
     let servers = servers_of(&app)?;
     let changed = std::sync::Arc::clone(&servers);
-    let id = to_the_end(async move { changed.add(keys).await }).await?;
+    let id = run_to_completion(async move { changed.add(keys).await }).await?;
     let location = [(LOCATION, format!("{}{id}", route::SERVERS))];
     let answer = answer_of(&app, &servers, &id)?;
     Ok((StatusCode::CREATED, location, answer).into_response())

@@ -3,7 +3,7 @@ use axum::extract::State;
 use pillion_wire::{ServerAnswer, ServerInput};
 use serde_json::{Map, Value};
 
-use super::{Keys, ServerKey, answer_of, servers_of, to_the_end};
+use super::{Keys, ServerKey, answer_of, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::servers::How;
@@ -124,7 +124,7 @@ pub(in crate::routes) async fn reconnect(
 ) -> Result<Json<ServerAnswer>, RequestError> {
     let servers = servers_of(&app)?;
     let (changed, name) = (std::sync::Arc::clone(&servers), key.clone());
-    to_the_end(async move { changed.reconnect(&name).await }).await?;
+    run_to_completion(async move { changed.reconnect(&name).await }).await?;
     answer_of(&app, &servers, &key)
 }
 
@@ -140,6 +140,6 @@ async fn change(
 ) -> Result<Json<ServerAnswer>, RequestError> {
     let servers = servers_of(app)?;
     let changed = std::sync::Arc::clone(&servers);
-    let id = to_the_end(async move { changed.change(&key, keys, how).await }).await?;
+    let id = run_to_completion(async move { changed.change(&key, keys, how).await }).await?;
     answer_of(app, &servers, &id)
 }

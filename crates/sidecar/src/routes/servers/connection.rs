@@ -2,7 +2,7 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::ServerAnswer;
 
-use super::{ServerKey, answer_of, in_use, servers_of, to_the_end};
+use super::{ServerKey, answer_of, in_use, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -37,7 +37,7 @@ pub(in crate::routes) async fn connect(
         with.upstreams().connect(&server, &context).await;
         Ok(())
     };
-    to_the_end(connect).await?;
+    run_to_completion(connect).await?;
     answer_of(&app, &servers, &key)
 }
 
@@ -67,6 +67,6 @@ pub(in crate::routes) async fn disconnect(
         with.upstreams().disconnect_from(&server).await;
         Ok(())
     };
-    to_the_end(disconnect).await?;
+    run_to_completion(disconnect).await?;
     answer_of(&app, &servers, &key)
 }

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use pillion_wire::{ServerRemoved, UserCredentialAnswer, UserCredentialInput, UserCredentialList};
 
-use super::{Keys, ServerKey, servers_of, to_the_end};
+use super::{Keys, ServerKey, run_to_completion, servers_of};
 use crate::app::App;
 use crate::credentials::CredentialError;
 use crate::routes::error::RequestError;
@@ -90,7 +90,7 @@ pub(in crate::routes) async fn set(
     let set = async move { servers.set_credential(&server, &user, keys).await };
     Ok(Json(UserCredentialAnswer {
         success: true,
-        credential: to_the_end(set).await?,
+        credential: run_to_completion(set).await?,
     }))
 }
 
@@ -119,7 +119,7 @@ pub(in crate::routes) async fn remove(
 ) -> Result<Json<ServerRemoved>, RequestError> {
     let servers = servers_of(&app)?;
     let removed = user.clone();
-    to_the_end(async move { servers.remove_credential(&server, &user).await }).await?;
+    run_to_completion(async move { servers.remove_credential(&server, &user).await }).await?;
     Ok(Json(ServerRemoved {
         success: true,
         removed,

@@ -3,7 +3,7 @@ use axum::extract::State;
 use pillion_wire::ServerList;
 use serde::Serialize;
 
-use super::{servers_of, to_the_end};
+use super::{run_to_completion, servers_of};
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::routes::error::RequestError;
@@ -26,7 +26,7 @@ pub(in crate::routes) async fn refresh(
 ) -> Result<Json<ServerList>, RequestError> {
     let servers = servers_of(&app)?;
     let refreshed = std::sync::Arc::clone(&servers);
-    to_the_end(async move { refreshed.refresh().await }).await?;
+    run_to_completion(async move { refreshed.refresh().await }).await?;
     let app = servers.current_app().as_ref().map_or(app, CurrentApp::app);
     let servers = servers.entries(&app);
     Ok(Json(ServerList {
@@ -63,7 +63,7 @@ pub(in crate::routes) async fn rotate(
     State(app): State<App>,
 ) -> Result<Json<RotationResponse>, RequestError> {
     let servers = servers_of(&app)?;
-    let secrets = to_the_end(async move { servers.rotate().await }).await?;
+    let secrets = run_to_completion(async move { servers.rotate().await }).await?;
     Ok(Json(RotationResponse {
         success: true,
         secrets,

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::ServerRemoved;
 
-use super::{ServerKey, servers_of, to_the_end};
+use super::{ServerKey, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 
@@ -26,7 +26,7 @@ pub(in crate::routes) async fn remove(
     ServerKey(key): ServerKey,
 ) -> Result<Json<ServerRemoved>, RequestError> {
     let servers = servers_of(&app)?;
-    let removed = to_the_end(async move { servers.remove(&key).await }).await?;
+    let removed = run_to_completion(async move { servers.remove(&key).await }).await?;
     Ok(Json(ServerRemoved {
         success: true,
         removed,

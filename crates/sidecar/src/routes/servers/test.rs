@@ -51,5 +51,5 @@ pub(in crate::routes) async fn test(
     State(app): State<App>,
     ServerKey(key): ServerKey,
 ) -> Result<Json<ServerTrial>, RequestError> {
-    Ok(Json(servers_of(&app)?.try_known(&key).await?))
+    Ok(Json(servers_of(&app)?.test_known(&key).await?))
 }

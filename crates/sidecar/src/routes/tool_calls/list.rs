@@ -3,7 +3,7 @@ use axum::{Extension, Json};
 use pillion_wire::ToolCallList;
 
 use super::{CallQuery, ServerIds, entry};
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::page::PageQuery;
@@ -27,7 +27,7 @@ use crate::routes::store_of;
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<CallQuery>,
     Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<ToolCallList>, RequestError> {

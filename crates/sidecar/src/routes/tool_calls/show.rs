@@ -5,7 +5,7 @@ use pillion_core::store::CallId;
 use pillion_wire::ToolCallAnswer;
 
 use super::{ServerIds, entry};
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
@@ -26,7 +26,7 @@ use crate::routes::store_of;
 )]
 pub(in crate::routes) async fn show(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ToolCallAnswer>, RequestError> {
     let id = path.ok().and_then(|Path(id)| id.parse::<CallId>().ok());

@@ -3,7 +3,7 @@ use axum::{Extension, Json};
 use pillion_wire::ToolCallStatistics;
 
 use super::{CallQuery, ServerIds, entry};
-use crate::access::Grant;
+use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
@@ -26,7 +26,7 @@ use crate::routes::store_of;
 )]
 pub(in crate::routes) async fn statistics(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<CallQuery>,
 ) -> Result<Json<ToolCallStatistics>, RequestError> {
     let servers = ServerIds::of(&app);

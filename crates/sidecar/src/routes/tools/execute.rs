@@ -15,7 +15,7 @@ use crate::client_text::truncate_input;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
-use crate::routes::request_log::RequestId;
+use crate::routes::request_log::HttpRequestId;
 
 /// Runs one tool; the body is its arguments.
 ///
@@ -49,7 +49,7 @@ use crate::routes::request_log::RequestId;
 )]
 pub(in crate::routes) async fn execute(
     State(app): State<App>,
-    Extension(RequestId(id)): Extension<RequestId>,
+    Extension(HttpRequestId(id)): Extension<HttpRequestId>,
     path: Result<Path<String>, PathRejection>,
     key: Option<Key>,
     caller: Caller,

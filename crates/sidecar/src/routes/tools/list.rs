@@ -48,7 +48,7 @@ pub(in crate::routes) async fn list(
     faulty_tools.retain(|fault| {
         let name = fault.tool.as_deref();
         let visibility = &caller.visibility;
-        name.is_none_or(|name| visibility.admits_named(name, name, &ToolOrigin::Native))
+        name.is_none_or(|name| visibility.is_name_visible(name, name, &ToolOrigin::Native))
     });
     known.or(&ToolList {
         success: true,

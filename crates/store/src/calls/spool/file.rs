@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::database::{DirectoryWatch, FileId};
+use crate::database::{DatabaseFileId, DirectoryWatch};
 
 /// The part of a spool file's name between the database's file name and a random number.
 const NAME_INFIX: &str = ".calls-";
@@ -17,7 +17,7 @@ const NAME_INFIX: &str = ".calls-";
 pub(super) struct SpoolFile {
     file: File,
     path: PathBuf,
-    id: FileId,
+    id: DatabaseFileId,
     length: u64,
     /// The number of changes in the directory when the file was last found at its path.
     checked: Option<u64>,
@@ -44,7 +44,7 @@ impl SpoolFile {
                 return Ok(Self {
                     file,
                     path,
-                    id: FileId::of(&metadata),
+                    id: DatabaseFileId::of(&metadata),
                     length: 0,
                     checked: None,
                 });
@@ -54,7 +54,7 @@ impl SpoolFile {
 
     /// Returns whether the file is still found at its path. Looks only if the directory has changed
     /// since the file was found.
-    pub(super) fn is_in_place(&mut self, directory: &DirectoryWatch) -> bool {
+    pub(super) fn is_at_path(&mut self, directory: &DirectoryWatch) -> bool {
         let changes = directory.changes();
         if changes.is_some() && changes == self.checked {
             return true;
@@ -134,14 +134,16 @@ pub(super) fn contents(database: &Path) -> io::Result<Vec<Vec<u8>>> {
         match fs::read(&path) {
             Ok(bytes) => contents.push(bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => is_anothers(&path),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                belongs_to_other_database(&path);
+            }
             Err(error) => return Err(error),
         }
     }
     Ok(contents)
 }
 
-fn is_anothers(path: &Path) {
+fn belongs_to_other_database(path: &Path) {
     tracing::warn!(
         path = %path.display(),
         "Skipped a file of recorded calls that belongs to another user"
@@ -161,14 +163,14 @@ pub(super) fn lock_recovery(database: &Path) -> io::Result<File> {
 }
 
 /// Opens the spool files whose processes have ended.
-pub(super) fn left_behind(database: &Path) -> io::Result<Vec<SpoolFile>> {
+pub(super) fn open_abandoned(database: &Path) -> io::Result<Vec<SpoolFile>> {
     let mut found = Vec::new();
     for path in paths(database)? {
         let file = match OpenOptions::new().read(true).append(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                is_anothers(&path);
+                belongs_to_other_database(&path);
                 continue;
             }
             Err(error) => return Err(error),
@@ -182,7 +184,7 @@ pub(super) fn left_behind(database: &Path) -> io::Result<Vec<SpoolFile>> {
         found.push(SpoolFile {
             file,
             path,
-            id: FileId::of(&metadata),
+            id: DatabaseFileId::of(&metadata),
             length: metadata.len(),
             checked: None,
         });

@@ -6,7 +6,7 @@ use pillion_core::store::{CallFilter, CallId, StoreError, ToolCallRecord};
 
 use super::file::SpoolFile;
 use super::reserve::Reserve;
-use super::{Calls, MAX_BYTES, MAX_CALLS, UnwrittenCalls, closed, has_run, line, query};
+use super::{MAX_BYTES, MAX_CALLS, SpooledCalls, UnwrittenCalls, closed, has_run, line, query};
 use crate::database::DirectoryWatch;
 
 /// Maximum size of the arguments in a record on a full disk, in bytes.
@@ -21,7 +21,7 @@ pub(super) struct SpoolBuffer {
     /// The index of the file that takes new records.
     taking: usize,
     /// The latest record of each call in that file.
-    calls: Calls,
+    calls: SpooledCalls,
     /// The records that are being written to the database.
     taken: Arc<Vec<ToolCallRecord>>,
     bytes: usize,
@@ -45,7 +45,7 @@ impl SpoolBuffer {
         Ok(Self {
             files,
             taking: 0,
-            calls: Calls::new(),
+            calls: SpooledCalls::new(),
             taken: Arc::default(),
             bytes: 0,
             is_writing: false,
@@ -103,11 +103,11 @@ impl SpoolBuffer {
 
     /// Adds the end of a call while the database's file is away. Makes no file, because another
     /// database may be at the path.
-    pub(super) fn keep_end(&mut self, call: ToolCallRecord, line: &[u8]) {
+    pub(super) fn add_end(&mut self, call: ToolCallRecord, line: &[u8]) {
         if self.is_closed {
             return;
         }
-        if self.files[self.taking].is_in_place(&self.directory)
+        if self.files[self.taking].is_at_path(&self.directory)
             && let Err(error) = self.files[self.taking].append(line)
         {
             tracing::debug!(
@@ -124,7 +124,7 @@ impl SpoolBuffer {
     }
 
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        if !self.files[self.taking].is_in_place(&self.directory) {
+        if !self.files[self.taking].is_at_path(&self.directory) {
             self.replace_file()?;
         }
         self.files[self.taking].append(line)

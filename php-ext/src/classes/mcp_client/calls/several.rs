@@ -18,10 +18,10 @@ use crate::classes::tool_call::call_of;
 use crate::exception::{self, run_during_failure};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{ProgressReceiver, ServerLink, describe_type};
-use crate::zend::{Call, Failure, Object, Outcome, entries, list_of, string_of, with_entry};
+use crate::zend::{Failure, MethodCall, Object, Outcome, entries, list_of, string_of, with_entry};
 
 /// Runs the calls concurrently; a failed call has a failed result.
-pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
+pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = [
         "timeout",

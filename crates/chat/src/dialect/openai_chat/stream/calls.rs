@@ -12,14 +12,14 @@ use crate::{Delta, ModelError};
 /// id gets a generated id at once, so that listeners can identify the call.
 #[derive(Default)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
+    calls: Vec<StreamedCall>,
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
 }
 
 /// A call.
 #[derive(Default)]
-struct Call {
+struct StreamedCall {
     index: Option<u64>,
     id: String,
     /// Whether the id was generated here.
@@ -84,9 +84,9 @@ impl Calls {
             (None, None) => None,
         };
         let position = known.unwrap_or_else(|| {
-            self.calls.push(Call {
+            self.calls.push(StreamedCall {
                 index: piece.index,
-                ..Call::default()
+                ..StreamedCall::default()
             });
             self.calls.len() - 1
         });
@@ -101,11 +101,14 @@ impl Calls {
         if self.calls.iter().all(|call| call.index.is_some()) {
             self.calls.sort_by_key(|call| call.index);
         }
-        self.calls.into_iter().map(Call::into_value).collect()
+        self.calls
+            .into_iter()
+            .map(StreamedCall::into_value)
+            .collect()
     }
 }
 
-impl Call {
+impl StreamedCall {
     fn into_value(self) -> Value {
         let mut call = Map::new();
         call.insert("id".to_owned(), json!(self.id));

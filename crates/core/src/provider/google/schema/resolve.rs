@@ -44,7 +44,7 @@ impl<'s> Resolver<'s> {
 
     /// Subtracts the weight of a value from the budget. Returns `false` if the budget is exceeded;
     /// then nothing else is processed.
-    pub(super) fn pay_for(&mut self, value: &Value) -> bool {
+    pub(super) fn spend_budget(&mut self, value: &Value) -> bool {
         let cost = weight(value);
         let affordable = cost <= self.budget;
         self.budget = self.budget.saturating_sub(cost);
@@ -55,7 +55,7 @@ impl<'s> Resolver<'s> {
         self.open.len()
     }
 
-    pub(super) fn close_down_to(&mut self, count: usize) {
+    pub(super) fn truncate_open(&mut self, count: usize) {
         self.open.truncate(count);
     }
 
@@ -71,13 +71,13 @@ impl<'s> Resolver<'s> {
         // Iterative, because a chain of references can be as long as the schema.
         let mut pending = vec![schema];
         while let Some(schema) = pending.pop() {
-            if !self.pay_for(schema) {
+            if !self.spend_budget(schema) {
                 return;
             }
             let Value::Object(keywords) = schema else {
                 continue;
             };
-            if !keywords.values().all(|value| self.pay_for(value)) {
+            if !keywords.values().all(|value| self.spend_budget(value)) {
                 return;
             }
             node.add(keywords);
@@ -176,7 +176,7 @@ impl<'s> Resolved<'s> {
             .find_map(Value::as_array)
     }
 
-    pub(super) fn has_own_type(&self) -> bool {
+    pub(super) fn has_type(&self) -> bool {
         self.keywords.contains_key("type") || !self.properties.is_empty()
     }
 

@@ -108,7 +108,7 @@ impl Kind {
     }
 
     /// Returns the type of a node that is not processed further.
-    pub(super) fn of_cut_node(schema: &Value) -> Self {
+    pub(super) fn of_truncated_node(schema: &Value) -> Self {
         schema
             .get("type")
             .and_then(Value::as_str)
