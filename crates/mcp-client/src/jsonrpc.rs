@@ -129,6 +129,7 @@ pub(crate) enum Incoming {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a JSON-RPC message")]
 struct RawResponse<'a> {
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,

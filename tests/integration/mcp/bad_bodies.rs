@@ -86,7 +86,7 @@ async fn malformed_json_is_an_invalid_message() {
             "a number",
             "7".to_owned(),
             "MCP SSE request failed: the response is not a JSON-RPC message: invalid type: \
-            integer `7`, expected struct Envelope at line 1 column 1",
+            integer `7`, expected a JSON-RPC message at line 1 column 1",
         ),
         (
             "two values",
