@@ -115,7 +115,7 @@ impl Drop for CountsItsEnd {
 }
 
 fn registry(sleeps_begun: &Arc<AtomicUsize>, sleeps_ended: &Arc<AtomicUsize>) -> Arc<ToolRegistry> {
-    let registry = pillion_sidecar::tools::registry().unwrap();
+    let registry = pillion_gateway::tools::registry().unwrap();
     for tool in test_tools(sleeps_begun, sleeps_ended) {
         registry.register(tool).unwrap();
     }

@@ -11,7 +11,7 @@ use pillion_store::VaultTokenStore;
 
 use super::operator::Operator;
 use super::{CliError, SocketOption, print};
-use pillion_sidecar::credentials::{
+use pillion_gateway::credentials::{
     Account as Obtained, CredentialError, UserCredentials, file_id, identity_of, origin_of,
 };
 use pillion_sidecar::servers::ServerError;

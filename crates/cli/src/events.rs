@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::event_stream::EventStream;
 use super::{CliError, SocketOption, print, print_json};
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// `pillion events`
 #[derive(Debug, Args)]

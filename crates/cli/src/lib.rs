@@ -44,7 +44,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use error::CliError;
 use pillion_client::Client;
-use pillion_sidecar::pins::{visible, visible_json};
+use pillion_gateway::pins::{visible, visible_json};
 use serde::de::DeserializeOwned;
 
 #[derive(Debug, Parser)]

@@ -9,14 +9,14 @@ use tokio::io::BufReader;
 use super::{CliError, SocketOption};
 
 use pillion_config::{AskClients, Config};
-use pillion_sidecar::access::Access;
+use pillion_gateway::access::Access;
+use pillion_gateway::state::State;
+use pillion_gateway::visibility::Visibility;
 use pillion_sidecar::bridge::{self, Target};
 use pillion_sidecar::daemon::{Assembly, DaemonError, StopSignals};
 use pillion_sidecar::logging;
 use pillion_sidecar::mcp_server::stdio::{Client, StdioShutdown};
 use pillion_sidecar::reload::Source;
-use pillion_sidecar::state::State;
-use pillion_sidecar::visibility::Visibility;
 
 /// `pillion mcp-stdio`
 #[derive(Debug, Args)]

@@ -17,9 +17,9 @@ use tokio::runtime::Runtime;
 
 use super::CliError;
 use pillion_config::Config;
-use pillion_sidecar::credentials::{UserCredentials, open_vault};
+use pillion_gateway::credentials::{UserCredentials, open_vault};
+use pillion_gateway::state::store_id;
 use pillion_sidecar::servers::{Catalog, ServerError, Who, of_the_file};
-use pillion_sidecar::state::store_id;
 
 /// Timeout for the request that asks a sidecar for its store ID.
 const STORE_ID_TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::table::table;
 use super::{CliError, SocketOption, decode, print, print_json};
-use pillion_sidecar::pins::visible;
+use pillion_gateway::pins::visible;
 
 /// `pillion packs`
 #[derive(Debug, Args)]

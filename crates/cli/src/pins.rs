@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::table::table;
 use super::{CliError, SocketOption, decode, print, print_json};
-use pillion_sidecar::pins::{visible, visible_line};
+use pillion_gateway::pins::{visible, visible_line};
 
 /// `pillion pins`
 #[derive(Debug, Args)]

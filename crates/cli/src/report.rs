@@ -5,7 +5,7 @@ use std::fmt::Write;
 use pillion_wire::{FaultyTool, Status, ToolStatus};
 
 use super::table::table;
-use pillion_sidecar::pins::visible;
+use pillion_gateway::pins::visible;
 
 /// Returns a summary of the sidecar in a few lines.
 pub(super) fn summary(status: &Status) -> String {

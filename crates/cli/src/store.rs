@@ -11,7 +11,7 @@ use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use super::operator::check_owner;
 use super::{CliError, print};
 use pillion_config::Config;
-use pillion_sidecar::state;
+use pillion_gateway::state;
 
 /// `pillion store`
 #[derive(Debug, Args)]

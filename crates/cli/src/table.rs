@@ -1,4 +1,4 @@
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// Formats rows below column heads, with aligned columns. Invisible characters are escaped, so that
 /// the name of a tool or user can neither control the terminal nor imitate another name.

@@ -28,11 +28,11 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::calling_client::message::{self, Inbound, Request};
 use crate::mcp_server::stdio::{MAX_WAITING, write};
 use away::Away;
 pub use connect::{BridgeConnectError, Connection, Target};
 use leg::{Phase, SidecarConnection, SidecarMessage};
+use pillion_gateway::calling_client::message::{self, Inbound, Request};
 use session_replay::SessionReplay;
 
 /// The JSON-RPC error code for a missing connection (`ConnectionClosed` of the MCP SDKs).

@@ -25,15 +25,15 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::approvals::Approvals;
-use crate::models::{Model, NativeTools};
-use crate::timestamp::format_timestamp;
-use crate::visibility::Visibility;
 use chat_recorder::ChatRecorder;
 pub(crate) use chat_recorder::Listener;
 use claim::Claim;
 pub(crate) use clients_turn::ClientToolTurn;
 pub(crate) use error::ChatRefusal;
+use pillion_gateway::approvals::Approvals;
+use pillion_gateway::models::{Model, NativeTools};
+use pillion_gateway::timestamp::format_timestamp;
+use pillion_gateway::visibility::Visibility;
 pub(crate) use stored_chat::Failure;
 use stored_chat::{ChatRetention, StoredChat};
 

@@ -13,16 +13,16 @@ use pillion_core::store::StoreError;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::access::AccessError;
 use crate::logging::LogControl;
 use crate::reload::{FileStamps, Reloader, Source, resolve_access};
 use crate::server::{self, ServingThreads, Stop};
 use crate::servers::Servers;
 use crate::service_manager;
 use crate::socket::SocketError;
-use crate::state::State;
 pub use assembly::Assembly;
 use pillion_config::Config;
+use pillion_gateway::access::AccessError;
+use pillion_gateway::state::State;
 pub use signals::StopSignals;
 use sockets::Sockets;
 

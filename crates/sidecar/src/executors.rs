@@ -19,8 +19,8 @@ use pillion_core::registry::ToolRegistry;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::access::Peer;
 use crate::current_app::CurrentApp;
+use pillion_gateway::access::Peer;
 
 /// The options of a `ToolExecutor` that are PHP callables, which stay in the PHP process.
 const CALLABLES: [&str; 2] = ["approve", "before"];

@@ -20,8 +20,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::predecessors::{Predecessor, Predecessors, clone_connection};
 use crate::socket::{SocketError, SocketFileId};
+use pillion_gateway::predecessors::{Predecessor, Predecessors, clone_connection};
 
 /// Maximum time for each step of the other process. The successor's start-up takes as long as its
 /// configuration requires.

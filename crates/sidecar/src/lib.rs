@@ -19,49 +19,19 @@
 //! # Ok(()) }
 //! ```
 
-pub mod access;
 pub mod app;
-mod approvals;
 pub mod bridge;
-mod calling_client;
 mod chat;
-mod client_text;
-mod clock;
-mod connections;
-pub mod credentials;
 pub mod current_app;
 pub mod daemon;
-mod declared_tools;
-mod events;
 mod executors;
 mod handover;
-mod idempotency;
-mod instance;
 mod limits;
 pub mod logging;
 pub mod mcp_server;
-mod metrics;
-mod models;
-mod packs;
-pub mod pins;
-mod predecessors;
-pub mod problem;
-mod process;
-mod process_locks;
 pub mod reload;
-mod results;
 pub mod routes;
 pub mod server;
 pub mod servers;
 mod service_manager;
 pub mod socket;
-pub mod state;
-mod telemetry;
-pub mod timestamp;
-mod tool_keys;
-pub mod tools;
-mod upstream;
-pub mod visibility;
-#[cfg_attr(not(feature = "wasm"), path = "wasm_tools/absent.rs")]
-mod wasm_tools;
-mod workers;

@@ -10,7 +10,7 @@ use pillion_core::executor::{PastCall, QuotaAccount};
 use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 
 use crate::current_app::CurrentApp;
-use crate::state::State;
+use pillion_gateway::state::State;
 
 /// Maximum time between the start of a call and its admission, for example while it waits for
 /// approval.

@@ -35,12 +35,12 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::app::App;
-use crate::calling_client::message;
-use crate::events::ToolListener;
-use crate::visibility::Visibility;
 use catalog::Catalog;
 use held::Held;
 use listening::Listening;
+use pillion_gateway::calling_client::message;
+use pillion_gateway::events::ToolListener;
+use pillion_gateway::visibility::Visibility;
 use sessions::Sessions;
 
 /// The state of the MCP server between requests.

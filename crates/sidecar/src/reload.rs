@@ -15,13 +15,13 @@ use pillion_core::store::AccessTokenStore;
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::access::{Access, AccessError};
 use crate::current_app::CurrentApp;
 use crate::logging::LogControl;
-use crate::process::Process;
 use crate::servers::{ServerError, Servers};
 use crate::service_manager;
 use pillion_config::{Config, ConfigError};
+use pillion_gateway::access::{Access, AccessError};
+use pillion_gateway::process::Process;
 pub use stamp::FileStamps;
 
 /// Interval at which the files are checked.

@@ -209,7 +209,7 @@ mod tests {
     fn app() -> App {
         App::build(
             &pillion_config::Config::default(),
-            crate::tools::registry().unwrap(),
+            pillion_gateway::tools::registry().unwrap(),
             None,
         )
     }

@@ -22,13 +22,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Admission, Peer};
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::routes;
 use connection::{Connection, ConnectionPermit};
 pub use lanes::ServingThreads;
 use listener::Listener;
+use pillion_gateway::access::{Admission, Peer};
 use waiting_bytes::WaitingBytes;
 use waiting_room::{PendingConnection, UnauthenticatedConnections};
 

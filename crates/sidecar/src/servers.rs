@@ -25,17 +25,17 @@ use pillion_wire::ServerTrial;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use crate::access::Access;
 use crate::app::App;
-use crate::credentials::{
-    Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
-};
 use crate::current_app::{CurrentApp, WeakCurrentApp};
-use crate::events::ToolListener;
 pub use catalog::CatalogServer;
 pub use catalog::{Catalog, How, Who, of_the_file};
 pub use error::ServerError;
 use pillion_config::{Config, McpServerSection};
+use pillion_gateway::access::Access;
+use pillion_gateway::credentials::{
+    Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
+};
+use pillion_gateway::events::ToolListener;
 pub(crate) use server::Server;
 use watching::{note_connections, sweep_users};
 

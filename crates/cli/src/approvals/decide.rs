@@ -5,7 +5,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{ApprovalAnswer, DecisionRequest};
 
 use super::CliError;
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// `pillion approvals approve`, `pillion approvals deny`
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use pillion_client::Client;
 use pillion_mcp_client::TokenStore;
 
 use super::super::mcp::login::log_in;
-use pillion_sidecar::credentials::UserCredential;
+use pillion_gateway::credentials::UserCredential;
 
 use super::{Account, CliError, Operator, print, reconnect_server, refresh_credentials};
 

@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_mcp_client::TokenStore;
 
-use pillion_sidecar::credentials::CredentialError;
+use pillion_gateway::credentials::CredentialError;
 
 use super::{Account, CliError, Operator, print, reconnect_server, refresh_credentials};
 

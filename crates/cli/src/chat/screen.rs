@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::event_stream::StreamedEvent;
 use super::{CliError, print_json, write};
-use pillion_sidecar::pins::{visible, visible_line};
+use pillion_gateway::pins::{visible, visible_line};
 
 /// Maximum length of a line with a tool's arguments or result, in characters.
 const MAX_LINE_CHARS: usize = 200;

@@ -11,7 +11,7 @@ use super::super::mcp::credential::from_file;
 use super::super::table::table;
 use super::super::{CliError, decode, print, print_json};
 use super::Context;
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// Maximum size of a secret read from standard input, in bytes.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;

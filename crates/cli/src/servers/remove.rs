@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use super::super::{CliError, print, print_json};
 use super::Context;
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// `pillion servers remove`
 pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {

@@ -5,7 +5,7 @@ use pillion_wire::{ServerEntry, ServerRateLimit};
 use super::super::{CliError, print, print_json};
 use super::Context;
 use super::list::address_of;
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// `pillion servers show`
 pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {

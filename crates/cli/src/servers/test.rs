@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::{CliError, decode, print, print_diagnostic, print_json};
 use super::Context;
 use super::server_options::ServerOptions;
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// `pillion servers test`
 #[derive(Debug, Args)]

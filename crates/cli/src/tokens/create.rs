@@ -6,7 +6,7 @@ use pillion_core::store::{AccessToken, Timestamp};
 use serde_json::json;
 
 use super::{CliError, Operator, print};
-use pillion_sidecar::access::{AllowedTools, BadToolPattern, NewToken, Scope, TokenList, Users};
+use pillion_gateway::access::{AllowedTools, BadToolPattern, NewToken, Scope, TokenList, Users};
 
 /// One day.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::table::table;
 use super::{CliError, Operator, print};
-use pillion_sidecar::timestamp::format_timestamp;
+use pillion_gateway::timestamp::format_timestamp;
 
 /// `pillion tokens list`
 pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliError> {

@@ -9,7 +9,7 @@ use pillion_wire::{Answer, Failure, UnavailableServer};
 use serde::de::IgnoredAny;
 
 use super::super::{CliError, input, print_diagnostic};
-use pillion_sidecar::pins::visible;
+use pillion_gateway::pins::visible;
 
 /// `pillion tools call`
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use pillion_client::Client;
 use pillion_wire::{ToolList, ToolSummary};
 
 use super::super::{CliError, print_diagnostic};
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// `pillion tools list`
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{Parameter, ToolAnswer, ToolSummary};
 
 use super::super::CliError;
-use pillion_sidecar::pins::visible_line;
+use pillion_gateway::pins::visible_line;
 
 /// `pillion tools show`
 #[derive(Debug, Args)]

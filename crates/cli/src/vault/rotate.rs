@@ -12,7 +12,7 @@ use secrecy::ExposeSecret;
 use super::super::operator::Operator;
 use super::super::{CliError, SocketOption, print};
 use pillion_config::Config;
-use pillion_sidecar::credentials::{CredentialError, next_key_file};
+use pillion_gateway::credentials::{CredentialError, next_key_file};
 use pillion_sidecar::servers::ServerError;
 
 /// `pillion vault rotate`

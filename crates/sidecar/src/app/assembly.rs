@@ -10,26 +10,26 @@ use tokio::sync::watch;
 
 use super::unknown_tools::UnknownTools;
 use super::{App, Shared};
-use crate::access::Access;
-use crate::approvals::Approvals;
-use crate::credentials::UserCredentials;
-use crate::declared_tools::{self, Registered, StepCheckpoints};
-use crate::events::Both;
 use crate::mcp_server::McpServerState;
-use crate::models::Models;
-use crate::packs::LoadedPacks;
-use crate::pins::Pins;
-use crate::process::Process;
-use crate::results::Results;
 use crate::servers::Servers;
-use crate::state::State;
-use crate::telemetry::Telemetry;
-use crate::tool_keys::ToolKeys;
-use crate::tools;
-use crate::upstream::{Listeners, Upstreams};
-use crate::wasm_tools::WasmTools;
-use crate::workers::Workers;
 use pillion_config::Config;
+use pillion_gateway::access::Access;
+use pillion_gateway::approvals::Approvals;
+use pillion_gateway::credentials::UserCredentials;
+use pillion_gateway::declared_tools::{self, Registered, StepCheckpoints};
+use pillion_gateway::events::Both;
+use pillion_gateway::models::Models;
+use pillion_gateway::packs::LoadedPacks;
+use pillion_gateway::pins::Pins;
+use pillion_gateway::process::Process;
+use pillion_gateway::results::Results;
+use pillion_gateway::state::State;
+use pillion_gateway::telemetry::Telemetry;
+use pillion_gateway::tool_keys::ToolKeys;
+use pillion_gateway::tools;
+use pillion_gateway::upstream::{Listeners, Upstreams};
+use pillion_gateway::wasm_tools::WasmTools;
+use pillion_gateway::workers::Workers;
 
 impl App {
     /// Builds the state from a configuration, with the tools of `registry`. Performs no I/O: the

@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use super::assembly::{Assembly, credentials_of};
 use super::unknown_tools::UnknownTools;
 use super::{App, Shared};
-use crate::access::Access;
-use crate::models::Models;
-use crate::tool_keys::ToolKeys;
 use pillion_config::Config;
+use pillion_gateway::access::Access;
+use pillion_gateway::models::Models;
+use pillion_gateway::tool_keys::ToolKeys;
 
 impl App {
     /// Returns the [`App`] of a new configuration. The registry stays the same, except for tools of

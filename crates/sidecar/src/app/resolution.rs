@@ -8,8 +8,8 @@ use pillion_core::tool::{CallContext, Nesting, ToolFailure};
 use pillion_wire::UnavailableServer;
 
 use super::App;
-use crate::upstream::{Absent, Blocked, Own};
-use crate::visibility::Visibility;
+use pillion_gateway::upstream::{Absent, Blocked, Own};
+use pillion_gateway::visibility::Visibility;
 
 /// The names by which a caller may call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

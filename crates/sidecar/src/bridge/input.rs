@@ -5,8 +5,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use tokio::sync::mpsc;
 
 use super::Event;
-use crate::calling_client::message::{self, Inbound};
 use crate::mcp_server::stdio::MAX_LINE_LEN;
+use pillion_gateway::calling_client::message::{self, Inbound};
 
 /// Reads the client's messages to the end.
 pub(super) async fn read(

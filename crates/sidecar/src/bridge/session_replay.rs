@@ -2,7 +2,7 @@ use axum::body::Bytes;
 use indexmap::IndexMap;
 use serde_json::json;
 
-use crate::calling_client::message::{self, Members, Request};
+use pillion_gateway::calling_client::message::{self, Members, Request};
 
 /// The prefix of the ids of the bridge's own requests, with the opening quote of JSON.
 const BRIDGE_ID_PREFIX: &str = "\"pillion-bridge-";

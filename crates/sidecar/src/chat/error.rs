@@ -3,7 +3,7 @@ use pillion_chat::{ModelError, ModelErrorKind};
 use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
 
-use crate::client_text::truncate_input;
+use pillion_gateway::client_text::truncate_input;
 
 /// Why a chat cannot start or continue.
 #[derive(Debug, thiserror::Error)]

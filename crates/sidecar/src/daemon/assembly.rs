@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
 use super::DaemonError;
-use crate::access::Access;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::limits::PredecessorCalls;
 use crate::routes;
 use crate::servers::Servers;
-use crate::state::State;
-use crate::tools;
 use pillion_config::Config;
+use pillion_gateway::access::Access;
+use pillion_gateway::state::State;
+use pillion_gateway::tools;
 
 /// The parts of the daemon that handle requests.
 pub struct Assembly {

@@ -9,11 +9,11 @@ use tokio::sync::mpsc;
 
 use super::RESTART_LAST_REQUEST_TIMEOUT;
 use crate::handover::{Confirmation, Control, Item, ReceivedSockets, control_path, listens_on};
-use crate::predecessors::Predecessors;
 use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::Activated;
 use crate::socket::{Permissions, Socket, SocketError, SocketFileId, SocketGuard};
 use pillion_config::Config;
+use pillion_gateway::predecessors::Predecessors;
 
 /// Interval at which the sidecar checks that clients can reach its sockets by their paths.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);

@@ -14,7 +14,7 @@ use super::PhpExecutor;
 use super::execution::Execution;
 use super::message::{self, ExecuteParams, PhpMessage};
 use super::php_process::PhpProcess;
-use crate::process::AdmissionWatch;
+use pillion_gateway::process::AdmissionWatch;
 
 /// Maximum number of executions of one connection at a time; executions may nest.
 const MAX_EXECUTIONS: usize = 1_000;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::workers::MessageLine;
+use pillion_gateway::workers::MessageLine;
 
 /// JSON-RPC error codes.
 pub(super) const METHOD_NOT_FOUND: i32 = -32601;

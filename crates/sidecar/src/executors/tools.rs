@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::execution::Execution;
-use crate::access::Peer;
 use crate::current_app::WeakCurrentApp;
+use pillion_gateway::access::Peer;
 
 /// A tool of a PHP registry.
 pub(super) struct RegistryTool {

@@ -15,12 +15,12 @@ use super::Caller;
 use super::local;
 use super::template;
 use crate::app::App;
-use crate::calling_client::link::Link;
-use crate::calling_client::message::{
+use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
     unknown,
 };
-use crate::upstream::{Seen, Server};
+use pillion_gateway::upstream::{Seen, Server};
 
 /// The error code for a missing resource in revisions before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32002;

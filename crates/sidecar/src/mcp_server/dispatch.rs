@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 
 use super::{Caller, local, results, tools};
 use crate::app::App;
-use crate::calling_client::link::Link;
-use crate::calling_client::message::{
+use crate::mcp_server::catalog::Kind;
+use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::message::{
     METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,
 };
-use crate::mcp_server::catalog::Kind;
 
 /// The cache members of a result: the result must not be cached, because servers may change at any
 /// time and the client's rights may differ from those of others.

@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::running::Running;
-use crate::calling_client::link::Question;
-use crate::calling_client::message::{Request, invalid_params, raw};
+use pillion_gateway::calling_client::link::Question;
+use pillion_gateway::calling_client::message::{Request, invalid_params, raw};
 
 /// Maximum time for the client's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);

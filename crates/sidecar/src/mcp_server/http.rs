@@ -15,10 +15,10 @@ use serde_json::value::RawValue;
 
 use super::Caller;
 use super::stateless::VERSION;
-use crate::access::TokenValidity;
 use crate::app::App;
-use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 use headers::SESSION_ID;
+use pillion_gateway::access::TokenValidity;
+use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

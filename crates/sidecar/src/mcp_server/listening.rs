@@ -13,8 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::local::LocalChangeReceiver;
 use crate::app::App;
-use crate::upstream::Server;
-use crate::visibility::Visibility;
+use pillion_gateway::upstream::Server;
+use pillion_gateway::visibility::Visibility;
 
 /// Maximum number of changes that wait for a slow client. Such a client misses further changes,
 /// which repeat the same few notifications.

@@ -17,9 +17,9 @@ use super::catalog::{Kind, not_found};
 use super::listening::Change;
 use super::subscriptions::Subscribed;
 use crate::app::App;
-use crate::calling_client::link::Link;
-use crate::calling_client::message::{INTERNAL_ERROR, Members, Request, raw};
-use crate::visibility::Visibility;
+use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Members, Request, raw};
+use pillion_gateway::visibility::Visibility;
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 

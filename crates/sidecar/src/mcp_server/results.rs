@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::Caller;
 use crate::app::App;
-use crate::calling_client::message::{INTERNAL_ERROR, Request, raw};
-use crate::results::RESULT_URI_PREFIX;
+use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
+use pillion_gateway::results::RESULT_URI_PREFIX;
 
 /// Returns the `ReadResourceResult` if the URI names an offloaded result of this caller.
 pub(super) async fn read(

@@ -7,10 +7,10 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{Caller, dispatch};
 use crate::app::App;
-use crate::calling_client::link::Requester;
-use crate::calling_client::link::{ClientMessage, Link, Question};
-use crate::calling_client::message::{INTERNAL_ERROR, Request};
 use axum::body::Bytes;
+use pillion_gateway::calling_client::link::Requester;
+use pillion_gateway::calling_client::link::{ClientMessage, Link, Question};
+use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request};
 
 /// A request in progress, in its own task.
 #[derive(Debug)]

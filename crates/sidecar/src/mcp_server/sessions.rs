@@ -15,9 +15,9 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::subscriptions::Subscribed;
-use crate::calling_client::capabilities;
-use crate::calling_client::link::{LogThreshold, Question, Requester};
-use crate::calling_client::message;
+use pillion_gateway::calling_client::capabilities;
+use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
+use pillion_gateway::calling_client::message;
 
 /// Maximum number of sessions. Above the limit, the principal with the most sessions loses one: the
 /// least recently used session without an open stream or running requests, or else the least

@@ -11,7 +11,7 @@ use super::listening::{Change, ChangeReceiver};
 use super::sessions::Session;
 use super::subscriptions::Subscribed;
 use crate::app::App;
-use crate::calling_client::message;
+use pillion_gateway::calling_client::message;
 
 /// A source of messages.
 pub(super) trait Source: Send + 'static {

@@ -12,7 +12,7 @@ use super::sessions::Session;
 use super::source::Source;
 use super::{Caller, subscriptions};
 use crate::app::App;
-use crate::calling_client::message::{
+use pillion_gateway::calling_client::message::{
     self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, parse_log_level, raw,
 };
 

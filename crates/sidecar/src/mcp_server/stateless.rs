@@ -16,9 +16,9 @@ use super::running::{Event, Running};
 use super::source::{Listener, Source};
 use super::{Caller, Owner, subscriptions};
 use crate::app::App;
-use crate::calling_client::capabilities;
-use crate::calling_client::link::{LogThreshold, Question, Requester};
-use crate::calling_client::message::{
+use pillion_gateway::calling_client::capabilities;
+use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
+use pillion_gateway::calling_client::message::{
     self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with,
     invalid_params, parse_log_level,
 };

@@ -21,10 +21,10 @@ use super::source::{Listener, Source};
 use super::stateless::{self, RoundStep};
 use super::{Caller, stateful};
 use crate::app::App;
-use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::current_app::CurrentApp;
-use crate::visibility::Visibility;
 use outbox::{Outgoing, StdioOutbox};
+use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
+use pillion_gateway::visibility::Visibility;
 
 /// The protocol name of an HTTP connection that is upgraded to these messages.
 pub(crate) const PROTOCOL: &str = "pillion-mcp";

@@ -9,7 +9,7 @@ use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
 use crate::app::App;
-use crate::calling_client::message::{INVALID_PARAMS, error_with};
+use pillion_gateway::calling_client::message::{INVALID_PARAMS, error_with};
 
 /// A subscription, which ends when dropped.
 pub(super) type Subscribed = AbortOnDropHandle<()>;

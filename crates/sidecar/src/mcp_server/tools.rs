@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use super::{Caller, results};
 use crate::app::{App, MissingTool, NameScope};
-use crate::calling_client::link::Link;
-use crate::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
-use crate::upstream::{Own, UpstreamTool};
+use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
+use pillion_gateway::upstream::{Own, UpstreamTool};
 
 /// A tool under the name that clients see.
 struct ExposedTool {

@@ -8,7 +8,7 @@ use pillion_core::store::{ApprovalRecord, Timestamp};
 use pillion_wire::ApprovalEntry;
 use serde_json::Value;
 
-use crate::timestamp::format_timestamp;
+use pillion_gateway::timestamp::format_timestamp;
 
 /// Converts a stored approval to its form in the API.
 fn entry(record: ApprovalRecord) -> ApprovalEntry {

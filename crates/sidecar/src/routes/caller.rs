@@ -8,10 +8,10 @@ use serde::Deserialize;
 
 use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
-use crate::access::{AccessGrant, GrantHolder, Scope, Users};
 use crate::app::App;
-use crate::visibility::Visibility;
 use pillion_config::AskClients;
+use pillion_gateway::access::{AccessGrant, GrantHolder, Scope, Users};
+use pillion_gateway::visibility::Visibility;
 
 /// Maximum length of a user or channel, in bytes: the rate limiter stores them.
 const MAX_BYTES: usize = 256;

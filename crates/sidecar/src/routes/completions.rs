@@ -20,7 +20,7 @@ use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
 use crate::app::App;
 use crate::chat::{self, ChatRefusal, Ended};
-use crate::models::Model;
+use pillion_gateway::models::Model;
 use request::Completion;
 use stream::CompletionChunks;
 

@@ -10,11 +10,11 @@ use pillion_wire::Failure;
 
 use super::schema_check::RejectedSchema;
 use crate::chat::ChatRefusal;
-use crate::client_text::truncate_input;
-use crate::credentials::CredentialError;
-use crate::problem::{Problem, status_of_store};
 use crate::servers::ServerError;
-use crate::workers::WorkerRefusal;
+use pillion_gateway::client_text::truncate_input;
+use pillion_gateway::credentials::CredentialError;
+use pillion_gateway::problem::{Problem, status_of_store};
+use pillion_gateway::workers::WorkerRefusal;
 
 /// Why a request was rejected before a tool ran.
 #[derive(Debug, thiserror::Error)]

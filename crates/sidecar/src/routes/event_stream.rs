@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::access::{Heartbeat, TokenValidity};
+use pillion_gateway::access::{Heartbeat, TokenValidity};
 
 /// Maximum size of unread events, in bytes, before the job is paused.
 const MAX_UNREAD_BYTES: usize = 256 * 1024;

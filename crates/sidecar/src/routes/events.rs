@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::event_stream;
 use super::parameters::Parameters;
-use crate::access::{AccessGrant, TokenValidity};
 use crate::app::App;
-use crate::events::{Event, EventKinds, EventScope, Listener};
+use pillion_gateway::access::{AccessGrant, TokenValidity};
+use pillion_gateway::events::{Event, EventKinds, EventScope, Listener};
 
 /// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -6,11 +6,11 @@ use hyper_util::rt::TokioIo;
 use super::body::Body;
 use super::error::RequestError;
 use super::upgrade;
-use crate::access::Peer;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::executors::{ExecutorRequest, PhpExecutor};
-use crate::workers;
+use pillion_gateway::access::Peer;
+use pillion_gateway::workers;
 
 /// The protocol of an executor's connection after the upgrade.
 const PROTOCOL: &str = "pillion-executor";

@@ -4,12 +4,12 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{
+use crate::app::App;
+use crate::current_app::CurrentApp;
+use pillion_gateway::access::{
     AccessGate, AccessGrant, AccessRejection, Admission, AllowedTools, GrantHolder, Peer, Scope,
     Users,
 };
-use crate::app::App;
-use crate::current_app::CurrentApp;
 
 /// Authenticates the request and stores its grant as an extension, or rejects the request. Every
 /// request over TCP needs a valid token. A request over the Unix socket needs none, because the

@@ -15,11 +15,11 @@ use super::caller::Caller;
 use super::error::RequestError;
 use super::parameters::Parameters;
 use super::upgrade;
-use crate::access::{Peer, TokenValidity};
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::mcp_server::http::Exchange;
 use crate::mcp_server::{self, stdio};
+use pillion_gateway::access::{Peer, TokenValidity};
 
 /// The query: `?model=ID` offers only the tools that this model may use.
 #[derive(Debug, Deserialize)]

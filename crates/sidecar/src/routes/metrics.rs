@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::error::RequestError;
 use crate::app::App;
-use crate::metrics;
+use pillion_gateway::metrics;
 
 /// Returns the metrics in the OpenMetrics text format, for Prometheus. Sends no request to MCP
 /// servers.

@@ -14,7 +14,7 @@ use super::error::RequestError;
 use super::tagged::EntityTags;
 use crate::app::App;
 use crate::chat::ChatRefusal;
-use crate::models::{Model, NativeTools};
+use pillion_gateway::models::{Model, NativeTools};
 
 /// Lists the language models.
 #[utoipa::path(

@@ -13,7 +13,7 @@ use super::{
     pins, providers, ready, results, schema_check, servers, status, streams, tool_calls, tool_keys,
     tools, workers,
 };
-use crate::problem::Problem;
+use pillion_gateway::problem::Problem;
 
 /// The OpenAPI document of the API.
 #[derive(OpenApi)]

@@ -12,9 +12,9 @@ use pillion_wire::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackLi
 use super::error::RequestError;
 use super::page::PageQuery;
 use super::parameters::Parameters;
-use crate::access::AccessGrant;
 use crate::app::App;
-use crate::visibility::Visibility;
+use pillion_gateway::access::AccessGrant;
+use pillion_gateway::visibility::Visibility;
 
 /// Lists the packs and the amount of data that each pack stores.
 #[utoipa::path(

@@ -14,10 +14,10 @@ use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
 use super::store_of;
 use super::tagged::EntityTags;
-use crate::access::AccessGrant;
 use crate::app::App;
-use crate::pins;
-use crate::timestamp::format_timestamp;
+use pillion_gateway::access::AccessGrant;
+use pillion_gateway::pins;
+use pillion_gateway::timestamp::format_timestamp;
 
 /// The filter of the pin list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -13,9 +13,9 @@ use secrecy::SecretString;
 use super::body::Object;
 use super::error::RequestError;
 use crate::app::App;
-use crate::credentials::CredentialError;
-use crate::models::key_in;
 use pillion_config::ProviderSection;
+use pillion_gateway::credentials::CredentialError;
+use pillion_gateway::models::key_in;
 
 /// Lists the language model providers.
 #[utoipa::path(

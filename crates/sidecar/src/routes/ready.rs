@@ -4,9 +4,9 @@ use axum::http::StatusCode;
 use axum::{Extension, response::IntoResponse, response::Response};
 use pillion_wire::{Readiness, ReloadReport, UnavailableServer};
 
-use crate::access::AccessGrant;
 use crate::app::App;
-use crate::timestamp::format_timestamp;
+use pillion_gateway::access::AccessGrant;
+use pillion_gateway::timestamp::format_timestamp;
 
 /// Returns whether the sidecar is ready for requests: 200 after `tools/list` was sent to every MCP
 /// server, whether or not it succeeded; 503 before that, while the sidecar drains, and while the

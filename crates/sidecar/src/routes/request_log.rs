@@ -10,9 +10,9 @@ use pillion_wire::{REQUEST_ID_HEADER, route};
 use tracing::{Instrument, field};
 use uuid::Uuid;
 
-use crate::access::Peer;
 use crate::app::App;
-use crate::telemetry::Span;
+use pillion_gateway::access::Peer;
+use pillion_gateway::telemetry::Span;
 
 /// Maximum length of a client's request ID, in bytes.
 const MAX_ID_LEN: usize = 128;

@@ -15,8 +15,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::caller::Caller;
 use super::error::RequestError;
-use crate::access::{AccessGrant, Scope};
 use crate::app::App;
+use pillion_gateway::access::{AccessGrant, Scope};
 
 /// Returns a stored result, or a part of it, to the principal and user of the call, and to clients
 /// with the scope `admin`.

@@ -17,7 +17,8 @@ pub(super) struct SchemaCheck {
 #[serde(rename_all = "camelCase")]
 struct CheckedTool {
     name: String,
-    #[schema(value_type = Object)]
+    /// A JSON Schema: an object, or a boolean.
+    #[schema(value_type = Value)]
     input_schema: Value,
 }
 

@@ -27,7 +27,7 @@ use super::error::RequestError;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::servers::{ServerError, Servers};
-use crate::upstream;
+use pillion_gateway::upstream;
 
 /// Returns the paths and their routes.
 pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {

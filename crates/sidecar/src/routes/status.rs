@@ -4,8 +4,8 @@ use pillion_wire::{CallCounts, ProcessStatus, ServerStatus, Status, ToolStatus};
 
 use super::ready;
 use crate::app::App;
-use crate::metrics::Scrape;
-use crate::timestamp::format_timestamp;
+use pillion_gateway::metrics::Scrape;
+use pillion_gateway::timestamp::format_timestamp;
 
 /// Returns the data of `pillion status` and `pillion top`. Sends no request to MCP servers.
 #[utoipa::path(

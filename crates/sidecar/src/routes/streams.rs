@@ -13,9 +13,9 @@ use pillion_wire::{StreamEntry, StreamList};
 use super::error::RequestError;
 use super::event_stream;
 use super::tagged::EntityTags;
-use crate::access::{AccessGrant, TokenValidity};
 use crate::app::App;
-use crate::visibility::Visibility;
+use pillion_gateway::access::{AccessGrant, TokenValidity};
+use pillion_gateway::visibility::Visibility;
 
 /// Lists the event streams of packs.
 #[utoipa::path(

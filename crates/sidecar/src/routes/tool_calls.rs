@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 use super::error::RequestError;
 use super::parameters::parsed;
-use crate::access::AccessGrant;
 use crate::app::App;
-use crate::credentials::file_id;
+use pillion_gateway::access::AccessGrant;
+use pillion_gateway::credentials::file_id;
 
 /// The filters of a list of calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -10,9 +10,9 @@ use super::body::Object;
 use super::error::RequestError;
 use super::providers::{key_of, vault};
 use crate::app::App;
-use crate::credentials::CredentialError;
-use crate::tool_keys::{is_of, vault_id};
 use pillion_config::ServiceKey;
+use pillion_gateway::credentials::CredentialError;
+use pillion_gateway::tool_keys::{is_of, vault_id};
 
 /// The tools with a service that needs a key, and the names of those services.
 const KEYED_SERVICES: [(&str, &str); 2] = [

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::caller::Caller;
 use crate::app::{App, Offered};
-use crate::upstream::UpstreamTool;
+use pillion_gateway::upstream::UpstreamTool;
 
 /// The filter of the tool lists.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

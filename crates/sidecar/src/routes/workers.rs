@@ -9,9 +9,9 @@ use super::body::Body;
 use super::error::RequestError;
 use super::tagged::EntityTags;
 use super::upgrade;
-use crate::access::Peer;
 use crate::app::App;
-use crate::workers::{self, Registration};
+use pillion_gateway::access::Peer;
+use pillion_gateway::workers::{self, Registration};
 
 /// The protocol of a worker's connection after the upgrade.
 const PROTOCOL: &str = "pillion-worker";

@@ -27,9 +27,9 @@ use super::slow_client::{self, SlowClientStream};
 use super::unsent::SendQueue;
 use super::waiting_bytes::ConnectionByteCounter;
 use super::waiting_room::PendingConnection;
-use crate::access::{Admission, Peer};
 use crate::current_app::CurrentApp;
-use crate::problem::Problem;
+use pillion_gateway::access::{Admission, Peer};
+use pillion_gateway::problem::Problem;
 
 /// Maximum time for the last response to a client that may no longer be connected.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::unsent::SendQueue;
-use crate::access::Peer;
+use pillion_gateway::access::Peer;
 
 /// Pause after a failed `accept`, which usually means that the process is out of file descriptors:
 /// retrying at once would only waste CPU time.

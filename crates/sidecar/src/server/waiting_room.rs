@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Admission;
+use pillion_gateway::access::Admission;
 
 /// Interval at which a request is checked that is in progress when the timeout ends.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use super::ServerError;
 use super::definition::{Definition, Stored, merge, names_program, take_enabled, take_name};
-use crate::credentials::{
+use pillion_config::{Config, McpServerSection};
+use pillion_gateway::credentials::{
     Account, CredentialError, CredentialNote, Credentials, UserCredentials, file_id, forget_server,
     take_secrets,
 };
-use pillion_config::{Config, McpServerSection};
 
 /// Who requests a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use crate::credentials::{CredentialNote, Credentials, origin_of};
 use pillion_config::{CredentialPolicy, PinPolicy, RateLimitSection, server_name_error};
+use pillion_gateway::credentials::{CredentialNote, Credentials, origin_of};
 
 /// Maximum length of a server's name, in characters.
 const MAX_NAME_LEN: usize = 100;

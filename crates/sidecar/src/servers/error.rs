@@ -4,8 +4,8 @@ use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::ServerConfigError;
 use pillion_store::{MasterKeyError, VaultError};
 
-use crate::credentials::CredentialError;
-use crate::problem::status_of_store;
+use pillion_gateway::credentials::CredentialError;
+use pillion_gateway::problem::status_of_store;
 
 /// Why a server cannot be added, changed or shown. Error messages never contain a credential.
 #[derive(Debug, thiserror::Error)]

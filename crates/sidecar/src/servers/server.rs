@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use super::catalog::CatalogServer;
-use crate::credentials::{Account, file_id};
 use pillion_config::McpServerSection;
+use pillion_gateway::credentials::{Account, file_id};
 
 /// A server of the configuration file or of the store.
 #[derive(Clone)]

@@ -5,9 +5,9 @@ use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
 use super::{Server, ServerError, Servers};
-use crate::credentials::{UserCredential, origin_of};
-use crate::timestamp::format_timestamp;
 use pillion_config::CredentialPolicy;
+use pillion_gateway::credentials::{UserCredential, origin_of};
+use pillion_gateway::timestamp::format_timestamp;
 
 /// Maximum length of a user's name, in bytes, as in requests.
 const MAX_USER_LEN: usize = 256;

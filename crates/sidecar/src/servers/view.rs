@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::definition::{address_of, kind_of};
 use super::{CatalogServer, Server};
 use crate::app::App;
-use crate::connections::{ConnectionStatus, ServerReport};
-use crate::timestamp::format_timestamp;
 use pillion_config::{McpServerSection, RateLimitSection};
+use pillion_gateway::connections::{ConnectionStatus, ServerReport};
+use pillion_gateway::timestamp::format_timestamp;
 
 pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
     let reports: HashMap<_, _> = app

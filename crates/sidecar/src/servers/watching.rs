@@ -5,9 +5,9 @@ use std::sync::Weak;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Servers;
-use crate::connections::Connections;
 use crate::current_app::WeakCurrentApp;
-use crate::upstream::SWEEP_INTERVAL;
+use pillion_gateway::connections::Connections;
+use pillion_gateway::upstream::SWEEP_INTERVAL;
 
 /// Closes outdated user connections at intervals, as long as `current_app` exists.
 pub(super) async fn sweep_users(current_app: WeakCurrentApp) {

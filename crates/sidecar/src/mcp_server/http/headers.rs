@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::invalid;
-use crate::calling_client::message::INVALID_REQUEST;
+use pillion_gateway::calling_client::message::INVALID_REQUEST;
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
 

@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 use super::headers::{self, SESSION_ID};
 use super::stream::{body, body_while_valid};
 use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
-use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::mcp_server::sessions::Session;
 use crate::mcp_server::source::{Listener, Source};
 use crate::mcp_server::stateful::{Answering, handle_message, initialize, of_session};
 use crate::mcp_server::stateless::VERSION;
+use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 
 /// The error code for a request without a session, as other servers use it.
 const NO_SESSION: i64 = -32000;

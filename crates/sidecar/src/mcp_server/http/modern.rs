@@ -10,11 +10,11 @@ use serde_json::value::RawValue;
 use super::headers;
 use super::stream::{body, body_while_valid};
 use super::{Exchange, accepted, event_stream, json as json_response};
-use crate::calling_client::link::Requester;
-use crate::calling_client::message::{
+use crate::mcp_server::stateless::{Answering, RoundStep, UNSUPPORTED_VERSION, listen, requester};
+use pillion_gateway::calling_client::link::Requester;
+use pillion_gateway::calling_client::message::{
     self, HEADER_MISMATCH, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
 };
-use crate::mcp_server::stateless::{Answering, RoundStep, UNSUPPORTED_VERSION, listen, requester};
 
 const MISSING_CAPABILITY: i64 = -32021;
 

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
 
-use crate::access::{Heartbeat, TokenValidity};
 use crate::mcp_server::source::Source;
+use pillion_gateway::access::{Heartbeat, TokenValidity};
 
 /// Returns an event stream with the message `first` and the messages of `source`.
 pub(super) fn body(first: Option<Bytes>, source: impl Source) -> Body {

@@ -5,13 +5,13 @@ use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Time
 use pillion_wire::{ApprovalAnswer, DecisionRequest};
 
 use super::entry;
-use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
-use crate::timestamp::format_timestamp;
+use pillion_gateway::access::AccessGrant;
+use pillion_gateway::timestamp::format_timestamp;
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_LEN: usize = 1_000;

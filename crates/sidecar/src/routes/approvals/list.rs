@@ -6,7 +6,6 @@ use pillion_wire::ApprovalList;
 use serde::Deserialize;
 
 use super::entry;
-use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::page::PageQuery;
@@ -14,6 +13,7 @@ use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 use crate::routes::tagged::EntityTags;
 use crate::routes::tool_calls::only_of;
+use pillion_gateway::access::AccessGrant;
 
 /// Maximum size of the arguments shown in a list, as JSON, in bytes.
 const MAX_SHOWN: usize = 16 * 1024;

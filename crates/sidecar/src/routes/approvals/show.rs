@@ -4,10 +4,10 @@ use axum::{Extension, Json};
 use pillion_wire::ApprovalAnswer;
 
 use super::entry;
-use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
+use pillion_gateway::access::AccessGrant;
 
 /// Shows one approval.
 #[utoipa::path(

@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::problem::Reason;
+use pillion_gateway::problem::Reason;
 
 /// The error format of a compatible API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

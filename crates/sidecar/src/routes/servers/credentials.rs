@@ -6,8 +6,8 @@ use pillion_wire::{ServerRemoved, UserCredentialAnswer, UserCredentialInput, Use
 
 use super::{Keys, ServerKey, run_to_completion, servers_of};
 use crate::app::App;
-use crate::credentials::CredentialError;
 use crate::routes::error::RequestError;
+use pillion_gateway::credentials::CredentialError;
 
 /// The ID or name of a server, and the name of a user, in the path.
 pub(in crate::routes) struct OfUser {

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
-use crate::upstream::Reading;
+use pillion_gateway::upstream::Reading;
 
 /// Lists the resources of one MCP server, which is queried now.
 #[utoipa::path(

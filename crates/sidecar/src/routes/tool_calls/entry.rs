@@ -5,7 +5,7 @@ use pillion_wire::{ToolCallEntry, ToolUse};
 use serde_json::Value;
 
 use super::ServerIds;
-use crate::timestamp::format_timestamp;
+use pillion_gateway::timestamp::format_timestamp;
 
 /// Converts a recorded call to its form in the API.
 pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {

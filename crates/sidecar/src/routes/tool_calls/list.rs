@@ -3,12 +3,12 @@ use axum::{Extension, Json};
 use pillion_wire::ToolCallList;
 
 use super::{CallQuery, ServerIds, entry};
-use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::page::PageQuery;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
+use pillion_gateway::access::AccessGrant;
 
 /// Lists recorded calls, the newest first.
 #[utoipa::path(

@@ -5,10 +5,10 @@ use pillion_core::store::CallId;
 use pillion_wire::ToolCallAnswer;
 
 use super::{ServerIds, entry};
-use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
+use pillion_gateway::access::AccessGrant;
 
 /// Shows one recorded call.
 #[utoipa::path(

@@ -3,11 +3,11 @@ use axum::{Extension, Json};
 use pillion_wire::ToolCallStatistics;
 
 use super::{CallQuery, ServerIds, entry};
-use crate::access::AccessGrant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
+use pillion_gateway::access::AccessGrant;
 
 /// Returns counts, success rate and latency of each tool.
 #[utoipa::path(

@@ -16,9 +16,9 @@ use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::json;
 
 use crate::app::{App, MissingTool};
-use crate::client_text::truncate_input;
-use crate::upstream::Own;
-use crate::visibility::Visibility;
+use pillion_gateway::client_text::truncate_input;
+use pillion_gateway::upstream::Own;
+use pillion_gateway::visibility::Visibility;
 
 /// Minimum length of a text, in bytes, for which the data is searched for the same text.
 const LARGE: usize = 64 * 1024;

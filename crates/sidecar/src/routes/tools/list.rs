@@ -12,7 +12,7 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::routes::tagged::EntityTags;
-use crate::upstream::UpstreamTool;
+use pillion_gateway::upstream::UpstreamTool;
 
 /// Lists every tool with its parameters. MCP servers whose tools are unknown are queried now; the
 /// response names servers that could not be queried.

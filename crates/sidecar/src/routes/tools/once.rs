@@ -17,9 +17,9 @@ use tracing::Instrument;
 
 use super::answer;
 use crate::app::App;
-use crate::idempotency::{Claim, Held, scope};
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use pillion_gateway::idempotency::{Claim, Held, scope};
 
 /// Maximum length of a key as sent, in bytes.
 const MAX_KEY_BYTES: usize = 255;

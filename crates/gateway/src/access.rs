@@ -1,0 +1,88 @@
+//! Authentication and authorization: the rules of the Unix socket, and the tokens of the TCP
+//! listener.
+
+mod admission;
+mod allowed_tools;
+mod gate;
+mod grant;
+mod heartbeat;
+mod peer;
+mod rules;
+mod stored_tokens;
+mod token;
+mod token_list;
+mod token_validity;
+
+use std::sync::Arc;
+
+pub use admission::Admission;
+pub use allowed_tools::{AllowedTools, BadToolPattern};
+pub use gate::{AccessGate, AccessRejection};
+pub use grant::{AccessGrant, GrantHolder, Scope, Users};
+pub use heartbeat::Heartbeat;
+pub use peer::Peer;
+pub use rules::{PeerRules, RuleError};
+pub use stored_tokens::NewToken;
+pub use stored_tokens::StoredTokens;
+pub use token::{CheckFuture, TokenCheck, TokenCheckError};
+pub use token_list::{TokenList, TokenListError};
+pub use token_validity::TokenValidity;
+
+use pillion_core::store::AccessTokenStore;
+
+use pillion_config::{Config, TcpSection};
+
+/// The access rules of the configuration, with user and group names resolved and tokens read. By
+/// default, every process that can open the Unix socket may do everything, and all requests over
+/// TCP are rejected.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// Which processes may connect to the Unix socket.
+    pub peers: PeerRules,
+    /// The checks of requests over TCP; without a gate, all requests over TCP are rejected.
+    pub gate: Option<Arc<AccessGate>>,
+}
+
+/// Why the access rules of the configuration cannot be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// A user or group in the socket rules does not exist or cannot be looked up.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// The tokens of the TCP listener cannot be read.
+    #[error(transparent)]
+    Tokens(#[from] TokenListError),
+}
+
+impl Access {
+    /// Resolves the users, groups and tokens of `config`; `variable` reads the environment. With
+    /// `tcp.tokens_store`, the tokens of `store` are accepted as well.
+    ///
+    /// # Errors
+    /// [`AccessError`]: a user or a group does not exist, or there are no tokens to check.
+    pub fn resolve(
+        config: &Config,
+        variable: impl Fn(&str) -> Option<String>,
+        store: Option<&Arc<dyn AccessTokenStore>>,
+    ) -> Result<Self, AccessError> {
+        let peers = PeerRules::resolve(&config.socket)?;
+        let gate = match &config.tcp {
+            TcpSection {
+                listen: Some(listen),
+                ..
+            } => {
+                let tokens = TokenList::read(&config.tcp, variable)?;
+                Some((*listen, tokens))
+            }
+            _ => None,
+        };
+        let gate = gate.map(|(listen, tokens)| match store {
+            Some(store) if config.tcp.tokens_store => {
+                let tokens = StoredTokens::new(tokens, Arc::clone(store));
+                Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens)))
+            }
+            _ => Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens))),
+        });
+        Ok(Self { peers, gate })
+    }
+}

@@ -1,0 +1,173 @@
+//! The checks of requests over TCP: an allowed host, an allowed origin and a token.
+
+mod host;
+mod refusal;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::request::Parts;
+
+use super::{AccessGrant, Scope, TokenCheck, TokenCheckError, TokenValidity};
+use host::{authority_of, is_same, name_of};
+use pillion_config::TcpSection;
+pub use refusal::AccessRejection;
+
+/// An alternative header for the token in requests below `/v1/`.
+const API_KEY: &str = "x-api-key";
+
+/// Checks requests over TCP.
+///
+/// A web page in a browser on this machine can reach a loopback address, also under its own host
+/// name if that name resolves to the address (DNS rebinding). Then `Host` has that name, and
+/// `Origin` the page's origin. Both are checked before the token, and for every route.
+#[derive(Debug)]
+pub struct AccessGate {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    tokens: Arc<dyn TokenCheck>,
+}
+
+impl AccessGate {
+    /// Creates the gate for a listener at `listen`.
+    #[must_use]
+    pub fn new(tcp: &TcpSection, listen: SocketAddr, tokens: Arc<dyn TokenCheck>) -> Self {
+        let mut hosts = vec![
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+            "[::1]".to_owned(),
+        ];
+        if !listen.ip().is_unspecified() {
+            hosts.push(match listen {
+                SocketAddr::V4(address) => address.ip().to_string(),
+                SocketAddr::V6(address) => format!("[{}]", address.ip()),
+            });
+        }
+        hosts.extend(tcp.allowed_hosts.iter().cloned());
+        let origins = tcp.allowed_origins.iter();
+        Self {
+            hosts,
+            origins: origins.map(|origin| origin.to_ascii_lowercase()).collect(),
+            tokens,
+        }
+    }
+
+    /// Checks a request. Returns what its token allows, or `None` for a route that needs no token.
+    ///
+    /// # Errors
+    /// [`AccessRejection`].
+    pub async fn enter(&self, request: &Parts) -> Result<Option<AccessGrant>, AccessRejection> {
+        let headers = &request.headers;
+        let host = self.check_host(request)?;
+        self.check_origin(headers, host)?;
+        let path = request.uri.path();
+        let needed = Scope::required_scope(&request.method, path);
+        let token = match bearer(headers)? {
+            None if path.starts_with("/v1/") => api_key(headers)?,
+            token => token,
+        };
+        let Some(token) = token else {
+            return if is_open(path) {
+                Ok(None)
+            } else {
+                Err(AccessRejection::NoToken)
+            };
+        };
+        let grant = self
+            .check(token)
+            .await
+            .map_err(AccessRejection::CannotCheck)?;
+        let grant = grant.ok_or(AccessRejection::BadToken)?;
+        if grant.allows(needed) {
+            Ok(Some(grant))
+        } else {
+            Err(AccessRejection::Scope { needed })
+        }
+    }
+
+    /// Returns what the token allows, or `None` for an unknown or revoked token.
+    ///
+    /// # Errors
+    /// If the tokens cannot be read.
+    pub(super) async fn check(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
+        self.tokens.check(token).await
+    }
+
+    /// Returns the token check for streams of a request that [`enter`](Self::enter) admitted with
+    /// `grant`.
+    pub fn token_validity(
+        request: &Parts,
+        grant: &AccessGrant,
+        current_gate: impl Fn() -> Option<Arc<AccessGate>> + Send + Sync + 'static,
+    ) -> TokenValidity {
+        let token = bearer(&request.headers).ok().flatten();
+        let token = token.or_else(|| api_key(&request.headers).ok().flatten());
+        let token = token.unwrap_or_default();
+        TokenValidity::new(token, grant.clone(), current_gate)
+    }
+
+    /// Returns the host of the request if it is allowed.
+    fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, AccessRejection> {
+        let mut values = request.headers.get_all(HOST).iter();
+        let host = values.next().ok_or(AccessRejection::Host)?;
+        let host = host.to_str().map_err(|_| AccessRejection::Host)?;
+        let target = request.uri.authority().map(|authority| authority.as_str());
+        let is_ours = |authority: &str| {
+            name_of(authority).is_some_and(|name| self.hosts.iter().any(|host| is_same(host, name)))
+        };
+        if values.next().is_none() && is_ours(host) && target.is_none_or(is_ours) {
+            Ok(host)
+        } else {
+            Err(AccessRejection::Host)
+        }
+    }
+
+    /// Checks the origin: programs send none; a page's origin must be the server's own or a
+    /// configured one.
+    fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), AccessRejection> {
+        for origin in headers.get_all(ORIGIN) {
+            let origin = origin.to_str().map_err(|_| AccessRejection::Origin)?;
+            let is_named = self.origins.iter().any(|named| is_same(named, origin));
+            let is_own = authority_of(origin).is_some_and(|own| is_same(own, host));
+            if !is_named && !is_own {
+                return Err(AccessRejection::Origin);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the route needs no token. Such routes reveal only that the sidecar is running,
+/// for example to a load balancer.
+fn is_open(path: &str) -> bool {
+    matches!(path.trim_end_matches('/'), "/healthz" | "/readyz")
+}
+
+/// Returns the bearer token of the header `Authorization`, if present.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let value = value.to_str().map_err(|_| AccessRejection::BadToken)?;
+    let (scheme, token) = value.split_once(' ').ok_or(AccessRejection::BadToken)?;
+    if values.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(AccessRejection::BadToken);
+    }
+    Ok(Some(token.trim()))
+}
+
+/// Returns the token in the header of Anthropic's clients, if present.
+fn api_key(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
+    let mut values = headers.get_all(API_KEY).iter();
+    let value = values.next().map(|value| value.to_str().map(str::trim));
+    match values.next() {
+        None => value.transpose().map_err(|_| AccessRejection::BadToken),
+        Some(_) => Err(AccessRejection::BadToken),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+use axum::http::header::{CONNECTION, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use pillion_core::tool::ErrorCode;
+
+use crate::access::{Scope, TokenCheckError};
+use crate::problem::Problem;
+
+/// Why a request over TCP is rejected. Never contains a token.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessRejection {
+    /// The server has no TCP listener in the current configuration.
+    #[error("This sidecar does not accept requests over TCP")]
+    Closed,
+    /// `Host` is missing, duplicated or not allowed.
+    #[error("The Host header is missing or not allowed: add the host to tcp.allowed_hosts")]
+    Host,
+    /// The request comes from a web page of a disallowed origin.
+    #[error("Requests from this origin are not allowed: add the origin to tcp.allowed_origins")]
+    Origin,
+    /// The request has no token.
+    #[error("The request has no access token: send the header Authorization: Bearer TOKEN")]
+    NoToken,
+    /// The token is malformed, unknown, expired or revoked.
+    #[error("The access token is invalid, expired or revoked")]
+    BadToken,
+    /// The token is valid, but its scope is insufficient.
+    #[error("The access token does not allow this request: it needs the scope {needed}")]
+    Scope {
+        /// The required scope.
+        needed: Scope,
+    },
+    /// The token is valid, but no permit is free for its connection.
+    #[error("All tcp.max_connections connections are in use; try again later")]
+    Full,
+    /// The tokens cannot be checked at present.
+    #[error("Access tokens cannot be checked now")]
+    CannotCheck(#[source] TokenCheckError),
+}
+
+impl AccessRejection {
+    fn translate(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Closed | Self::Host | Self::Origin | Self::Scope { .. } => {
+                (StatusCode::FORBIDDEN, ErrorCode::Denied)
+            }
+            Self::NoToken | Self::BadToken => (StatusCode::UNAUTHORIZED, ErrorCode::Denied),
+            Self::Full | Self::CannotCheck(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+            }
+        }
+    }
+
+    /// Returns the value of `WWW-Authenticate` (RFC 6750, section 3).
+    fn challenge(&self) -> Option<String> {
+        match self {
+            Self::NoToken => Some("Bearer realm=\"pillion\"".to_owned()),
+            Self::BadToken => Some("Bearer realm=\"pillion\", error=\"invalid_token\"".to_owned()),
+            Self::Scope { needed } => Some(format!(
+                "Bearer realm=\"pillion\", error=\"insufficient_scope\", scope=\"{needed}\""
+            )),
+            Self::Closed | Self::Host | Self::Origin | Self::Full | Self::CannotCheck(_) => None,
+        }
+    }
+
+    /// Returns whether the connection is closed: the request has not authenticated.
+    fn ends_connection(&self) -> bool {
+        match self {
+            Self::Closed
+            | Self::Host
+            | Self::Origin
+            | Self::NoToken
+            | Self::BadToken
+            | Self::Full => true,
+            Self::Scope { .. } | Self::CannotCheck(_) => false,
+        }
+    }
+}
+
+impl IntoResponse for AccessRejection {
+    fn into_response(self) -> Response {
+        let (status, code) = self.translate();
+        if let Self::CannotCheck(error) = &self {
+            tracing::error!(
+                %error,
+                "Rejected a request over TCP: its access token cannot be checked"
+            );
+        }
+        let mut problem = Problem::new(status, code, self.to_string());
+        if matches!(self, Self::NoToken | Self::BadToken) {
+            problem = problem.called("invalid_api_key");
+        }
+        let ends_connection = self.ends_connection();
+        let mut response = problem.into_response();
+        if ends_connection {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        if let Some(Ok(challenge)) = self.challenge().map(TryInto::try_into) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}

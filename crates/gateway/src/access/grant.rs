@@ -1,0 +1,303 @@
+use std::fmt;
+
+use axum::http::Method;
+
+use super::AllowedTools;
+
+/// A permission level. Each level includes the previous ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Read lists, records and status.
+    Read,
+    /// Call tools and read the resources of MCP servers, over any API.
+    Execute,
+    /// Decide on calls that need approval.
+    Approve,
+    /// Change servers, credentials, packs and other parts of the sidecar.
+    Admin,
+}
+
+impl Scope {
+    /// Parses a scope: `read`, `execute`, `approve` or `admin`.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "read" => Some(Self::Read),
+            "execute" => Some(Self::Execute),
+            "approve" => Some(Self::Approve),
+            "admin" => Some(Self::Admin),
+            _ => None,
+        }
+    }
+
+    /// Returns the scope's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Execute => "execute",
+            Self::Approve => "approve",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// Returns the scope that a request needs. Unknown modifying requests need `admin`, so that a
+    /// new route is restricted until it is listed here.
+    #[must_use]
+    pub fn required_scope(method: &Method, path: &str) -> Self {
+        let path = path.trim_end_matches('/');
+        let calls_tools = path == "/mcp"
+            || path == "/mcp/stdio"
+            || path == "/api/v1/tools/batch-execute"
+            || path.starts_with("/api/v1/tools/execute/")
+            || (*method == Method::POST && path.starts_with("/v1/"));
+        let chats = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
+        let reads_resource =
+            path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
+        let uses_user_credentials =
+            path.starts_with("/api/v1/servers/") && path.contains("/credentials");
+        let is_kept = path.starts_with("/api/v1/packs/");
+        if uses_user_credentials || is_kept {
+            Self::Admin
+        } else if calls_tools || chats || reads_resource {
+            Self::Execute
+        } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            Self::Read
+        } else if path.starts_with("/api/v1/approvals/") {
+            Self::Approve
+        } else {
+            Self::Admin
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The permission of a request, as an extension of every request. Over TCP, the permission of the
+/// token; on the Unix socket, whose file permissions control access, full permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessGrant {
+    /// The token's name, or `uid:` and the user's number.
+    pub name: String,
+    /// The kind of holder that `name` names.
+    pub holder: GrantHolder,
+    /// The highest permission level.
+    pub scope: Scope,
+    /// The users for whom the holder may act.
+    pub users: Users,
+    /// The tools that the holder may see and call.
+    pub tools: AllowedTools,
+}
+
+/// The users for whom a token may act, for example with their credentials for MCP servers. For
+/// limits and records, a request may name any user, unless the token has a user of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Users {
+    /// No user.
+    #[default]
+    Nobody,
+    /// Only this user; requests cannot name another user.
+    One(String),
+    /// All users.
+    Anybody,
+}
+
+impl Users {
+    const ANY_USER_WORD: &'static str = "any-user";
+    const USER_PREFIX: &'static str = "user=";
+
+    /// Parses a word of a token's entry: `any-user` or `user=NAME`.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        match word.strip_prefix(Self::USER_PREFIX) {
+            Some("") => None,
+            Some(name) => Some(Self::One(name.to_owned())),
+            None => (word == Self::ANY_USER_WORD).then_some(Self::Anybody),
+        }
+    }
+
+    /// Returns the word for a token's entry, or `None` for no user.
+    #[must_use]
+    pub fn word(&self) -> Option<String> {
+        match self {
+            Self::Nobody => None,
+            Self::One(name) => Some(format!("{}{name}", Self::USER_PREFIX)),
+            Self::Anybody => Some(Self::ANY_USER_WORD.to_owned()),
+        }
+    }
+}
+
+/// The kind of holder of a permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantHolder {
+    /// A user of this host, on the Unix socket.
+    LocalUser,
+    /// The holder of a token in the configuration.
+    ConfiguredToken,
+    /// The holder of a token in the store.
+    StoredToken,
+}
+
+impl AccessGrant {
+    /// Returns a unique name of the caller, for limits, offloaded results and recorded decisions.
+    /// The prefix of the holder's kind keeps equal names of different kinds apart.
+    #[must_use]
+    pub fn principal(&self) -> String {
+        match self.holder {
+            GrantHolder::LocalUser => self.name.clone(),
+            GrantHolder::ConfiguredToken => format!("token:{}", self.name),
+            GrantHolder::StoredToken => format!("stored-token:{}", self.name),
+        }
+    }
+
+    /// Returns whether the caller may act for this user. A token with the scope `admin` and no user
+    /// of its own may act for every user, because it could change the credentials anyway.
+    #[must_use]
+    pub fn may_act_for(&self, user: &str) -> bool {
+        match &self.users {
+            Users::One(own) => own == user,
+            Users::Anybody => true,
+            Users::Nobody => self.allows(Scope::Admin),
+        }
+    }
+
+    /// Returns the only user whose recorded calls the caller may see, if the token is for one user.
+    #[must_use]
+    pub fn calls_of(&self) -> Option<&str> {
+        match &self.users {
+            Users::One(own) => Some(own),
+            Users::Nobody | Users::Anybody => None,
+        }
+    }
+
+    /// Returns the only user whose approvals the caller may see, if any. A caller who may decide on
+    /// approvals sees all of them.
+    #[must_use]
+    pub fn approvals_of(&self) -> Option<&str> {
+        self.calls_of().filter(|_| !self.allows(Scope::Approve))
+    }
+
+    /// Returns whether the permission includes `scope`.
+    #[must_use]
+    pub fn allows(&self, scope: Scope) -> bool {
+        self.scope >= scope
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l3_a_route_without_a_rule_needs_admin() {
+        let needed = |method, path| Scope::required_scope(&method, path);
+        assert_eq!(needed(Method::GET, "/api/v1/tools/"), Scope::Read);
+        assert_eq!(needed(Method::GET, "/metrics"), Scope::Read);
+        assert_eq!(needed(Method::POST, "/mcp/"), Scope::Execute);
+        assert_eq!(needed(Method::GET, "/mcp"), Scope::Execute);
+        assert_eq!(needed(Method::POST, "/mcp/stdio"), Scope::Execute);
+        assert_eq!(
+            needed(Method::POST, "/api/v1/tools/execute/x"),
+            Scope::Execute
+        );
+        assert_eq!(needed(Method::POST, "/v1/messages"), Scope::Execute);
+        // Unknown route: a token with the scope for chats receives the route's error, not
+        // `insufficient scope`.
+        let count = "/v1/messages/count_tokens";
+        assert_eq!(needed(Method::POST, count), Scope::Execute);
+        assert_eq!(needed(Method::GET, "/v1/models/x"), Scope::Read);
+        assert_eq!(needed(Method::POST, "/api/v1/servers"), Scope::Admin);
+        let connect = "/api/v1/servers/far/connect";
+        assert_eq!(needed(Method::POST, connect), Scope::Admin);
+        let resources = "/api/v1/servers/far/resources";
+        assert_eq!(needed(Method::GET, resources), Scope::Read);
+        let read = "/api/v1/servers/far/resources/read/";
+        assert_eq!(needed(Method::GET, read), Scope::Execute);
+        let approve = "/api/v1/approvals/1/approve";
+        assert_eq!(needed(Method::POST, approve), Scope::Approve);
+        assert_eq!(needed(Method::GET, "/api/v1/approvals/1"), Scope::Read);
+        assert_eq!(needed(Method::DELETE, "/api/v1/tools/x"), Scope::Admin);
+        assert_eq!(needed(Method::GET, "/api/v1/packs/"), Scope::Read);
+        let scenes = "/api/v1/packs/tabletop/scenes";
+        assert_eq!(needed(Method::GET, scenes), Scope::Admin);
+    }
+
+    #[test]
+    fn l1_a_token_acts_for_its_listed_users() {
+        let grant = |scope, word| AccessGrant {
+            name: "ci".to_owned(),
+            holder: GrantHolder::StoredToken,
+            scope,
+            users: Users::parse(word).unwrap_or_default(),
+            tools: AllowedTools::default(),
+        };
+        assert!(!grant(Scope::Approve, "").may_act_for("alice"));
+        assert!(grant(Scope::Admin, "").may_act_for("alice"));
+        assert!(grant(Scope::Execute, "any-user").may_act_for("alice"));
+        assert!(grant(Scope::Execute, "user=alice").may_act_for("alice"));
+        assert!(!grant(Scope::Admin, "user=alice").may_act_for("bob"));
+        assert!(!grant(Scope::Execute, "user=").may_act_for(""));
+        for word in ["any-user", "user=alice", "user=any-user"] {
+            assert_eq!(Users::parse(word).unwrap().word().unwrap(), word);
+        }
+        let whose = |scope, word| {
+            let grant = grant(scope, word);
+            let of = |user: Option<&str>| user.map(str::to_owned);
+            (of(grant.calls_of()), of(grant.approvals_of()))
+        };
+        let alice = Some("alice".to_owned());
+        assert_eq!(whose(Scope::Read, ""), (None, None));
+        assert_eq!(whose(Scope::Read, "any-user"), (None, None));
+        let hers = (alice.clone(), alice.clone());
+        assert_eq!(whose(Scope::Execute, "user=alice"), hers);
+        assert_eq!(whose(Scope::Approve, "user=alice"), (alice, None));
+        let list = "/api/v1/servers/far/credentials/";
+        assert_eq!(Scope::required_scope(&Method::GET, list), Scope::Admin);
+    }
+
+    #[test]
+    fn l3_two_tokens_and_a_local_user_of_one_name_are_three_principals() {
+        let of = |name: &str, holder| {
+            let name = name.to_owned();
+            let scope = Scope::Read;
+            let grant = AccessGrant {
+                name,
+                holder,
+                scope,
+                users: Users::Nobody,
+                tools: AllowedTools::default(),
+            };
+            grant.principal()
+        };
+        let all = [
+            of("ci", GrantHolder::ConfiguredToken),
+            of("ci", GrantHolder::StoredToken),
+            of("uid:0", GrantHolder::LocalUser),
+            of("uid:0", GrantHolder::ConfiguredToken),
+            of("uid:0", GrantHolder::StoredToken),
+        ];
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len(), "{all:?}");
+    }
+
+    #[test]
+    fn l3_a_scope_includes_the_lower_scopes() {
+        let grant = |scope| AccessGrant {
+            name: String::new(),
+            holder: GrantHolder::LocalUser,
+            scope,
+            users: Users::Nobody,
+            tools: AllowedTools::default(),
+        };
+        assert!(grant(Scope::Admin).allows(Scope::Read));
+        assert!(grant(Scope::Execute).allows(Scope::Execute));
+        assert!(!grant(Scope::Execute).allows(Scope::Admin));
+        assert!(!grant(Scope::Read).allows(Scope::Execute));
+        assert!(!grant(Scope::Execute).allows(Scope::Approve));
+        assert!(grant(Scope::Approve).allows(Scope::Execute));
+    }
+}

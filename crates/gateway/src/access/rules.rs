@@ -1,0 +1,148 @@
+use std::collections::BTreeSet;
+use std::io;
+
+use pillion_config::{Group, SocketSection, User};
+
+/// The processes that may connect to the Unix socket, in addition to its file permissions. Root and
+/// the sidecar's own user are always allowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PeerRules {
+    /// `None` if the file permissions alone decide.
+    allowed: Option<Allowed>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Allowed {
+    uids: BTreeSet<u32>,
+    gids: BTreeSet<u32>,
+}
+
+/// A rule that cannot be resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// The user does not exist.
+    #[error("socket.allow_users: there is no user '{0}'")]
+    UnknownUser(String),
+    /// The group does not exist.
+    #[error("socket.allow_groups: there is no group '{0}'")]
+    UnknownGroup(String),
+    /// The lookup failed.
+    #[error("socket: cannot look up '{name}': {source}")]
+    Lookup {
+        /// The name of the user or group.
+        name: String,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl PeerRules {
+    /// Resolves the rules of the configuration once: for a group, its id and its current members.
+    ///
+    /// # Errors
+    /// [`RuleError`] for a name that does not exist or cannot be looked up.
+    pub fn resolve(socket: &SocketSection) -> Result<Self, RuleError> {
+        if !socket.has_rules() {
+            return Ok(Self::default());
+        }
+        let mut allowed = Allowed {
+            uids: socket.allow_uids.iter().copied().collect(),
+            gids: socket.allow_gids.iter().copied().collect(),
+        };
+        // Root can read the sidecar's memory, and the sidecar's own user can replace the sidecar.
+        allowed.uids.insert(0);
+        allowed.uids.insert(nix::unistd::geteuid().as_raw());
+        for User(name) in &socket.allow_users {
+            allowed.uids.insert(uid_of(name)?);
+        }
+        for group in &socket.allow_groups {
+            allowed.add_group(group)?;
+        }
+        Ok(Self {
+            allowed: Some(allowed),
+        })
+    }
+
+    /// Returns whether a process with this user id and primary group id may connect.
+    #[must_use]
+    pub fn allow(&self, uid: u32, gid: u32) -> bool {
+        let allowed = self.allowed.as_ref();
+        allowed.is_none_or(|allowed| allowed.uids.contains(&uid) || allowed.gids.contains(&gid))
+    }
+}
+
+impl Allowed {
+    fn add_group(&mut self, group: &Group) -> Result<(), RuleError> {
+        let found = match group {
+            Group::Id(id) => {
+                self.gids.insert(*id);
+                nix::unistd::Group::from_gid((*id).into())
+            }
+            Group::Name(name) => nix::unistd::Group::from_name(name),
+        };
+        let found = found.map_err(|errno| RuleError::Lookup {
+            name: group.to_string(),
+            source: errno.into(),
+        })?;
+        match (found, group) {
+            (Some(found), _) => {
+                self.gids.insert(found.gid.as_raw());
+                for member in &found.mem {
+                    // A group member without an account is ignored.
+                    if let Ok(Some(user)) = nix::unistd::User::from_name(member) {
+                        self.uids.insert(user.uid.as_raw());
+                    }
+                }
+                Ok(())
+            }
+            (None, Group::Id(_)) => Ok(()),
+            (None, Group::Name(name)) => Err(RuleError::UnknownGroup(name.clone())),
+        }
+    }
+}
+
+fn uid_of(name: &str) -> Result<u32, RuleError> {
+    match nix::unistd::User::from_name(name) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err(RuleError::UnknownUser(name.to_owned())),
+        Err(errno) => Err(RuleError::Lookup {
+            name: name.to_owned(),
+            source: errno.into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(toml: &str) -> Result<PeerRules, RuleError> {
+        PeerRules::resolve(&toml::from_str(toml).unwrap())
+    }
+
+    #[test]
+    fn l3_without_rules_the_permissions_decide() {
+        assert!(rules("").unwrap().allow(12_345, 12_345));
+    }
+
+    #[test]
+    fn l3_a_user_without_a_rule_is_refused() {
+        let own = nix::unistd::geteuid().as_raw();
+        let rules =
+            rules("allow_uids = [33]\nallow_gids = [44]\nallow_users = [\"root\"]").unwrap();
+        assert!(rules.allow(33, 1));
+        assert!(rules.allow(1, 44));
+        assert!(rules.allow(own, 1));
+        assert!(rules.allow(0, 0));
+        assert!(!rules.allow(12_345, 12_345));
+    }
+
+    #[test]
+    fn l3_an_unknown_user_name_is_an_error() {
+        let error = rules("allow_users = [\"no such user\"]").unwrap_err();
+        assert!(matches!(error, RuleError::UnknownUser(_)), "{error}");
+        let error = rules("allow_groups = [\"no such group\"]").unwrap_err();
+        assert!(matches!(error, RuleError::UnknownGroup(_)), "{error}");
+    }
+}

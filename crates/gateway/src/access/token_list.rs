@@ -1,0 +1,321 @@
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::{AccessGrant, AllowedTools, CheckFuture, GrantHolder, Scope, TokenCheck, Users};
+use pillion_config::{TcpSection, read_text};
+
+/// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
+/// guessed.
+const MIN_BYTES: usize = 20;
+
+/// The prefix of a hashed token.
+const HASH_PREFIX: &str = "sha256:";
+
+/// The tokens of the configuration. Each entry is `NAME SCOPE sha256:HEX`, optionally followed by
+/// `user=NAME` or `any-user` (see [`Users`]) and `tools=NAME,PREFIX*` (see [`AllowedTools`]); `#`
+/// starts a comment. In a file, each line is one entry, and tokens must be hashed. In an
+/// environment variable, entries may be separated by `;`, and tokens may be in plain text.
+///
+/// ```
+/// use pillion_sidecar::access::{Scope, TokenList, TokenCheck};
+/// let list = TokenList::from_variable("ci execute correct-horse-battery-staple", "TOKENS")?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let grant = list.check("correct-horse-battery-staple").await.unwrap().unwrap();
+/// assert_eq!((grant.name.as_str(), grant.scope), ("ci", Scope::Execute));
+/// assert_eq!(list.check("another").await.unwrap(), None);
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct TokenList {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    hash: [u8; 32],
+    grant: AccessGrant,
+}
+
+/// Why the tokens cannot be read. Never contains the content of an entry.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenListError {
+    /// TCP is enabled, but the configuration names no source of tokens.
+    #[error("tcp.listen needs tokens: set tcp.tokens_env or tcp.tokens_file, or tcp.tokens_store")]
+    NoneNamed,
+    /// The environment variable is not set.
+    #[error("tcp.tokens_env: the environment variable {0} is not set")]
+    NoVariable(String),
+    /// The file cannot be read.
+    #[error("tcp.tokens_file: {}: {source}", path.display())]
+    Read {
+        /// The path of the file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// An entry is invalid.
+    #[error("{place}: expected NAME SCOPE TOKEN: {reason}")]
+    Entry {
+        /// The position of the entry: a file and a line, or a variable and the entry's number.
+        place: String,
+        /// What is wrong with the entry.
+        reason: &'static str,
+    },
+    /// The source contains no entries.
+    #[error("{0} contains no token")]
+    Empty(String),
+}
+
+impl TokenList {
+    /// Reads the tokens of the configuration, from the environment variable and the file.
+    ///
+    /// # Errors
+    /// [`TokenListError`].
+    pub fn read(
+        tcp: &TcpSection,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, TokenListError> {
+        let mut entries = Vec::new();
+        if let Some(name) = &tcp.tokens_env {
+            let value = variable(name).filter(|value| !value.trim().is_empty());
+            let value = value.ok_or_else(|| TokenListError::NoVariable(name.clone()))?;
+            entries.extend(Self::from_variable(&value, name)?.entries);
+        }
+        if let Some(path) = &tcp.tokens_file {
+            let text = read_text(path).map_err(|source| TokenListError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            let name = path.display().to_string();
+            entries.extend(Self::from_file(&text, &name)?.entries);
+        }
+        if tcp.tokens_env.is_none() && tcp.tokens_file.is_none() && !tcp.tokens_store {
+            return Err(TokenListError::NoneNamed);
+        }
+        Ok(Self { entries })
+    }
+
+    /// Parses the tokens of an environment variable; `name` is the variable's name in errors.
+    ///
+    /// # Errors
+    /// [`TokenListError`]: an entry is invalid, or there are no entries.
+    pub fn from_variable(value: &str, name: &str) -> Result<Self, TokenListError> {
+        let parts = value.split([';', '\n']).enumerate();
+        let parts = parts.map(|(place, part)| (format!("{name} (entry {})", place + 1), part));
+        parse(parts, name, true)
+    }
+
+    /// Parses the tokens of a file; `name` is the file's name in errors.
+    ///
+    /// # Errors
+    /// As for [`from_variable`](Self::from_variable).
+    pub fn from_file(text: &str, name: &str) -> Result<Self, TokenListError> {
+        let lines = text.lines().enumerate();
+        let lines = lines.map(|(place, line)| (format!("{name}:{}", place + 1), line));
+        parse(lines, name, false)
+    }
+
+    /// Returns whether a token has this name.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.grant.name == name)
+    }
+
+    fn find(&self, token: &str) -> Option<AccessGrant> {
+        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let mut found = None;
+        // Compares all entries, so that the time does not reveal which one matches.
+        for entry in &self.entries {
+            if bool::from(entry.hash.ct_eq(&hash)) {
+                found = Some(&entry.grant);
+            }
+        }
+        found.cloned()
+    }
+}
+
+impl TokenCheck for TokenList {
+    fn check<'a>(&'a self, token: &'a str) -> CheckFuture<'a> {
+        let found = self.find(token);
+        Box::pin(async { Ok(found) })
+    }
+}
+
+impl fmt::Debug for TokenList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.entries.iter().map(|entry| &entry.grant);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+fn parse<'a>(
+    parts: impl Iterator<Item = (String, &'a str)>,
+    name: &str,
+    plain: bool,
+) -> Result<TokenList, TokenListError> {
+    let mut entries = Vec::new();
+    for (place, part) in parts {
+        let part = without_comment(part);
+        if part.trim().is_empty() {
+            continue;
+        }
+        let entry = entry(part, plain);
+        entries.push(entry.map_err(|reason| TokenListError::Entry { place, reason })?);
+    }
+    if entries.is_empty() {
+        return Err(TokenListError::Empty(name.to_owned()));
+    }
+    Ok(TokenList { entries })
+}
+
+/// Removes a comment: a `#` at the start or after white space, because a user's name may contain
+/// `#`.
+fn without_comment(text: &str) -> &str {
+    let mut before = ' ';
+    for (place, letter) in text.char_indices() {
+        if letter == '#' && before.is_whitespace() {
+            return &text[..place];
+        }
+        before = letter;
+    }
+    text
+}
+
+fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let [name, scope, token, ref more @ ..] = words[..] else {
+        return Err("the entry has fewer than three words");
+    };
+    let (mut users, mut tools) = (None, None);
+    for word in more {
+        let is_first = match (Users::parse(word), AllowedTools::parse(word)) {
+            (Some(named), _) => users.replace(named).is_none(),
+            (None, Some(listed)) => {
+                let listed = listed.map_err(|_| {
+                    "tools= needs tool names, or prefixes of tool names followed by '*', separated \
+                     by commas without spaces"
+                })?;
+                tools.replace(listed).is_none()
+            }
+            (None, None) => {
+                return Err(
+                    "only user=NAME or any-user, and tools=NAME,PREFIX*, may follow the token",
+                );
+            }
+        };
+        if !is_first {
+            return Err("user=NAME or any-user, and tools=, may appear only once");
+        }
+    }
+    let scope = Scope::parse(scope).ok_or("the scope must be read, execute, approve or admin")?;
+    let hash = match token.strip_prefix(HASH_PREFIX) {
+        Some(hex) => hash_of(hex).ok_or("the SHA-256 must have 64 hexadecimal digits")?,
+        None if !plain => return Err("a token in a file must be sha256: followed by its SHA-256"),
+        None if token.len() < MIN_BYTES => {
+            return Err("the token must have at least 20 characters");
+        }
+        None => Sha256::digest(token.as_bytes()).into(),
+    };
+    let grant = AccessGrant {
+        name: name.to_owned(),
+        holder: GrantHolder::ConfiguredToken,
+        scope,
+        users: users.unwrap_or_default(),
+        tools: tools.unwrap_or_default(),
+    };
+    Ok(Entry { hash, grant })
+}
+
+fn hash_of(hex: &str) -> Option<[u8; 32]> {
+    if hex.len() != 64 || !hex.is_ascii() {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (place, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * place..2 * place + 2], 16).ok()?;
+    }
+    Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l3_a_token_file_contains_hashes_and_debug_output_hides_them() {
+        let hex = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"; // "test"
+        let text = format!("# tokens\n\nci execute sha256:{hex} # of the pipeline\n");
+        let list = TokenList::from_file(&text, "tokens").unwrap();
+        assert_eq!(list.find("test").unwrap().name, "ci");
+        assert_eq!(list.find("Test"), None);
+        assert!(!format!("{list:?}").contains("159"), "{list:?}");
+    }
+
+    #[test]
+    fn l3_a_user_name_may_contain_a_hash_sign() {
+        let text = format!("t execute sha256:{} user=alice#2 # hers\n", "0".repeat(64));
+        let list = TokenList::from_file(&text, "tokens").unwrap();
+        let users = &list.entries[0].grant.users;
+        assert_eq!(*users, Users::One("alice#2".to_owned()));
+    }
+
+    #[test]
+    fn l3_an_entry_may_list_the_tools_of_its_token() {
+        let list = |more: &str| {
+            let text = format!("t execute sha256:{}{more}", "0".repeat(64));
+            let list = TokenList::from_file(&text, "tokens").unwrap();
+            list.entries[0].grant.clone()
+        };
+        let few = AllowedTools::listed("get_time,far_*").unwrap();
+        for more in [
+            " user=alice tools=get_time,far_*",
+            " tools=get_time,far_* user=alice # hers",
+        ] {
+            let grant = list(more);
+            assert_eq!((&grant.tools, grant.calls_of()), (&few, Some("alice")));
+        }
+        assert_eq!(list(" tools=get_time,far_*").users, Users::Nobody);
+        assert_eq!(list("").tools, AllowedTools::default());
+    }
+
+    #[test]
+    fn l3_a_bad_entry_is_named_by_its_line_and_never_quoted() {
+        for (text, expected) in [
+            (
+                "ci execute",
+                "tokens:1: expected NAME SCOPE TOKEN: the entry has fewer than three words",
+            ),
+            (
+                "\nci all sha256:00",
+                "tokens:2: expected NAME SCOPE TOKEN: the scope must be read",
+            ),
+            (
+                "ci read secret-secret-secret",
+                "a token in a file must be sha256:",
+            ),
+            ("ci read sha256:00", "64 hexadecimal digits"),
+            ("ci read sha256:00 alice", "only user=NAME or any-user"),
+            (
+                "ci read sha256:00 tools=secret-tool,",
+                "prefixes of tool names",
+            ),
+            ("ci read sha256:00 user=a any-user", "may appear only once"),
+            ("ci read sha256:00 tools=a tools=b", "may appear only once"),
+            ("# nothing", "tokens contains no token"),
+        ] {
+            let error = TokenList::from_file(text, "tokens")
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("secret-"), "{error}");
+        }
+        let error = TokenList::from_variable("ci read short", "TOKENS").unwrap_err();
+        assert!(error.to_string().contains("at least 20"), "{error}");
+    }
+}

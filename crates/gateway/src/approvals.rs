@@ -1,0 +1,445 @@
+//! Calls that wait for approval.
+//!
+//! Pending approvals and decisions are in the store, so both survive a restart. An approval is for
+//! one call of one tool with exactly these arguments for one user, identified by a hash. A repeated
+//! call finds its existing approval: pending, approved or denied. An approved approval admits a
+//! single call.
+
+mod asking;
+mod failure;
+mod pending_decisions;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::executor::{
+    ApprovalFuture, ApprovalRequest, Approver, ConsumeFuture, Decision, Redaction,
+    WaitingCallFuture,
+};
+use pillion_core::store::{
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, CallStatus, PageRequest, Store,
+    StoreError, Timestamp, Verdict,
+};
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolOrigin};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::events::{Bus, Event};
+pub(crate) use pending_decisions::PendingDecisions;
+use pillion_config::{ApprovalsSection, Config};
+
+/// Maximum time that a call waits for its turn to create an approval, because earlier calls may
+/// wait for a store that does not respond.
+const MAX_TURN: Duration = Duration::from_secs(20);
+
+/// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
+const MAX_APPROVALS_PER_HASH: u32 = 20;
+
+/// The approvals, with the settings of one configuration. Cheap to clone.
+#[derive(Clone)]
+pub struct Approvals {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Option<Arc<dyn Store>>,
+    section: ApprovalsSection,
+    redaction: Redaction,
+    pending: Arc<PendingDecisions>,
+    events: Arc<Bus>,
+}
+
+/// The approval that a call needs.
+struct NeededApproval {
+    hash: String,
+    named: Option<String>,
+}
+
+impl NeededApproval {
+    fn by(request: &ApprovalRequest) -> Self {
+        Self {
+            hash: request.id.clone(),
+            named: request.context.approval.named.clone(),
+        }
+    }
+}
+
+impl Approvals {
+    /// Creates the approvals over a store, with the decisions that calls wait for.
+    pub fn new(
+        config: &Config,
+        store: Option<Arc<dyn Store>>,
+        pending: Arc<PendingDecisions>,
+        events: Arc<Bus>,
+    ) -> Self {
+        let shared = Shared {
+            store,
+            section: config.approvals.clone(),
+            redaction: config.call_log.redact.clone(),
+            pending,
+            events,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Returns the configuration.
+    pub fn section(&self) -> &ApprovalsSection {
+        &self.shared.section
+    }
+
+    /// Stores a decision, which also applies to waiting and repeated calls. The first decision
+    /// counts.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` if the approval was already decided or has expired.
+    pub async fn decide(
+        &self,
+        store: &dyn Store,
+        id: &str,
+        decision: &ApprovalDecision,
+    ) -> Result<ApprovalRecord, StoreError> {
+        store.decide_approval(id, decision).await?;
+        self.shared.pending.decided(id);
+        let record = store.approval(id).await?;
+        let record = record.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
+        self.shared.events.publish(&Event::ApprovalDecided(&record));
+        tracing::info!(
+            approval.id = id, tool.name = %record.tool, decided_by = %decision.by,
+            "A tool call was {}", decision.verdict.as_str()
+        );
+        if let (Verdict::Denied, Some(call)) = (decision.verdict, record.call) {
+            let denied = failure::denied(&record);
+            close_call(store, call, CallStatus::Denied, denied, decision.at).await;
+        }
+        Ok(record)
+    }
+
+    /// Returns the approval that is currently valid for the call, if any.
+    async fn live(
+        &self,
+        store: &dyn Store,
+        needed: &NeededApproval,
+    ) -> Result<Option<ApprovalRecord>, ToolFailure> {
+        let now = Timestamp::now();
+        let fits =
+            |record: &ApprovalRecord| record.arguments_hash == needed.hash && record.is_valid(now);
+        if let Some(id) = &needed.named {
+            let named = store.approval(id).await.map_err(failure::of_store)?;
+            if let Some(record) = named.filter(fits) {
+                return Ok(Some(record));
+            }
+        }
+        let filter = ApprovalFilter {
+            arguments_hash: Some(needed.hash.clone()),
+            ..ApprovalFilter::default()
+        };
+        let page = PageRequest::first(MAX_APPROVALS_PER_HASH);
+        let page = store.approvals(&filter, &page).await;
+        let page = page.map_err(failure::of_store)?;
+        Ok(counting(page.items.into_iter().filter(fits)))
+    }
+
+    /// Returns the approval that is currently valid for the call, or creates one.
+    async fn open(
+        &self,
+        store: &dyn Store,
+        request: &ApprovalRequest,
+    ) -> Result<ApprovalRecord, ToolFailure> {
+        let Shared {
+            section,
+            redaction,
+            pending,
+            events,
+            ..
+        } = &*self.shared;
+        let turn = tokio::time::timeout(MAX_TURN, pending.opening.lock()).await;
+        let _turn = turn.map_err(|_| failure::unreachable())?;
+        if let Some(record) = self.live(store, &NeededApproval::by(request)).await? {
+            return Ok(record);
+        }
+        let now = Timestamp::now();
+        let user = request.context.user.as_deref();
+        let waiting = store.count_open_approvals(user, now).await;
+        let waiting = waiting.map_err(failure::of_store)?;
+        let left = section.max_pending.get().saturating_sub(waiting.all);
+        // A user's pending approvals must be fewer than the free slots, so that one user cannot use
+        // all of them.
+        if waiting.of_user >= left {
+            return Err(ToolFailure::new(
+                ErrorCode::Unavailable,
+                "Too many calls are waiting for approval (approvals.max_pending): try again later",
+            ));
+        }
+        let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
+        let server = match request.tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
+            _ => None,
+        };
+        let record = ApprovalRecord {
+            id: Uuid::now_v7().to_string(),
+            call: request.call,
+            tool: request.tool.name().to_string(),
+            server,
+            arguments_hash: request.id.clone(),
+            arguments: arguments.to_string(),
+            user: request.context.user.clone(),
+            created_at: now,
+            expires_at: now.plus(section.expires_after),
+            decision: None,
+            used_at: None,
+        };
+        let stored = store.insert_approval(&record).await;
+        stored.map_err(failure::of_store)?;
+        tracing::info!(
+            approval.id = %record.id, tool.name = %record.tool,
+            "A tool call needs approval"
+        );
+        events.publish(&Event::ApprovalRequested(&record));
+        Ok(record)
+    }
+
+    /// Returns the decision for a call, after waiting if necessary.
+    async fn settle(
+        &self,
+        store: &Arc<dyn Store>,
+        request: &ApprovalRequest,
+    ) -> Result<Decision, ToolFailure> {
+        let record = self.open(&**store, request).await?;
+        if let Some(decision) = decision_of(&record) {
+            return decision;
+        }
+        let Shared {
+            section, pending, ..
+        } = &*self.shared;
+        let wait = request.context.approval.wait.min(section.max_wait);
+        let principal = request.context.principal.as_deref();
+        let question = || asking::question(&self.shared.redaction, request);
+        // A caller without a permit gets the approval's id at once, like a caller that does not
+        // wait.
+        let permit = pending.wait_permit(principal, section.max_waiting.get());
+        let asking = permit.as_ref().and_then(|_| question());
+        if permit.is_none() || wait.is_zero() && asking.is_none() {
+            return Err(failure::undecided(&record, request));
+        }
+        self.wait(store, &record, request, asking, wait).await
+    }
+
+    /// Stores the decision of the caller's own user, then returns the decision that the store has.
+    async fn answered(
+        &self,
+        store: &dyn Store,
+        record: &ApprovalRecord,
+        request: &ApprovalRequest,
+        verdict: Verdict,
+    ) -> Result<Decision, ToolFailure> {
+        let by = request.context.approval.decider.clone().unwrap_or_default();
+        let decision = ApprovalDecision {
+            verdict,
+            by,
+            at: Timestamp::now(),
+            reason: None,
+        };
+        let known = match self.decide(store, &record.id, &decision).await {
+            Ok(record) => Some(record),
+            // An earlier decision counts.
+            Err(error) if error.is_conflict() => {
+                let known = store.approval(&record.id).await;
+                known.map_err(failure::of_store)?
+            }
+            Err(error) => return Err(failure::of_store(error)),
+        };
+        let decision = known.as_ref().and_then(decision_of);
+        decision.unwrap_or_else(|| Err(failure::undecided(record, request)))
+    }
+
+    /// Uses an approval, so that the next call needs a new approval.
+    async fn mark_used(
+        &self,
+        store: &dyn Store,
+        request: &ApprovalRequest,
+    ) -> Result<(), ToolFailure> {
+        let needed = NeededApproval::by(request);
+        while let Some(record) = self.live(store, &needed).await? {
+            let verdict = record.decision.as_ref().map(|decision| decision.verdict);
+            if verdict != Some(Verdict::Approved) {
+                break;
+            }
+            match store.use_approval(&record.id, Timestamp::now()).await {
+                Ok(()) => {
+                    // This call has a record of its own, so the call that requested the approval
+                    // will never run.
+                    if let Some(first) = record.call.filter(|_| record.call != request.call) {
+                        let used = failure::used(&record);
+                        let now = Timestamp::now();
+                        close_call(store, first, CallStatus::Cancelled, used, now).await;
+                    }
+                    return Ok(());
+                }
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(failure::of_store(error)),
+            }
+        }
+        // The call log has this call under the record that the used approval belongs to.
+        let request = ApprovalRequest {
+            call: None,
+            ..request.clone()
+        };
+        let record = self.open(store, &request).await?;
+        Err(failure::undecided(&record, &request))
+    }
+}
+
+/// Returns the outcome of a decided record for its call.
+fn decision_of(record: &ApprovalRecord) -> Option<Result<Decision, ToolFailure>> {
+    let decision = record.decision.as_ref()?;
+    Some(match decision.verdict {
+        Verdict::Approved => Ok(Decision::Approved),
+        _ => Err(failure::denied(record)),
+    })
+}
+
+/// Selects one of several valid approvals, which are given newest first. Two sidecars with one
+/// store can create approvals concurrently: the earliest decision counts, or else the newest
+/// approval.
+fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
+    live.min_by_key(|record| {
+        let decided_at = record.decision.as_ref().map(|decision| decision.at);
+        (decided_at.is_none(), decided_at)
+    })
+}
+
+/// Records the end of a call in the call log, if the call is still pending there.
+async fn close_call(
+    store: &dyn Store,
+    id: CallId,
+    status: CallStatus,
+    failure: ToolFailure,
+    at: Timestamp,
+) {
+    let closed = async {
+        let Some(mut call) = store.call(id).await? else {
+            return Ok(());
+        };
+        if call.status != CallStatus::Pending {
+            return Ok(());
+        }
+        call.status = status;
+        call.completed_at = Some(at);
+        call.error = Some(failure.message);
+        call.error_code = Some(failure.code);
+        store.record_call(call).await
+    };
+    match closed.await {
+        Err(error) if !error.is_conflict() => {
+            tracing::warn!(
+                call.record = %id, %error,
+                "Cannot record in the call log that a call stopped waiting for approval"
+            );
+        }
+        _ => {}
+    }
+}
+
+impl Approver for Approvals {
+    fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
+        let this = self.clone();
+        Box::pin(async move {
+            match &this.shared.store {
+                Some(store) => this.settle(store, &request).await,
+                None => asking::alone(&this.shared.redaction, &request).await,
+            }
+        })
+    }
+
+    fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
+        let (this, needed) = (self.clone(), NeededApproval::by(request));
+        Box::pin(async move {
+            let Some(store) = &this.shared.store else {
+                return Ok(None);
+            };
+            let live = this.live(&**store, &needed).await?;
+            Ok(live.and_then(|record| record.call))
+        })
+    }
+
+    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
+        let (this, request) = (self.clone(), request.clone());
+        Box::pin(async move {
+            match &this.shared.store {
+                Some(store) => this.mark_used(&**store, &request).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for Approvals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Approvals")
+            .field("section", &self.shared.section)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::store::ApprovalStore;
+    use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+
+    use super::*;
+
+    /// Creates an undecided approval of the call `hash`, requested `after` from now.
+    pub(super) fn record(id: &str, after: Duration) -> ApprovalRecord {
+        let created_at = Timestamp::now().plus(after);
+        ApprovalRecord {
+            id: id.to_owned(),
+            call: None,
+            tool: "send".to_owned(),
+            server: None,
+            arguments_hash: "hash".to_owned(),
+            arguments: "{}".to_owned(),
+            user: None,
+            created_at,
+            expires_at: created_at.plus(Duration::from_secs(900)),
+            decision: None,
+            used_at: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn g3_the_first_decided_of_two_approvals_of_one_call_counts() {
+        let options = StoreOptions::new(StoreLocation::Memory);
+        let store = SqlStore::open(&options).await.unwrap();
+        let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
+        let needed = NeededApproval {
+            hash: "hash".to_owned(),
+            named: None,
+        };
+        let live = async || {
+            let live = approvals.live(&store, &needed).await.unwrap();
+            live.map(|record| record.id)
+        };
+        for (second, id) in (0..).zip(["a", "b", "c"]) {
+            let record = record(id, Duration::from_secs(second));
+            store.insert_approval(&record).await.unwrap();
+        }
+        assert_eq!(live().await.as_deref(), Some("c"));
+        let now = Timestamp::now();
+        for (seconds, id, verdict) in [(1, "b", Verdict::Denied), (0, "a", Verdict::Approved)] {
+            let decision = ApprovalDecision {
+                verdict,
+                by: "somebody".to_owned(),
+                at: now.plus(Duration::from_secs(seconds)),
+                reason: None,
+            };
+            store.decide_approval(id, &decision).await.unwrap();
+            assert_eq!(live().await.as_deref(), Some(id));
+        }
+        // An approval admits one call; then the denial counts.
+        store.use_approval("a", now).await.unwrap();
+        assert_eq!(live().await.as_deref(), Some("b"));
+    }
+}

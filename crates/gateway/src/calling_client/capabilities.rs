@@ -1,0 +1,141 @@
+//! The capabilities of clients, limited in size because a session stores them.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// Maximum size of all capabilities of one client as JSON, in bytes.
+const MAX_BYTES: usize = 8 * 1024;
+
+/// Maximum size of one known capability that is stored unchanged, as JSON in bytes.
+const MAX_KNOWN_BYTES: usize = 1024;
+
+/// The capabilities of MCP (`ClientCapabilities`), with their members.
+const KNOWN_CAPABILITIES: [(&str, &[&str]); 4] = [
+    ("elicitation", &["form", "url"]),
+    ("roots", &["listChanged"]),
+    ("sampling", &["context", "tools"]),
+    ("tasks", &["cancel", "list", "requests"]),
+];
+
+/// Returns the declared capabilities that are stored: all capabilities that MCP defines, reduced to
+/// their known members if they are long, and as many other capabilities, such as extensions, as fit
+/// into 8 KiB.
+pub fn bounded(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
+    let mut left = MAX_BYTES;
+    let (known, others): (Vec<_>, Vec<_>) = declared
+        .into_iter()
+        .partition(|(name, _)| members_of(name).is_some());
+    let known = known.into_iter().map(|(name, value)| {
+        let members = members_of(&name).unwrap_or_default();
+        let value = match length(&value) <= MAX_KNOWN_BYTES {
+            true => value,
+            false => reduced(value, members),
+        };
+        (name, value)
+    });
+    let mut is_complete = true;
+    let mut kept: Map<String, Value> = Map::new();
+    for (name, value) in known.chain(others) {
+        let bytes = name.len() + length(&value);
+        if bytes <= left {
+            left -= bytes;
+            kept.insert(name, value);
+        } else {
+            is_complete = false;
+        }
+    }
+    if !is_complete {
+        tracing::debug!(
+            limit_bytes = MAX_BYTES,
+            "Ignored the capabilities of an MCP client beyond the size limit"
+        );
+    }
+    Arc::new(kept)
+}
+
+fn members_of(capability: &str) -> Option<&'static [&'static str]> {
+    let mut known = KNOWN_CAPABILITIES.iter();
+    let found = known.find(|(name, _)| *name == capability);
+    found.map(|(_, members)| *members)
+}
+
+/// Returns a capability with only its known members, each reduced to an empty object.
+fn reduced(capability: Value, members: &[&str]) -> Value {
+    let Value::Object(mut capability) = capability else {
+        return Value::Object(Map::new());
+    };
+    capability.retain(|name, _| members.contains(&name.as_str()));
+    for member in capability.values_mut() {
+        if length(member) > MAX_KNOWN_BYTES / 8 {
+            *member = Value::Object(Map::new());
+        }
+    }
+    Value::Object(capability)
+}
+
+fn length(value: &Value) -> usize {
+    /// A writer that only counts bytes.
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kept(declared: &Value) -> Value {
+        Value::Object((*bounded(declared.as_object().cloned().unwrap())).clone())
+    }
+
+    #[test]
+    fn capabilities_of_a_usual_size_are_unchanged() {
+        let declared = json!({
+            "roots": {"listChanged": true},
+            "sampling": {},
+            "elicitation": {"form": {"own": 1}, "url": {}},
+            "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html"]}},
+            "experimental": {"own": {"depth": 3}},
+            "later": {"a": [1, 2]},
+        });
+        assert_eq!(kept(&declared), declared);
+    }
+
+    #[test]
+    fn oversized_capabilities_are_reduced_to_known_members() {
+        let long = "x".repeat(1024 * 1024);
+        let declared = json!({
+            "junk": long,
+            "experimental": {"own": long},
+            "sampling": {"tools": {}, "junk": long},
+            "elicitation": {"form": {"junk": long}, "url": {}},
+            "roots": long,
+            "extensions": {"own": {}},
+        });
+        let expected = json!({
+            "sampling": {"tools": {}},
+            "elicitation": {"form": {}, "url": {}},
+            "roots": {},
+            "extensions": {"own": {}},
+        });
+        assert_eq!(kept(&declared), expected);
+        let many: Map<_, _> = (0..10_000).map(|n| (format!("c{n}"), json!({}))).collect();
+        assert!(length(&Value::Object((*bounded(many)).clone())) < 2 * MAX_BYTES);
+    }
+}

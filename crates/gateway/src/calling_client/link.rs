@@ -1,0 +1,443 @@
+//! The link from a running request back to its client, for progress notifications and for requests
+//! of upstream servers to the client.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use axum::body::Bytes;
+use pillion_core::digest::sha256_hex;
+use pillion_core::tool::{JsonObject, TraceContext};
+use pillion_mcp_client::{
+    Feature, McpLogLevel, ProgressNotification, ProtocolVersion, RESERVED_META, RequestOptions,
+    RpcError,
+};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
+
+/// Maximum number of messages that wait for a slow client; further notifications are dropped.
+const MAX_WAITING: usize = 256;
+
+/// A message that a running request sends before its result.
+#[derive(Debug)]
+pub enum ClientMessage {
+    /// A serialized message.
+    Notice(Bytes),
+    /// A request that the client must answer.
+    Question(Question),
+}
+
+/// A request of an upstream server to the client.
+#[derive(Debug)]
+pub struct Question {
+    /// The JSON-RPC method.
+    pub method: String,
+    /// The JSON-RPC parameters.
+    pub params: Box<RawValue>,
+    /// Takes the client's response.
+    pub reply: oneshot::Sender<Result<Value, RpcError>>,
+}
+
+/// The properties of a client during one request.
+#[derive(Debug, Clone)]
+pub struct Requester {
+    /// The id of the session, or a unique id for a request without a session.
+    pub owner: Uuid,
+    /// The negotiated revision of MCP.
+    pub version: ProtocolVersion,
+    /// The client's `ClientCapabilities`.
+    pub capabilities: Arc<Map<String, Value>>,
+    /// The lowest level of log messages that the client wants.
+    pub log_level: LogThreshold,
+    /// The decoded headers that repeat parameters (`mcp-param-*`), by name, if the request came
+    /// over HTTP in a revision that has these headers.
+    pub param_headers: Option<Arc<HashMap<String, String>>>,
+    /// Whether the client can receive messages before the result.
+    pub can_stream: bool,
+}
+
+/// The lowest level of log messages that a client wants. May change while a request runs.
+#[derive(Debug, Clone)]
+pub struct LogThreshold(Arc<AtomicU8>);
+
+impl LogThreshold {
+    const NO_LEVEL: u8 = u8::MAX;
+
+    /// Creates a threshold; without `level`, no message passes it.
+    pub fn new(level: Option<McpLogLevel>) -> Self {
+        let level = level.map_or(Self::NO_LEVEL, |level| level as u8);
+        Self(Arc::new(AtomicU8::new(level)))
+    }
+
+    /// Changes the lowest level.
+    pub fn set(&self, level: McpLogLevel) {
+        self.0.store(level as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn admits(&self, level: McpLogLevel) -> bool {
+        level as u8 >= self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The link from one request back to its client.
+#[derive(Debug)]
+pub struct Link {
+    /// The client.
+    pub requester: Requester,
+    messages: mpsc::Sender<ClientMessage>,
+    progress_token: Option<Box<RawValue>>,
+    /// The log level in the request itself (MCP 2026-07-28).
+    own_level: Option<Box<RawValue>>,
+    /// The other parameters, which are forwarded to the upstream server.
+    others: Members,
+    /// The trace context in the request's `_meta`.
+    trace_of_meta: Option<TraceContext>,
+    /// The trace context in which the request is handled.
+    trace: OnceLock<TraceContext>,
+}
+
+/// The parameters of a client's `tools/call` as an upstream server gets them. The members keep the
+/// client's order and text, except the tool's name, the arguments and, if the trace context differs
+/// from the client's, `_meta`.
+pub(crate) struct ForwardedCall<'a> {
+    others: &'a Members,
+    name: &'a str,
+    arguments: &'a JsonObject,
+    /// `_meta` with another trace context than the client's.
+    meta: Option<Box<RawValue>>,
+}
+
+impl Serialize for ForwardedCall<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut params = serializer.serialize_map(None)?;
+        for (key, value) in self.others {
+            match (key.as_str(), &self.meta) {
+                ("name", _) => params.serialize_entry(key, self.name)?,
+                ("arguments", _) => params.serialize_entry(key, self.arguments)?,
+                ("_meta", Some(meta)) => params.serialize_entry(key, meta)?,
+                _ => params.serialize_entry(key, value)?,
+            }
+        }
+        if !self.others.contains_key("arguments") {
+            params.serialize_entry("arguments", self.arguments)?;
+        }
+        if let (Some(meta), false) = (&self.meta, self.others.contains_key("_meta")) {
+            params.serialize_entry("_meta", meta)?;
+        }
+        params.end()
+    }
+}
+
+impl Link {
+    /// Creates the link of a request, and the receiver of its messages.
+    pub fn new(
+        requester: Requester,
+        request: &message::Request,
+    ) -> (Arc<Self>, mpsc::Receiver<ClientMessage>) {
+        let (messages, comes_out) = mpsc::channel(MAX_WAITING);
+        let mut meta = request.meta();
+        let progress_token = meta.shift_remove("progressToken");
+        let own_level = meta.shift_remove(LOG_LEVEL);
+        let trace_of_meta = trace_of(&meta);
+        // The remaining reserved keys are meant for the sidecar alone.
+        meta.retain(|key, _| !key.starts_with(RESERVED_META));
+        let mut others = request.params.clone();
+        others.shift_remove("_meta");
+        if let (false, Ok(meta)) = (meta.is_empty(), message::raw(&meta)) {
+            others.insert("_meta".to_owned(), meta);
+        }
+        let link = Self {
+            requester,
+            messages,
+            progress_token,
+            own_level,
+            others,
+            trace_of_meta,
+            trace: OnceLock::new(),
+        };
+        (Arc::new(link), comes_out)
+    }
+
+    /// Returns the request's parameters for an upstream server, with `instead` replaced, in this
+    /// trace context. If `trace` is the client's own trace context, `_meta` is forwarded unchanged.
+    pub fn params_in(
+        &self,
+        trace: Option<&TraceContext>,
+        instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
+    ) -> Members {
+        let mut params = self.others.clone();
+        for (key, value) in instead {
+            params.insert(key.to_owned(), value);
+        }
+        if let Some(meta) = self.meta_in(trace) {
+            params.insert("_meta".to_owned(), meta);
+        }
+        params
+    }
+
+    /// Returns the parameters of the client's `tools/call` for an upstream server, like
+    /// [`params_in`](Self::params_in).
+    pub(crate) fn tool_call<'a>(
+        &'a self,
+        trace: Option<&TraceContext>,
+        name: &'a str,
+        arguments: &'a JsonObject,
+    ) -> ForwardedCall<'a> {
+        ForwardedCall {
+            others: &self.others,
+            name,
+            arguments,
+            meta: self.meta_in(trace),
+        }
+    }
+
+    /// Returns the request's `_meta` in this trace context; `None` if that is the client's own
+    /// trace context.
+    fn meta_in(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
+        let trace = trace.filter(|trace| Some(*trace) != self.trace_of_meta.as_ref())?;
+        let meta = self.others.get("_meta");
+        let mut meta: Members = meta
+            .and_then(|meta| serde_json::from_str(meta.get()).ok())
+            .unwrap_or_default();
+        meta.shift_remove(TRACE_KEYS[1]);
+        for (key, value) in trace.to_meta() {
+            if let Ok(value) = message::raw(&value) {
+                meta.insert(key, value);
+            }
+        }
+        message::raw(&meta).ok()
+    }
+
+    /// Returns the trace context in the request's `_meta`.
+    pub fn trace_of_meta(&self) -> Option<&TraceContext> {
+        self.trace_of_meta.as_ref()
+    }
+
+    /// Returns the trace context in which the request is handled.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.trace.get()
+    }
+
+    /// Sets the trace context in which the request is handled.
+    pub fn set_trace(&self, trace: Option<TraceContext>) {
+        if let Some(trace) = trace {
+            // Set once, before any request is forwarded.
+            let _ = self.trace.set(trace);
+        }
+    }
+
+    /// Returns the options for forwarding the request to an upstream server.
+    pub fn options(&self) -> RequestOptions {
+        let mut options = RequestOptions::default();
+        let capabilities = (*self.requester.capabilities).clone();
+        options = options.capabilities(capabilities);
+        if self.requester.version.supports(Feature::RequestMetadata) {
+            options = options.return_input_requests();
+        }
+        if let Some(level) = &self.own_level
+            && let Ok(level) = serde_json::from_str(level.get())
+        {
+            options = options.meta(LOG_LEVEL, level);
+        }
+        if let (Some(token), true) = (self.progress_token.clone(), self.requester.can_stream) {
+            let messages = self.messages.clone();
+            options =
+                options.on_progress(move |progress| send_progress(&messages, &token, &progress));
+        }
+        options
+    }
+
+    /// Sends a progress notification, if the client requested progress.
+    pub(crate) fn progress(&self, progress: &ProgressNotification) {
+        if let (Some(token), true) = (&self.progress_token, self.requester.can_stream) {
+            send_progress(&self.messages, token, progress);
+        }
+    }
+
+    /// Returns a digest of the parameters that an upstream server gets in addition to the tool's
+    /// name and arguments, except the trace context; `None` if there are no such parameters.
+    pub fn variant(&self) -> Option<String> {
+        let others = self.others.iter();
+        let others: Members = others
+            .filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()))
+            .filter_map(|(key, value)| {
+                let value = match key.as_str() {
+                    "_meta" => without_trace(value)?,
+                    _ => value.clone(),
+                };
+                Some((key.clone(), value))
+            })
+            .collect();
+        let text = (!others.is_empty()).then(|| serde_json::to_string(&others).ok())?;
+        text.map(|text| sha256_hex(&text))
+    }
+
+    /// Forwards a log message, if the client wants its level.
+    pub(crate) fn log(&self, params: &RawValue) {
+        let level = level_of(params);
+        let wanted = match &self.own_level {
+            Some(own) => {
+                serde_json::from_str::<McpLogLevel>(own.get()).is_ok_and(|own| level >= Some(own))
+            }
+            None => level.is_some_and(|level| self.requester.log_level.admits(level)),
+        };
+        if wanted && self.requester.can_stream {
+            let notice = message::outgoing(None, "notifications/message", &params);
+            let _ = self.messages.try_send(ClientMessage::Notice(notice));
+        }
+    }
+
+    /// Sends a request of an upstream server to the client, and waits for the response.
+    pub(crate) async fn ask(&self, method: &str, params: Box<RawValue>) -> Result<Value, RpcError> {
+        let Some(capability) = capability_for(method).filter(|_| self.requester.can_stream) else {
+            return Err(refusal(method));
+        };
+        if !self.requester.capabilities.contains_key(capability) {
+            return Err(refusal(method));
+        }
+        let (reply, answer) = oneshot::channel();
+        let question = Question {
+            method: method.to_owned(),
+            params,
+            reply,
+        };
+        let gone = || RpcError::new(message::INTERNAL_ERROR, "The client has disconnected");
+        let asked = self.messages.send(ClientMessage::Question(question)).await;
+        asked.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// Returns whether the client supports elicitation with forms.
+    pub(crate) fn supports_forms(&self) -> bool {
+        let elicitation = self.requester.capabilities.get("elicitation");
+        let elicitation = elicitation.and_then(Value::as_object);
+        let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+        forms && self.requester.can_stream
+    }
+}
+
+/// Sends a progress notification without waiting: a slow client misses some.
+fn send_progress(
+    messages: &mpsc::Sender<ClientMessage>,
+    token: &RawValue,
+    progress: &ProgressNotification,
+) {
+    let params = progress_params(token, progress);
+    let notice = message::outgoing(None, "notifications/progress", &params);
+    let _ = messages.try_send(ClientMessage::Notice(notice));
+}
+
+/// The keys of the trace context in `_meta`.
+const TRACE_KEYS: [&str; 2] = ["traceparent", "tracestate"];
+
+fn trace_of(meta: &Members) -> Option<TraceContext> {
+    let [parent, state] = TRACE_KEYS.map(|key| {
+        let raw = meta.get(key)?;
+        serde_json::from_str::<String>(raw.get()).ok()
+    });
+    TraceContext::parse(&parent?, state.as_deref())
+}
+
+/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members.
+fn without_trace(meta: &RawValue) -> Option<Box<RawValue>> {
+    let mut meta: Members = serde_json::from_str(meta.get()).ok()?;
+    meta.retain(|key, _| !TRACE_KEYS.contains(&key.as_str()));
+    if meta.is_empty() {
+        return None;
+    }
+    message::raw(&meta).ok()
+}
+
+/// Returns the client capability that a method requires.
+fn capability_for(method: &str) -> Option<&'static str> {
+    match method {
+        "sampling/createMessage" => Some("sampling"),
+        "elicitation/create" => Some("elicitation"),
+        "roots/list" => Some("roots"),
+        _ => None,
+    }
+}
+
+pub(crate) fn refusal(method: &str) -> RpcError {
+    let message = format!("The client that made the call does not support {method}");
+    RpcError::new(METHOD_NOT_FOUND, message)
+}
+
+/// Returns the level of a log message, if valid.
+pub(crate) fn level_of(params: &RawValue) -> Option<McpLogLevel> {
+    #[derive(serde::Deserialize)]
+    struct Params {
+        level: McpLogLevel,
+    }
+    let params: Result<Params, _> = serde_json::from_str(params.get());
+    params.ok().map(|params| params.level)
+}
+
+fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
+    /// Writes whole numbers as integers, as most servers do.
+    fn number(value: f64) -> Value {
+        const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+        if value.fract() == 0.0 && value.abs() < MAX_EXACT_INTEGER {
+            #[expect(clippy::cast_possible_truncation, reason = "whole, and small enough")]
+            return json!(value as i64);
+        }
+        json!(value)
+    }
+    let mut params = json!({"progressToken": token, "progress": number(progress.progress)});
+    if let Some(total) = progress.total {
+        params["total"] = number(total);
+    }
+    if let Some(message) = &progress.message {
+        params["message"] = json!(message);
+    }
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the forwarded parameters of a `tools/call` with these parameters.
+    fn forwarded(params: &str, trace: Option<&TraceContext>) -> String {
+        let requester = Requester {
+            owner: Uuid::new_v4(),
+            version: ProtocolVersion::V2025_11_25,
+            capabilities: Arc::default(),
+            log_level: LogThreshold::new(None),
+            param_headers: None,
+            can_stream: false,
+        };
+        let request = message::Request {
+            id: message::raw(&1).unwrap(),
+            method: "tools/call".to_owned(),
+            params: serde_json::from_str(params).unwrap(),
+        };
+        let (link, _messages) = Link::new(requester, &request);
+        let arguments = json!({"n": 2}).as_object().cloned().unwrap();
+        serde_json::to_string(&link.tool_call(trace, "roll", &arguments)).unwrap()
+    }
+
+    #[test]
+    fn a_forwarded_call_keeps_what_the_client_wrote() {
+        assert_eq!(
+            forwarded(
+                r#"{"_meta":{"a":1.50},"name":"far_roll","task":{"ttl":1e3}}"#,
+                None
+            ),
+            r#"{"name":"roll","task":{"ttl":1e3},"_meta":{"a":1.50},"arguments":{"n":2}}"#
+        );
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let trace = TraceContext::parse(parent, None).unwrap();
+        assert_eq!(
+            forwarded(r#"{"arguments":{"n":1},"name":"far_roll"}"#, Some(&trace)),
+            format!(
+                r#"{{"arguments":{{"n":2}},"name":"roll","_meta":{{"traceparent":"{parent}"}}}}"#
+            )
+        );
+    }
+}

@@ -1,0 +1,383 @@
+//! JSON-RPC 2.0 messages from and to clients. Members that the sidecar does not use stay unchanged.
+
+use axum::body::Bytes;
+use indexmap::IndexMap;
+use pillion_core::{is_lone_surrogate, json_error_text};
+use pillion_mcp_client::{McpLogLevel, RpcError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::client_text::truncate_input;
+
+/// The message is not JSON (JSON-RPC 2.0, section 5.1).
+pub const PARSE_ERROR: i64 = -32700;
+/// The message is not a request (JSON-RPC 2.0, section 5.1).
+pub const INVALID_REQUEST: i64 = -32600;
+/// The method does not exist (JSON-RPC 2.0, section 5.1).
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters are invalid (JSON-RPC 2.0, section 5.1).
+pub const INVALID_PARAMS: i64 = -32602;
+/// Error code of revision 2026-07-28.
+pub const HEADER_MISMATCH: i64 = -32020;
+/// The sidecar failed (JSON-RPC 2.0, section 5.1).
+pub const INTERNAL_ERROR: i64 = -32603;
+
+/// Keys of `_meta`.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The key of the log level in `_meta` (MCP 2026-07-28).
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The key of the subscription's id in `_meta` (MCP 2026-07-28).
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The members of an object in their order, each as the client or server wrote it.
+pub type Members = IndexMap<String, Box<RawValue>>;
+
+/// A message from a client.
+#[derive(Debug)]
+pub enum Inbound {
+    /// A request.
+    Request(Request),
+    /// A notification.
+    Notification {
+        /// The method.
+        method: String,
+        /// The parameters.
+        params: Members,
+    },
+    /// The response to a request of the sidecar.
+    Response {
+        /// The id of the request.
+        id: Box<RawValue>,
+        /// The result or the error.
+        outcome: Result<Value, RpcError>,
+    },
+}
+
+/// A request of a client.
+#[derive(Debug)]
+pub struct Request {
+    /// The request's id, as the client wrote it.
+    pub id: Box<RawValue>,
+    /// The method.
+    pub method: String,
+    /// The parameters.
+    pub params: Members,
+}
+
+impl Request {
+    /// Returns a string parameter.
+    pub fn text(&self, key: &str) -> Result<String, RpcError> {
+        let wrong = || invalid_params(format!("'{key}' must be a string"));
+        let raw = self.params.get(key).ok_or_else(wrong)?;
+        serde_json::from_str(raw.get()).map_err(|error| match is_lone_surrogate(&error) {
+            true => unreadable(key, &error),
+            false => wrong(),
+        })
+    }
+
+    /// Returns the members of `_meta`; empty if `_meta` is missing or not an object.
+    pub fn meta(&self) -> Members {
+        let meta = self.params.get("_meta");
+        meta.and_then(|meta| serde_json::from_str(meta.get()).ok())
+            .unwrap_or_default()
+    }
+}
+
+/// An invalid message; `id` is the request's id if it could be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// The request's id, if it could be read.
+    pub id: Option<Box<RawValue>>,
+    /// The error for the client.
+    pub error: RpcError,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(default)]
+    jsonrpc: Value,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(default)]
+    method: Option<Value>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+impl Inbound {
+    /// Parses one message.
+    pub fn parse(text: &str) -> Result<Self, Unreadable> {
+        let unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
+            id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
+            error: RpcError::new(code, message),
+        };
+        let envelope: Envelope<'_> = match serde_json::from_str(text) {
+            Ok(envelope) => envelope,
+            Err(error) if error.is_data() => {
+                return Err(unreadable(None, INVALID_REQUEST, "Invalid request".into()));
+            }
+            Err(error) => {
+                return Err(unreadable(
+                    None,
+                    PARSE_ERROR,
+                    format!("Parse error: {}", json_error_text(&error)),
+                ));
+            }
+        };
+        let id = envelope.id;
+        let invalid = |what: &str| {
+            let message = format!("Invalid request: {what}");
+            unreadable(id, INVALID_REQUEST, message)
+        };
+        if envelope.jsonrpc != "2.0" {
+            return Err(invalid("'jsonrpc' must be \"2.0\""));
+        }
+        if id.is_some_and(|id| !is_id(id)) {
+            return Err(invalid("'id' must be a string or an integer"));
+        }
+        let method = match envelope.method {
+            Some(Value::String(method)) => Some(method),
+            Some(_) => return Err(invalid("'method' must be a string")),
+            None => None,
+        };
+        let params = || match envelope.params.map(RawValue::get) {
+            None | Some("null") => Ok(Members::new()),
+            Some(params) => serde_json::from_str(params)
+                .map_err(|_| unreadable(id, INVALID_PARAMS, "'params' must be an object".into())),
+        };
+        match (method, id) {
+            (Some(method), Some(id)) => Ok(Self::Request(Request {
+                id: id.to_owned(),
+                method,
+                params: params()?,
+            })),
+            (Some(method), None) => Ok(Self::Notification {
+                method,
+                params: params()?,
+            }),
+            (None, Some(id)) => {
+                let outcome = match (envelope.error, envelope.result) {
+                    (Some(error), _) => Err(serde_json::from_value(error)
+                        .unwrap_or_else(|_| RpcError::new(INTERNAL_ERROR, "Unknown error"))),
+                    (None, Some(result)) => Ok(result),
+                    (None, None) => {
+                        return Err(invalid("'method', 'result' and 'error' are missing"));
+                    }
+                };
+                let id = id.to_owned();
+                Ok(Self::Response { id, outcome })
+            }
+            (None, None) => Err(invalid("'method' and 'id' are missing")),
+        }
+    }
+}
+
+/// Returns whether an id is a string or an integer, as MCP requires.
+fn is_id(id: &RawValue) -> bool {
+    let text = id.get();
+    text.starts_with('"') || text.parse::<i128>().is_ok()
+}
+
+/// Reads a log level of MCP's `logging/setLevel`.
+pub fn parse_log_level(level: &RawValue) -> Result<McpLogLevel, RpcError> {
+    serde_json::from_str(level.get()).map_err(|_| {
+        invalid_params(
+            "Invalid log level: expected debug, info, notice, warning, error, critical, alert or \
+            emergency",
+        )
+    })
+}
+
+/// Returns the error `INVALID_PARAMS`.
+pub fn invalid_params(message: impl Into<String>) -> RpcError {
+    RpcError::new(INVALID_PARAMS, message)
+}
+
+/// Returns the error for a parameter that is invalid JSON, which shows only when the parameter is
+/// parsed.
+pub fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
+    invalid_params(format!("'{key}': {}", json_error_text(error)))
+}
+
+/// Returns the error for an unknown `what` with this name.
+pub fn unknown(what: &str, name: &str) -> RpcError {
+    invalid_params(format!("Unknown {what}: {}", truncate_input(name)))
+}
+
+/// Returns the error for a header that differs from the message.
+pub fn header_mismatch(header: &str) -> RpcError {
+    let reason = format!("The header {header} does not match the message");
+    RpcError::new(HEADER_MISMATCH, reason)
+}
+
+/// Returns an error with `data`.
+pub fn error_with(code: i64, message: impl Into<String>, data: &Value) -> RpcError {
+    let mut error = RpcError::new(code, message);
+    error.data = to_raw_value(data).ok();
+    error
+}
+
+/// Serializes a result of the sidecar.
+pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
+    to_raw_value(value).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
+}
+
+/// Returns a result with a list, whose entries stay unchanged.
+pub fn raw_list(key: &'static str, entries: &[impl Serialize]) -> Result<Box<RawValue>, RpcError> {
+    raw(&IndexMap::from([(key, entries)]))
+}
+
+/// Returns the response to a request; `id` is `None` if the request's id could not be read.
+pub fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>) -> Bytes {
+    let id = id.unwrap_or(RawValue::NULL);
+    match outcome {
+        Ok(result) => {
+            // Copied without serializing: the result is already JSON, and may be large.
+            let mut bytes = Vec::with_capacity(result.get().len() + id.get().len() + 40);
+            bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+            bytes.extend_from_slice(id.get().as_bytes());
+            bytes.extend_from_slice(br#","result":"#);
+            bytes.extend_from_slice(result.get().as_bytes());
+            bytes.push(b'}');
+            bytes.into()
+        }
+        Err(error) => encode(&Failed {
+            jsonrpc: "2.0",
+            id,
+            error,
+        }),
+    }
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    error: &'a RpcError,
+}
+
+/// Returns a notification, or a request if `id` is set.
+pub fn outgoing(id: Option<&str>, method: &str, params: &impl Serialize) -> Bytes {
+    #[derive(Serialize)]
+    struct Outgoing<'a, P> {
+        jsonrpc: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        method: &'a str,
+        params: &'a P,
+    }
+    encode(&Outgoing {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params,
+    })
+}
+
+/// Serializes a message. Messages contain only string keys and valid JSON, so this never fails.
+fn encode(message: &impl Serialize) -> Bytes {
+    serde_json::to_vec(message).map_or_else(|_| Bytes::new(), Bytes::from)
+}
+
+/// Adds members at the front of `result`, unless they exist. The rest stays unchanged byte for
+/// byte.
+pub fn with_members(result: Box<RawValue>, members: &[(&str, &str)]) -> Box<RawValue> {
+    let text = result.get();
+    let Ok(known) = serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
+    else {
+        return result; // Members can only be added to an object.
+    };
+    let mut written = String::new();
+    for (name, value) in members {
+        if !known.contains_key(*name) {
+            written.push_str(if written.is_empty() { "{" } else { "," });
+            written.push_str(&format!("\"{name}\":{value}"));
+        }
+    }
+    if written.is_empty() {
+        return result;
+    }
+    let rest = text.trim_start().strip_prefix('{').unwrap_or_default();
+    if !known.is_empty() {
+        written.push(',');
+    }
+    written.push_str(rest);
+    RawValue::from_string(written).unwrap_or(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw_of(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn invalid_messages_are_rejected_with_reason_and_id() {
+        for (text, code, id) in [
+            ("{", PARSE_ERROR, None),
+            ("7", INVALID_REQUEST, None),
+            (r#"{"id":1,"method":"ping"}"#, INVALID_REQUEST, Some("1")),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, 0, None),
+            (
+                r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#,
+                INVALID_REQUEST,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+                INVALID_REQUEST,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":"a"}"#,
+                INVALID_REQUEST,
+                Some("\"a\""),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"method":4}"#,
+                INVALID_REQUEST,
+                Some("3"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[]}"#,
+                INVALID_PARAMS,
+                Some("3"),
+            ),
+        ] {
+            match Inbound::parse(text) {
+                Err(unreadable) => {
+                    assert_eq!(unreadable.error.code, code, "{text}");
+                    assert_eq!(unreadable.id.as_deref().map(RawValue::get), id, "{text}");
+                }
+                // Serde reads an id of null as a missing id, so the message is a notification.
+                Ok(message) => assert!(
+                    code == 0 && matches!(message, Inbound::Notification { .. }),
+                    "{text}"
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn e10_members_are_added_and_the_rest_is_unchanged() {
+        let with = |text: &str| {
+            let members = [("resultType", "\"complete\""), ("ttlMs", "0")];
+            with_members(raw_of(text), &members).get().to_owned()
+        };
+        assert_eq!(with("{}"), r#"{"resultType":"complete","ttlMs":0}"#);
+        assert_eq!(
+            with(r#"{ "n": 1.50, "ttlMs":7}"#),
+            r#"{"resultType":"complete", "n": 1.50, "ttlMs":7}"#
+        );
+        let whole = r#"{"ttlMs":1,"resultType":"task"}"#;
+        assert_eq!(with(whole), whole);
+        assert_eq!(with("[1]"), "[1]");
+    }
+}

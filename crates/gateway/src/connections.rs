@@ -1,0 +1,96 @@
+//! The connection status of MCP servers, and notifications of successful connections.
+
+use pillion_core::store::Timestamp;
+use tokio::sync::broadcast;
+
+/// Maximum number of notifications that wait for a slow listener; further ones replace the oldest.
+const MAX_WAITING: usize = 256;
+
+/// The connection status of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionStatus {
+    /// The server was not used yet, or is no longer used.
+    Disconnected,
+    /// The tools of the server are being listed for the first time.
+    Connecting,
+    /// The last request was successful.
+    Connected,
+    /// The last request failed.
+    Error,
+}
+
+impl ConnectionStatus {
+    /// Returns the status's name in the REST API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disconnected => "disconnected",
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The known state of one server.
+#[derive(Debug, Clone, Default)]
+pub struct ServerReport {
+    /// The server's label.
+    pub label: String,
+    /// Whether `tools/list` was ever sent to the server.
+    pub was_asked: bool,
+    /// The number of listed tools.
+    pub tools: usize,
+    /// Why the last request failed.
+    pub error: Option<String>,
+    /// Whether a `tools/list` request is in progress.
+    pub(crate) is_asked: bool,
+    /// When the last request was successful.
+    pub connected_at: Option<Timestamp>,
+}
+
+impl ServerReport {
+    /// Returns the status that clients are shown.
+    pub fn status(&self) -> ConnectionStatus {
+        match (self.was_asked, &self.error) {
+            (_, Some(_)) => ConnectionStatus::Error,
+            (true, None) => ConnectionStatus::Connected,
+            (false, None) if self.is_asked => ConnectionStatus::Connecting,
+            (false, None) => ConnectionStatus::Disconnected,
+        }
+    }
+}
+
+/// A notification that a server has listed its tools.
+#[derive(Debug, Clone)]
+pub struct Connected {
+    /// The server's label.
+    pub server: String,
+    /// The time of the response.
+    pub at: Timestamp,
+}
+
+/// The channel of notifications that servers have connected. Cheap to clone, and costs nothing
+/// without listeners.
+#[derive(Debug, Clone)]
+pub struct Connections(broadcast::Sender<Connected>);
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(MAX_WAITING))
+    }
+}
+
+impl Connections {
+    /// Subscribes to all further notifications.
+    pub fn subscribe(&self) -> broadcast::Receiver<Connected> {
+        self.0.subscribe()
+    }
+
+    pub(crate) fn connected(&self, server: &str) {
+        // An error means that there is no listener.
+        let _ = self.0.send(Connected {
+            server: server.to_owned(),
+            at: Timestamp::now(),
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! The credentials of a server itself, stored as one entry of the vault.
+
+use pillion_mcp_client::Authentication;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::CredentialError;
+
+/// The keys whose values may be secret, stored together as one entry of the vault.
+const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
+
+/// The public information about a server's credentials, and their id in the vault.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CredentialNote {
+    /// The id of the entry in the vault. Each change gets a new id, so that a configuration is
+    /// never combined with the credentials of another version.
+    pub id: String,
+    /// The kind of authentication.
+    pub authentication: String,
+    /// The names of the headers.
+    pub headers: Vec<String>,
+}
+
+/// The credentials of a server as stored in the vault: the keys of `SECRET_KEYS` and nothing
+/// else. Does not implement `Debug`, so that credentials are never logged.
+#[derive(Clone, Default)]
+pub struct Credentials(pub Map<String, Value>);
+
+impl Credentials {
+    /// Parses a secret of the vault.
+    pub fn parse(text: &str) -> Result<Self, CredentialError> {
+        // The parser's error could contain a part of the credentials.
+        serde_json::from_str(text)
+            .map(Self)
+            .map_err(|_| CredentialError::Unreadable)
+    }
+
+    /// Returns the JSON that the vault stores.
+    pub fn to_secret(&self) -> SecretString {
+        Value::Object(self.0.clone()).to_string().into()
+    }
+
+    /// Removes empty values and the authentication type `none`.
+    pub fn simplified(mut self) -> Self {
+        self.0.retain(|key, value| match value {
+            Value::Null => false,
+            Value::Object(members) if key == "authentication" => {
+                members.get("type").and_then(Value::as_str) != Some("none")
+            }
+            Value::Object(members) => !members.is_empty(),
+            _ => true,
+        });
+        self
+    }
+
+    /// Whether no credential is stored.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the public information about the credentials.
+    pub fn note(&self, id: String) -> CredentialNote {
+        let authentication = self.0.get("authentication");
+        let kind = authentication.and_then(|it| it.get("type")?.as_str());
+        let headers = self.0.get("headers").and_then(Value::as_object);
+        CredentialNote {
+            id,
+            authentication: kind.unwrap_or("none").to_owned(),
+            headers: headers.map_or_else(Vec::new, |headers| headers.keys().cloned().collect()),
+        }
+    }
+
+    /// Returns the authentication of requests.
+    pub fn authentication(&self) -> Result<Authentication, CredentialError> {
+        const KEY: &str = "authentication";
+        let Some(value) = self.0.get(KEY) else {
+            return Ok(Authentication::None);
+        };
+        let read = serde_path_to_error::deserialize(value);
+        let authentication: Authentication =
+            read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+                let message = error.into_inner().to_string();
+                // Other messages could repeat a value.
+                let message = if message.starts_with("missing field") {
+                    message
+                } else {
+                    "expected the type none, bearer (token), api-key (key, header), basic \
+                     (username, password) or oauth, with the keys of that type"
+                        .to_owned()
+                };
+                CredentialError::invalid(KEY, message)
+            })?;
+        let is_empty =
+            |secret: &SecretString| secrecy::ExposeSecret::expose_secret(secret).is_empty();
+        let missing = match &authentication {
+            Authentication::Bearer { token } if is_empty(token) => "the token is empty",
+            Authentication::ApiKey { key, .. } if is_empty(key) => "the key is empty",
+            Authentication::Basic { username, .. } if username.is_empty() => {
+                "the username is empty"
+            }
+            _ => return Ok(authentication),
+        };
+        Err(CredentialError::invalid(KEY, missing))
+    }
+
+    /// Returns the entries of an object with string values.
+    pub fn texts(&self, key: &str) -> Result<Vec<(String, SecretString)>, CredentialError> {
+        let expected = || CredentialError::invalid(key, "expected an object with string values");
+        match self.0.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Object(members)) => members
+                .iter()
+                .map(|(name, value)| {
+                    let value = value.as_str().ok_or_else(expected)?;
+                    Ok((name.clone(), SecretString::from(value)))
+                })
+                .collect(),
+            Some(_) => Err(expected()),
+        }
+    }
+}
+
+/// Removes and returns the keys that may be secret.
+pub fn take_secrets(keys: &mut Map<String, Value>) -> Map<String, Value> {
+    SECRET_KEYS
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), keys.remove(key)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn l1_errors_do_not_contain_the_credential() {
+        let mut credentials = Credentials::default();
+        for wrong in [
+            json!("hunter2"),
+            json!({"type": "hunter2"}),
+            json!({"type": "bearer", "token": ["hunter2"]}),
+            json!({"type": "bearer", "hunter2": 1, "token": "x"}),
+        ] {
+            credentials.0.insert("authentication".to_owned(), wrong);
+            let error = credentials.authentication().unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

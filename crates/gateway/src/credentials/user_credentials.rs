@@ -1,0 +1,306 @@
+//! The credentials of single users for MCP servers, stored in the vault.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pillion_core::store::{SecretKind, SecretPlace, Store, StoreError, Timestamp};
+use pillion_mcp_client::{Authentication, ServerConfig, TokenKey};
+use pillion_store::{Vault, VaultTokenStore};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::CredentialError;
+use super::of_server::Credentials;
+use super::tokens::{Account, TokenOwner, TokenStores};
+
+/// The vault with the users' credentials. Cheap to clone; all clones use a new vault at once.
+#[derive(Clone, Default)]
+pub struct UserCredentials {
+    vault: Arc<RwLock<Option<Arc<Vault>>>>,
+    tokens: TokenStores,
+}
+
+/// The credential of one user for one server. Does not implement `Debug`, so that it is never
+/// logged.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct UserCredential {
+    /// A new value for each credential that is set: connections with an earlier credential are
+    /// detected by it.
+    pub(crate) version: String,
+    /// The scheme, host and port for which the credential was set. It is never sent anywhere else.
+    pub(crate) place: String,
+    /// When the credential was set, in milliseconds since 1970.
+    pub set_at: i64,
+    authentication: Map<String, Value>,
+}
+
+impl UserCredential {
+    /// Creates a credential now; `authentication` has the format of a server's `authentication`.
+    ///
+    /// # Errors
+    /// [`CredentialError::Invalid`] if `authentication` is invalid, `none` or `oauth`.
+    pub fn new(place: String, authentication: Value) -> Result<Self, CredentialError> {
+        let key = "authentication";
+        let Value::Object(authentication) = authentication else {
+            return Err(CredentialError::invalid(key, "expected an object"));
+        };
+        let credential = Self {
+            version: Uuid::new_v4().to_string(),
+            place,
+            set_at: Timestamp::now().as_millis(),
+            authentication,
+        };
+        match credential.authentication()? {
+            Authentication::None => Err(CredentialError::invalid(
+                key,
+                "the type none is not allowed here",
+            )),
+            Authentication::OAuth(_) => Err(CredentialError::invalid(
+                key,
+                "the type oauth is not allowed here: authorize with `pillion auth login SERVER \
+                 --user NAME`",
+            )),
+            _ => Ok(credential),
+        }
+    }
+
+    /// Creates the record that OAuth has obtained tokens for the user.
+    pub fn authorized(place: String) -> Self {
+        Self {
+            version: Uuid::new_v4().to_string(),
+            place,
+            set_at: Timestamp::now().as_millis(),
+            authentication: Map::from_iter([("type".to_owned(), json!("oauth"))]),
+        }
+    }
+
+    /// Returns the authentication type, as in the API.
+    pub fn kind(&self) -> &str {
+        let kind = self.authentication.get("type").and_then(Value::as_str);
+        kind.unwrap_or("none")
+    }
+
+    pub(crate) fn is_oauth(&self) -> bool {
+        self.kind() == "oauth"
+    }
+
+    pub(crate) fn authentication(&self) -> Result<Authentication, CredentialError> {
+        let authentication = Value::Object(self.authentication.clone());
+        let key = "authentication".to_owned();
+        Credentials(Map::from_iter([(key, authentication)])).authentication()
+    }
+}
+
+impl UserCredentials {
+    /// Sets the vault for all clones.
+    pub fn set_vault(&self, vault: Option<Arc<Vault>>) {
+        *self.vault.write() = vault;
+    }
+
+    /// Returns the vault, if a key is configured.
+    pub fn vault(&self) -> Option<Arc<Vault>> {
+        self.vault.read().clone()
+    }
+
+    /// Returns the store for OAuth tokens of the server itself; `None` without a vault, or if the
+    /// server does not use OAuth.
+    pub fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
+        self.tokens_of(server, String::new(), "")
+    }
+
+    /// Returns the store for OAuth tokens of a user of the server `id`, with this version of the
+    /// credential. Token stores of other versions save no more tokens.
+    pub(crate) fn tokens_of_user(
+        &self,
+        server: &ServerConfig,
+        id: &str,
+        user: &str,
+        version: &str,
+    ) -> Option<Arc<VaultTokenStore>> {
+        self.close_other_tokens(id, user, Some(version));
+        self.tokens_of(server, identity_of(id, user), version)
+    }
+
+    /// Prevents token stores for this user of the server `id` from saving tokens, except those of
+    /// the credential version `good`.
+    pub(crate) fn close_other_tokens(&self, id: &str, user: &str, good: Option<&str>) {
+        let identity = identity_of(id, user);
+        let is_good = |place: &TokenOwner| Some(place.version.as_str()) == good;
+        self.tokens
+            .refuse(|place| place.identity == identity && !is_good(place));
+    }
+
+    fn tokens_of(
+        &self,
+        server: &ServerConfig,
+        identity: String,
+        version: &str,
+    ) -> Option<Arc<VaultTokenStore>> {
+        let place = TokenOwner {
+            identity,
+            version: version.to_owned(),
+            server: server.label.clone(),
+            key: Account::of(server)?.key,
+        };
+        Some(self.tokens.issue(self.vault()?, place))
+    }
+
+    /// Closes the token stores of servers themselves that match by server label and key. The tokens
+    /// of users are unaffected.
+    pub async fn close_tokens_of_servers(&self, is_meant: impl Fn(&str, &TokenKey) -> bool) {
+        let is_meant =
+            |it: &TokenOwner| it.identity.is_empty() && is_meant(it.server.as_str(), &it.key);
+        self.tokens.close(is_meant).await;
+    }
+
+    /// Like [`close_tokens_of_servers`](Self::close_tokens_of_servers) for one key; also removes
+    /// the tokens under this key from the vault.
+    pub async fn forget_tokens_of_server(&self, key: &TokenKey) -> Result<(), CredentialError> {
+        self.close_tokens_of_servers(|_, it| it == key).await;
+        let vault = self.vault().ok_or(CredentialError::NoKey)?;
+        Ok(VaultTokenStore::new(vault, "").forget(Some(key)).await?)
+    }
+
+    /// Closes the token stores of users whose server id matches.
+    pub async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
+        let is_meant =
+            |it: &TokenOwner| parse_id(&it.identity).is_some_and(|[server, _]| is_meant(&server));
+        self.tokens.close(is_meant).await;
+    }
+
+    /// Returns the user's credential for the server `server`; `None` without a vault.
+    pub(crate) async fn get(
+        &self,
+        server: &str,
+        user: &str,
+    ) -> Result<Option<UserCredential>, CredentialError> {
+        let Some(vault) = self.vault() else {
+            return Ok(None);
+        };
+        let id = id_of(server, user);
+        let found = vault.get(SecretKind::UserCredential, &id).await?;
+        found.map(|secret| read(&secret)).transpose()
+    }
+
+    /// Stores a credential, and replaces the previous one, including its OAuth tokens.
+    pub async fn put(
+        &self,
+        server: &str,
+        user: &str,
+        credential: &UserCredential,
+    ) -> Result<(), CredentialError> {
+        let vault = self.vault().ok_or(CredentialError::NoKey)?;
+        let text = serde_json::to_string(credential).map_err(|_| CredentialError::Unreadable)?;
+        let id = id_of(server, user);
+        let secret = SecretString::from(text);
+        vault.put(SecretKind::UserCredential, &id, &secret).await?;
+        if !credential.is_oauth() {
+            self.forget_tokens(vault, identity_of(server, user)).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the user's credential for the server, including OAuth tokens.
+    ///
+    /// # Errors
+    /// [`CredentialError::NoUserCredential`] if there is none.
+    pub async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
+        let vault = self.vault().ok_or(CredentialError::NoKey)?;
+        let id = id_of(server, user);
+        if vault.get(SecretKind::UserCredential, &id).await?.is_none() {
+            return Err(CredentialError::NoUserCredential);
+        }
+        vault.remove(SecretKind::UserCredential, &id).await?;
+        self.forget_tokens(vault, identity_of(server, user)).await
+    }
+
+    /// Removes all OAuth authorizations of users for the server `server`.
+    pub async fn remove_authorizations(&self, server: &str) -> Result<(), CredentialError> {
+        for (user, credential) in self.list(server).await? {
+            if credential.is_oauth() {
+                self.remove(server, &user).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the tokens after closing their stores, so that no client saves them again.
+    async fn forget_tokens(
+        &self,
+        vault: Arc<Vault>,
+        identity: String,
+    ) -> Result<(), CredentialError> {
+        self.tokens.close(|it| it.identity == identity).await;
+        Ok(VaultTokenStore::new(vault, identity).forget(None).await?)
+    }
+
+    /// Returns the users with a credential for the server, sorted by name.
+    pub async fn list(
+        &self,
+        server: &str,
+    ) -> Result<Vec<(String, UserCredential)>, CredentialError> {
+        let Some(vault) = self.vault() else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        for id in vault.ids(SecretKind::UserCredential).await? {
+            if let Some([of, user]) = parse_id(&id)
+                && of == server
+                && let Some(credential) = self.get(server, &user).await?
+            {
+                all.push((user, credential));
+            }
+        }
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(all)
+    }
+}
+
+/// Removes the credentials of all users for a server that was removed or moved to another address.
+pub async fn forget_server(store: &dyn Store, server: &str) -> Result<(), StoreError> {
+    for (place, _) in store.secrets().await? {
+        if is_of(&place, server) {
+            store.remove_secret(&place).await?;
+        }
+    }
+    Ok(())
+}
+
+fn is_of(place: &SecretPlace, server: &str) -> bool {
+    let identity = match place.kind {
+        SecretKind::UserCredential => Some(place.id.clone()),
+        SecretKind::OAuthTokens => {
+            let parts: Option<[String; 3]> = serde_json::from_str(&place.id).ok();
+            parts.map(|[identity, ..]| identity)
+        }
+        _ => None,
+    };
+    let parts = identity.as_deref().and_then(parse_id);
+    parts.is_some_and(|[of, _]| of == server)
+}
+
+/// Returns the owner of a user's OAuth tokens, in the format of [`VaultTokenStore`].
+pub fn identity_of(server: &str, user: &str) -> String {
+    id_of(server, user)
+}
+
+fn id_of(server: &str, user: &str) -> String {
+    json!([server, user]).to_string()
+}
+
+fn parse_id(id: &str) -> Option<[String; 2]> {
+    serde_json::from_str(id).ok()
+}
+
+fn read(secret: &SecretString) -> Result<UserCredential, CredentialError> {
+    // The parser's error could contain a part of the credential.
+    serde_json::from_str(secret.expose_secret()).map_err(|_| CredentialError::Unreadable)
+}
+
+impl std::fmt::Debug for UserCredentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserCredentials").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::compose::{
+    CheckpointSaveFuture, CheckpointStore, CheckpointTakeFuture, MemoryCheckpoints, StepCheckpoint,
+};
+use pillion_core::store::{Store, StoreError, Timestamp};
+use pillion_core::tool::{ErrorCode, ToolFailure};
+
+/// Stores the finished steps of calls that wait for approval, as long as an approval is valid, so
+/// that the steps survive a restart.
+pub struct StepCheckpoints {
+    store: Arc<dyn Store>,
+    time: Duration,
+}
+
+impl StepCheckpoints {
+    /// Creates a checkpoint store in `store`, or in memory without a store.
+    pub fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn CheckpointStore> {
+        match store {
+            Some(store) => Arc::new(Self { store, time }),
+            None => Arc::new(MemoryCheckpoints::new(time)),
+        }
+    }
+}
+
+impl CheckpointStore for StepCheckpoints {
+    fn take(&self, key: String) -> CheckpointTakeFuture {
+        let store = Arc::clone(&self.store);
+        Box::pin(async move {
+            let kept = store.take_step_checkpoint(&key, Timestamp::now()).await;
+            let Some(json) = kept.map_err(|error| of_store(&error))? else {
+                return Ok(None);
+            };
+            let checkpoint: Result<StepCheckpoint, _> = serde_json::from_str(&json);
+            let unreadable =
+                |_| ToolFailure::internal("The stored steps of this call cannot be read");
+            checkpoint.map(Some).map_err(unreadable)
+        })
+    }
+
+    fn save(&self, key: String, checkpoint: StepCheckpoint) -> CheckpointSaveFuture {
+        let store = Arc::clone(&self.store);
+        let expires_at = Timestamp::now().plus(self.time);
+        Box::pin(async move {
+            let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
+            let json = serde_json::to_string(&checkpoint).map_err(unwritten)?;
+            let kept = store.save_step_checkpoint(&key, &json, expires_at).await;
+            kept.map_err(|error| of_store(&error))
+        })
+    }
+}
+
+fn of_store(error: &StoreError) -> ToolFailure {
+    tracing::warn!(%error, "Cannot read or write the stored steps of a composed tool");
+    ToolFailure::new(ErrorCode::Unavailable, "The store is unavailable")
+}

@@ -1,0 +1,203 @@
+use std::time::Duration;
+
+use pillion_core::store::{ApprovalRecord, Timestamp};
+use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin};
+use serde_json::{Value, json};
+
+use super::ToolChanges;
+use crate::client_text::truncate_input;
+use crate::timestamp::format_timestamp;
+
+/// An event.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A call has started.
+    CallStarted {
+        /// The call.
+        place: EventCall<'a>,
+        /// The tool's name.
+        tool: &'a str,
+    },
+    /// A call has finished or was given up.
+    CallEnded {
+        /// The call.
+        place: EventCall<'a>,
+        /// The tool's name.
+        tool: &'a str,
+        /// Whether the result is a success.
+        success: bool,
+        /// The error's code.
+        code: Option<ErrorCode>,
+        /// The id of the call's record.
+        record: Option<Value>,
+        /// The duration of the call.
+        elapsed: Duration,
+    },
+    /// The status of an MCP server has changed.
+    ServerStatus {
+        /// The server's label.
+        server: &'a str,
+        /// The new status.
+        status: &'static str,
+        /// Why the last request failed.
+        error: Option<&'a str>,
+    },
+    /// The tools of an MCP server have changed; without `server`, the tools of workers, of the
+    /// configuration or of the folder of WebAssembly components.
+    ToolsChanged {
+        /// The server's label.
+        server: Option<&'a str>,
+        /// What has changed.
+        changes: ToolChanges,
+    },
+    /// A call needs approval.
+    ApprovalRequested(&'a ApprovalRecord),
+    /// An approval was decided.
+    ApprovalDecided(&'a ApprovalRecord),
+    /// A changed configuration was applied, or rejected with an error.
+    ConfigurationReloaded {
+        /// Why the new configuration was rejected.
+        error: Option<&'a str>,
+    },
+}
+
+/// The id, server and context of a call.
+#[derive(Debug)]
+pub struct EventCall<'a> {
+    id: &'a str,
+    server: Option<&'a str>,
+    context: &'a CallContext,
+}
+
+impl<'a> EventCall<'a> {
+    pub(crate) fn new(
+        id: &'a str,
+        origin: Option<&'a ToolOrigin>,
+        context: &'a CallContext,
+    ) -> Self {
+        let server = match origin {
+            Some(ToolOrigin::Mcp { server_label, .. }) => Some(server_label.as_str()),
+            _ => None,
+        };
+        Self {
+            id,
+            server,
+            context,
+        }
+    }
+
+    fn data(&self) -> Value {
+        json!({
+            "call_id": self.id,
+            "server": self.server,
+            "user": self.context.user,
+            "caller": self.context.caller,
+        })
+    }
+}
+
+impl Event<'_> {
+    /// The names of all kinds of events.
+    pub const KINDS: [&'static str; 7] = [
+        "call.started",
+        "call.ended",
+        "server.status",
+        "tools.changed",
+        "approval.requested",
+        "approval.decided",
+        "configuration.reloaded",
+    ];
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::CallStarted { .. } => "call.started",
+            Self::CallEnded { .. } => "call.ended",
+            Self::ServerStatus { .. } => "server.status",
+            Self::ToolsChanged { .. } => "tools.changed",
+            Self::ApprovalRequested(_) => "approval.requested",
+            Self::ApprovalDecided(_) => "approval.decided",
+            Self::ConfigurationReloaded { .. } => "configuration.reloaded",
+        }
+    }
+
+    /// Returns the user for whom the event happened, if any.
+    pub(super) fn user(&self) -> Option<&str> {
+        match self {
+            Self::CallStarted { place, .. } | Self::CallEnded { place, .. } => {
+                place.context.user.as_deref()
+            }
+            Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
+                record.user.as_deref()
+            }
+            Self::ServerStatus { .. }
+            | Self::ToolsChanged { .. }
+            | Self::ConfigurationReloaded { .. } => None,
+        }
+    }
+
+    /// Returns the event's data: one line of JSON, without secrets and long values.
+    pub(super) fn data(&self) -> Value {
+        let mut data = match self {
+            Self::CallStarted { place, tool } => {
+                let mut data = place.data();
+                data["tool"] = json!(truncate_input(tool));
+                data
+            }
+            Self::CallEnded {
+                place,
+                tool,
+                success,
+                code,
+                record,
+                elapsed,
+            } => {
+                let mut data = place.data();
+                data["tool"] = json!(truncate_input(tool));
+                data["success"] = json!(success);
+                data["error_code"] = json!(code.map(ErrorCode::as_str));
+                data["duration_ms"] = json!((elapsed.as_secs_f64() * 1e6).round() / 1e3);
+                if let Some(record) = record {
+                    data["record_id"] = record.clone();
+                }
+                data
+            }
+            Self::ServerStatus {
+                server,
+                status,
+                error,
+            } => json!({"server": server, "status": status, "error": error}),
+            Self::ToolsChanged {
+                server,
+                changes:
+                    ToolChanges {
+                        added,
+                        removed,
+                        changed,
+                    },
+            } => json!({
+                "server": server, "added": added, "removed": removed, "changed": changed,
+            }),
+            Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => approval(record),
+            Self::ConfigurationReloaded { error } => {
+                json!({"success": error.is_none(), "error": error})
+            }
+        };
+        data["at"] = json!(format_timestamp(Timestamp::now()));
+        data
+    }
+}
+
+/// Returns an approval without its arguments, which may be long.
+fn approval(record: &ApprovalRecord) -> Value {
+    let decision = record.decision.as_ref();
+    json!({
+        "id": record.id,
+        "tool": record.tool,
+        "server": record.server,
+        "user": record.user,
+        "status": record.status(Timestamp::now()),
+        "expires_at": format_timestamp(record.expires_at),
+        "decided_by": decision.map(|decision| &decision.by),
+        "reason": decision.and_then(|decision| decision.reason.as_deref()),
+    })
+}

@@ -1,0 +1,314 @@
+//! Requests with an idempotency key (`Idempotency-Key`), each of which runs at most once.
+//!
+//! A key is claimed before its request runs, together with the id of the request's first call in
+//! the call log; further calls have [consecutive ids](CallId::nth). If the process dies, the call
+//! log decides: without a call whose tool may have started, the key is released; otherwise the
+//! request is not run again, because the tool may have finished.
+
+mod answer_bytes;
+mod detached;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pillion_core::store::{
+    CallId, CallStatus, IdempotencyKey, KeyClaim, ProcessLife, Store, StoreError, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::predecessors::Predecessors;
+use answer_bytes::AnswerBytes;
+pub use answer_bytes::scope;
+pub(crate) use detached::DetachedRequests;
+
+/// Number of attempts to store the result of a request, and the pause between them.
+const MAX_STORE_ATTEMPTS: u32 = 5;
+const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The idempotency keys of a sidecar.
+pub struct IdempotencyKeys {
+    store: Arc<dyn Store>,
+    process: ProcessLife,
+    /// Earlier processes that are finishing calls.
+    predecessors: Predecessors,
+    /// The first calls of this process's running requests.
+    running: Mutex<HashSet<CallId>>,
+    /// Locked while a claim of a dead process is examined.
+    looking_into: tokio::sync::Mutex<()>,
+    answer_bytes: AnswerBytes,
+    detached: Arc<DetachedRequests>,
+}
+
+/// The state of a key when a request claims it.
+pub enum Claim {
+    /// The key was claimed for this request, which runs now.
+    Mine(Held),
+    /// The request has already run, with this result.
+    Recorded(String),
+    /// The request is running.
+    InProgress,
+    /// The key was used for a different request.
+    OtherRequest,
+    /// The process that ran the request has died. Contains the id in the call log of each call
+    /// whose tool may have started, with at least one such call.
+    CutOff(Vec<Option<CallId>>),
+}
+
+/// The outcome of an attempt to claim a key.
+enum Tried {
+    Known(Claim),
+    /// A dead process has claimed the key.
+    OfTheDead(AbandonedClaim),
+}
+
+/// The claim of a dead process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct AbandonedClaim {
+    call: CallId,
+    is_same_request: bool,
+    /// Whether the key would have expired by now.
+    has_expired: bool,
+}
+
+/// The stored form of a claim.
+#[derive(PartialEq, Serialize, Deserialize)]
+struct Fingerprint {
+    request: String,
+    owner: String,
+    life: String,
+    call: String,
+}
+
+impl Fingerprint {
+    fn read(text: &str) -> Result<Self, StoreError> {
+        serde_json::from_str(text).map_err(|error| {
+            StoreError::corrupt("a stored idempotency key is damaged").with_source(error)
+        })
+    }
+}
+
+/// A key whose request runs in this process.
+pub struct Held {
+    ledger: Arc<IdempotencyKeys>,
+    key: IdempotencyKey,
+    /// The id of the request's first call.
+    call: CallId,
+}
+
+/// Returns the ids of a request's calls, starting with the first.
+fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
+    (0..).map(move |place| first.nth(place))
+}
+
+impl IdempotencyKeys {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        process: ProcessLife,
+        predecessors: Predecessors,
+    ) -> Self {
+        Self {
+            store,
+            process,
+            predecessors,
+            running: Mutex::default(),
+            looking_into: tokio::sync::Mutex::default(),
+            answer_bytes: AnswerBytes::default(),
+            detached: Arc::default(),
+        }
+    }
+
+    /// Returns the requests that continue without their clients.
+    pub fn detached(&self) -> &Arc<DetachedRequests> {
+        &self.detached
+    }
+
+    /// Claims a key for a request with `calls` calls, identified by `request`.
+    pub async fn claim(
+        self: &Arc<Self>,
+        key: &IdempotencyKey,
+        request: &str,
+        calls: usize,
+        ttl: Duration,
+    ) -> Result<Claim, StoreError> {
+        let claim = match self.try_claim(key, request, ttl).await? {
+            Tried::Known(claim) => return Ok(claim),
+            Tried::OfTheDead(claim) => claim,
+        };
+        let _alone = self.looking_into.lock().await;
+        // Another request may have examined the abandoned claim while this one waited for the lock.
+        let claim = match self.try_claim(key, request, ttl).await? {
+            Tried::OfTheDead(same) if same == claim => same,
+            Tried::OfTheDead(_) => return Ok(Claim::InProgress),
+            Tried::Known(claim) => return Ok(claim),
+        };
+        if !claim.has_expired {
+            if !claim.is_same_request {
+                return Ok(Claim::OtherRequest);
+            }
+            let mut begun = Vec::with_capacity(calls);
+            for id in ids(claim.call).take(calls) {
+                begun.push(self.may_have_started(id).await?.then_some(id));
+            }
+            if begun.iter().any(Option::is_some) {
+                return Ok(Claim::CutOff(begun));
+            }
+        }
+        self.store.release_key(key).await?;
+        Ok(match self.try_claim(key, request, ttl).await? {
+            Tried::Known(claim) => claim,
+            Tried::OfTheDead(_) => Claim::InProgress,
+        })
+    }
+
+    /// Returns whether the tool of a call may have started.
+    async fn may_have_started(&self, call: CallId) -> Result<bool, StoreError> {
+        let began = [
+            CallStatus::Running,
+            CallStatus::Interrupted,
+            CallStatus::Success,
+        ];
+        let call = self.store.call(call).await?;
+        Ok(call.is_some_and(|call| call.duration.is_some() || began.contains(&call.status)))
+    }
+
+    /// Claims a key if it is free.
+    async fn try_claim(
+        self: &Arc<Self>,
+        key: &IdempotencyKey,
+        request: &str,
+        ttl: Duration,
+    ) -> Result<Tried, StoreError> {
+        let held = Held {
+            ledger: Arc::clone(self),
+            key: key.clone(),
+            call: CallId::new(),
+        };
+        self.running.lock().insert(held.call);
+        let own = Fingerprint {
+            request: request.to_owned(),
+            owner: self.process.owner.clone(),
+            life: self.process.life.clone(),
+            call: held.call.to_string(),
+        };
+        let text = serde_json::to_string(&own).map_err(|error| {
+            StoreError::invalid("cannot serialize the claim of an idempotency key")
+                .with_source(error)
+        })?;
+        let now = Timestamp::now();
+        let claim = self.store.claim_key(key, &text, now, now.plus(ttl)).await?;
+        let (fingerprint, state) = match claim {
+            KeyClaim::Claimed => return Ok(Tried::Known(Claim::Mine(held))),
+            KeyClaim::InProgress {
+                fingerprint,
+                expires_at,
+            } => (fingerprint, Err(expires_at)),
+            KeyClaim::Recorded {
+                fingerprint,
+                result,
+            } => (fingerprint, Ok(result)),
+            _ => {
+                return Err(StoreError::unavailable(
+                    "the stored idempotency key has an unknown state",
+                ));
+            }
+        };
+        let other = Fingerprint::read(&fingerprint)?;
+        let is_same_request = other.request == request;
+        let expires_at = match state {
+            Ok(result) if is_same_request => return Ok(Tried::Known(Claim::Recorded(result))),
+            Ok(_) => return Ok(Tried::Known(Claim::OtherRequest)),
+            Err(expires_at) => expires_at,
+        };
+        match other.call.parse() {
+            Ok(call) if !self.is_alive(&other, call) => Ok(Tried::OfTheDead(AbandonedClaim {
+                call,
+                is_same_request,
+                has_expired: expires_at <= now,
+            })),
+            _ if is_same_request => Ok(Tried::Known(Claim::InProgress)),
+            _ => Ok(Tried::Known(Claim::OtherRequest)),
+        }
+    }
+
+    /// Returns whether the process that has the claim may still finish the request. For sidecars on
+    /// other sockets, this is assumed.
+    fn is_alive(&self, claim: &Fingerprint, call: CallId) -> bool {
+        if claim.owner != self.process.owner {
+            return true;
+        }
+        if claim.life == self.process.life {
+            return self.running.lock().contains(&call);
+        }
+        self.predecessors.contains(&claim.life)
+    }
+
+    /// Stores the result of a request. If storing fails, logs the error: the key stays claimed, and
+    /// its calls in the call log keep the request from running again.
+    pub async fn record(&self, key: &IdempotencyKey, result: &str) {
+        for attempt in 1..=MAX_STORE_ATTEMPTS {
+            match self.store.record_key(key, result).await {
+                Ok(()) => return,
+                // Another process has stored a result.
+                Err(error) if error.is_conflict() => return,
+                Err(error) if attempt == MAX_STORE_ATTEMPTS => {
+                    tracing::error!(
+                        %error,
+                        "Cannot store the response of a request with an Idempotency-Key"
+                    );
+                }
+                Err(_) => tokio::time::sleep(STORE_RETRY_INTERVAL).await,
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Returns the ids for the request's calls in the call log, in order.
+    pub fn calls(&self) -> impl Iterator<Item = CallId> + use<> {
+        ids(self.call)
+    }
+
+    /// Returns whether a response of `bytes` bytes may be stored, given that the responses of a
+    /// principal may have `max` bytes together. An admitted response is counted.
+    pub async fn admits(&self, principal: Option<&str>, bytes: usize, max: u64) -> bool {
+        let store = &*self.ledger.store;
+        let admitted = self
+            .ledger
+            .answer_bytes
+            .admit(store, principal, bytes as u64, max);
+        match admitted.await {
+            Ok(is_admitted) => is_admitted,
+            Err(error) => {
+                tracing::warn!(
+                    %error,
+                    "Cannot determine the size of the responses stored for Idempotency-Keys"
+                );
+                true
+            }
+        }
+    }
+
+    /// Stores the result of the request.
+    pub async fn ran(self, result: &str) {
+        self.ledger.record(&self.key, result).await;
+    }
+
+    /// Releases the key of a request that has not run.
+    pub async fn did_not_run(self) {
+        if let Err(error) = self.ledger.store.release_key(&self.key).await {
+            // The next attempt examines the claim and finds no call that has run.
+            tracing::warn!(
+                %error,
+                "Cannot release the Idempotency-Key of a request that did not run"
+            );
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.ledger.running.lock().remove(&self.call);
+    }
+}

@@ -1,0 +1,98 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use pillion_core::store::{Store, StoreError};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// Interval at which the sizes are read from the store again, because responses expire and other
+/// processes store responses.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The bytes of stored responses by principal, counted in memory so that a new response does not
+/// require a sum over the store.
+#[derive(Debug, Default)]
+pub(super) struct AnswerBytes(Mutex<Option<Counted>>);
+
+#[derive(Debug)]
+struct Counted {
+    by_principal: HashMap<Option<String>, u64>,
+    at: Instant,
+}
+
+/// Returns the scope of a key in the store: principal and user.
+pub fn scope(principal: Option<&str>, user: Option<&str>) -> String {
+    serde_json::json!([principal, user]).to_string()
+}
+
+impl AnswerBytes {
+    /// Counts a response if it fits into `max` together with the other responses of its principal.
+    /// Returns whether it fits.
+    pub(super) async fn admit(
+        &self,
+        store: &dyn Store,
+        principal: Option<&str>,
+        bytes: u64,
+        max: u64,
+    ) -> Result<bool, StoreError> {
+        let mut counted = self.0.lock().await;
+        let counted = match &mut *counted {
+            Some(counted) if counted.at.elapsed() < REFRESH_INTERVAL => counted,
+            outdated => outdated.insert(read(store).await?),
+        };
+        let stored = counted.by_principal.entry(principal.map(str::to_owned));
+        let stored = stored.or_default();
+        let fits = stored.saturating_add(bytes) <= max;
+        if fits {
+            *stored += bytes;
+        }
+        Ok(fits)
+    }
+}
+
+async fn read(store: &dyn Store) -> Result<Counted, StoreError> {
+    let mut by_principal = HashMap::new();
+    for (scope, bytes) in store.key_bytes().await? {
+        let (principal, _): (Option<String>, Option<String>) =
+            serde_json::from_str(&scope).unwrap_or_default();
+        *by_principal.entry(principal).or_default() += bytes;
+    }
+    let at = Instant::now();
+    Ok(Counted { by_principal, at })
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::store::{IdempotencyKey, IdempotencyStore, Timestamp};
+    use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_size_of_stored_responses_is_limited_for_each_principal() {
+        let options = StoreOptions::new(StoreLocation::Memory);
+        let store = SqlStore::open(&options).await.unwrap();
+        let (ci, app) = (Some("token:ci"), Some("token:app"));
+        let now = Timestamp::now();
+        let expires_at = now.plus(Duration::from_secs(3600));
+        for (user, result) in [(None, "1234"), (Some("alice"), "5678")] {
+            let key = IdempotencyKey {
+                scope: scope(ci, user),
+                key: "k".to_owned(),
+            };
+            store.claim_key(&key, "f", now, expires_at).await.unwrap();
+            store.record_key(&key, result).await.unwrap();
+        }
+        let bytes = AnswerBytes::default();
+        let admit = async |principal, size| bytes.admit(&store, principal, size, 10).await.unwrap();
+        assert!(!admit(ci, 3).await);
+        assert!(admit(ci, 2).await && !admit(ci, 1).await);
+        assert!(admit(app, 10).await && !admit(app, 1).await);
+        assert!(admit(None, 10).await);
+        // Admitted responses that were not stored are forgotten at the next refresh.
+        tokio::time::pause();
+        tokio::time::advance(REFRESH_INTERVAL).await;
+        tokio::time::resume();
+        assert!(admit(app, 10).await && admit(ci, 2).await && !admit(ci, 1).await);
+    }
+}

@@ -1,0 +1,41 @@
+//! What the sidecar holds between clients and tools, without its sockets and routes.
+//!
+//! - Clients: [`access`] says what a client may do, [`credentials`] and [`tool_keys`] hold the
+//!   secrets of users, [`visibility`] the tools that a user may see.
+//! - Tools: [`tools`] lists the built-in ones, [`upstream`] connects to MCP servers, [`workers`]
+//!   run tools that are code of other processes, [`declared_tools`] and [`packs`] come from files,
+//!   [`wasm_tools`] from a directory of WebAssembly components.
+//! - Calls: [`approvals`], [`idempotency`], [`results`], [`calling_client`].
+//! - Operation: [`state`] is the data that outlives the process; [`events`], [`metrics`] and
+//!   [`telemetry`] say what happens.
+
+pub mod access;
+pub mod approvals;
+pub mod calling_client;
+pub mod client_text;
+pub mod clock;
+pub mod connections;
+pub mod credentials;
+pub mod declared_tools;
+pub mod events;
+pub mod idempotency;
+pub mod instance;
+pub mod metrics;
+pub mod models;
+pub mod packs;
+pub mod pins;
+pub mod predecessors;
+pub mod problem;
+pub mod process;
+pub mod process_locks;
+pub mod results;
+pub mod state;
+pub mod telemetry;
+pub mod timestamp;
+pub mod tool_keys;
+pub mod tools;
+pub mod upstream;
+pub mod visibility;
+#[cfg_attr(not(feature = "wasm"), path = "wasm_tools/absent.rs")]
+pub mod wasm_tools;
+pub mod workers;

@@ -1,0 +1,203 @@
+//! The configured language models: what each model may see, and how its provider is called.
+
+mod native;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use indexmap::IndexMap;
+use pillion_chat::{ChatLimits, HttpModel, KeySource, LanguageModel, ModelError, ModelErrorKind};
+use pillion_core::capability::ModelConfig;
+use pillion_core::provider::Provider;
+use pillion_core::store::SecretKind;
+use secrecy::SecretString;
+
+use crate::credentials::UserCredentials;
+use native::NativeEndpoint;
+pub use native::NativeTools;
+use pillion_config::{ChatSection, Config, ModelSection, ProviderSection};
+
+/// All models, in the order of the configuration.
+#[derive(Debug)]
+pub struct Models {
+    models: IndexMap<String, Model>,
+    providers: Vec<ProviderSection>,
+    chat: ChatSection,
+}
+
+/// A configured model.
+#[derive(Clone)]
+pub struct Model {
+    /// The model's name and tool settings.
+    pub config: Arc<ModelConfig>,
+    /// The client of the model's provider, or why there is none.
+    pub client: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
+    /// The API of the model's provider, if it has one.
+    pub api: Option<Provider>,
+    /// The MCP servers that the model's provider calls directly.
+    native: Vec<NativeEndpoint>,
+    context_tokens: Option<NonZeroU64>,
+    /// The maximum number of tokens in a response.
+    pub max_output_tokens: Option<NonZeroU64>,
+}
+
+impl Models {
+    /// Creates the configured models with the clients of their providers.
+    pub fn new(config: &Config, vault: &UserCredentials) -> Self {
+        let providers: BTreeMap<_, _> = config
+            .providers
+            .iter()
+            .map(|provider| (provider.name.as_str(), provider))
+            .collect();
+        let model = |section: &ModelSection| {
+            let name = section.config.provider.as_deref();
+            let provider = name.and_then(|name| providers.get(name).copied());
+            let client = match provider {
+                Some(provider) => client(provider, section, vault).map_err(Arc::new),
+                None => Err(Arc::new(without_provider(section))),
+            };
+            let servers = config.mcp_servers.iter();
+            let native = servers.filter(|server| {
+                // Only servers of the configuration file, because an operator must decide what a
+                // provider may call.
+                let mut named = section.native_mcp.iter();
+                server.enabled && server.id.is_none() && named.any(|label| label == server.label())
+            });
+            let model = Model {
+                native: native.filter_map(NativeEndpoint::of).collect(),
+                config: Arc::clone(&section.config),
+                client,
+                api: provider.map(ProviderSection::api),
+                context_tokens: section.context_tokens,
+                max_output_tokens: section.max_output_tokens,
+            };
+            (section.config.id.clone(), model)
+        };
+        Self {
+            models: config.models.iter().map(model).collect(),
+            providers: config.providers.clone(),
+            chat: config.chat.clone(),
+        }
+    }
+
+    /// Returns the model with this name.
+    pub fn get(&self, id: &str) -> Option<&Model> {
+        self.models.get(id)
+    }
+
+    /// Returns the default model.
+    pub fn default(&self) -> Option<&Model> {
+        match &self.chat.model {
+            Some(id) => self.get(id),
+            None => self.iter().find(|model| model.api.is_some()),
+        }
+    }
+
+    /// Returns all models.
+    pub fn iter(&self) -> impl Iterator<Item = &Model> {
+        self.models.values()
+    }
+
+    /// Returns the configured providers.
+    pub fn providers(&self) -> &[ProviderSection] {
+        &self.providers
+    }
+
+    /// Returns the configuration of chats.
+    pub fn chat(&self) -> &ChatSection {
+        &self.chat
+    }
+
+    /// Returns the limits of a chat with this model.
+    pub fn limits(&self, model: &Model) -> ChatLimits {
+        self.chat.limits(model.context_tokens)
+    }
+}
+
+/// Creates the client of a model's provider.
+fn client(
+    provider: &ProviderSection,
+    section: &ModelSection,
+    vault: &UserCredentials,
+) -> Result<Arc<dyn LanguageModel>, ModelError> {
+    let mut config = provider.model(&section.model);
+    config.reasoning = section.reasoning;
+    let config = match provider.key_env.clone() {
+        Some(variable) => config.with_key(KeyInVariable(variable)),
+        None => config.with_key(KeyInVault {
+            provider: provider.name.clone(),
+            vault: vault.clone(),
+        }),
+    };
+    Ok(Arc::new(HttpModel::new(config)?))
+}
+
+fn without_provider(section: &ModelSection) -> ModelError {
+    let id = &section.config.id;
+    let message = match &section.config.provider {
+        Some(name) => format!(
+            "Model '{id}' has the provider '{name}', which is not configured: add a [[providers]] \
+             with this name"
+        ),
+        None => format!("Model '{id}' has no provider: set provider in its [[models]]"),
+    };
+    ModelError::new(ModelErrorKind::Unavailable, message)
+}
+
+/// An API key in an environment variable.
+struct KeyInVariable(String);
+
+#[async_trait]
+impl KeySource for KeyInVariable {
+    async fn key(&self) -> Result<Option<SecretString>, ModelError> {
+        let Some(value) = key_in(&self.0) else {
+            let message = format!(
+                "The environment variable {} with the provider's API key is not set for `pillion \
+                 serve`: set it and restart",
+                self.0
+            );
+            return Err(ModelError::new(ModelErrorKind::Unauthorized, message));
+        };
+        Ok(Some(value))
+    }
+}
+
+/// Returns the key in an environment variable, if it is set and not empty.
+pub fn key_in(variable: &str) -> Option<SecretString> {
+    let value = std::env::var(variable).ok()?;
+    (!value.is_empty()).then(|| value.into())
+}
+
+/// An API key in the vault, if one is stored.
+struct KeyInVault {
+    provider: String,
+    vault: UserCredentials,
+}
+
+#[async_trait]
+impl KeySource for KeyInVault {
+    async fn key(&self) -> Result<Option<SecretString>, ModelError> {
+        let Some(vault) = self.vault.vault() else {
+            return Ok(None);
+        };
+        let key = vault.get(SecretKind::ProviderKey, &self.provider).await;
+        key.map_err(|error| {
+            let message = format!(
+                "Cannot read the API key of provider '{}': {error}",
+                self.provider
+            );
+            ModelError::new(ModelErrorKind::Unavailable, message)
+        })
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model")
+            .field("config", &self.config)
+            .field("api", &self.api)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,210 @@
+//! MCP servers that a model's provider calls directly. The provider receives only those tools that
+//! the model and the caller may see. For a tool that needs approval, the provider asks before each
+//! call, which then passes through the executor like any other call, except that the provider runs
+//! the tool.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillion_chat::{NativeServer, ToolRunner};
+use pillion_core::executor::{CallerOnlyTools, Executor};
+use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{
+    ActsAs, ActsAsFuture, CallContext, JsonObject, Tool, ToolCall, ToolDefinition, ToolFuture,
+    ToolName, ToolOrigin, ToolOutput, ToolResult,
+};
+
+use super::Model;
+use pillion_config::{McpServerSection, native_url};
+
+/// A server that the model's provider calls directly, according to the configuration.
+#[derive(Debug, Clone)]
+pub(super) struct NativeEndpoint {
+    server: NativeMcpServer,
+    tool_prefix: String,
+}
+
+impl NativeEndpoint {
+    pub(super) fn of(section: &McpServerSection) -> Option<Self> {
+        let description = section.server.description.trim();
+        let native = section.native.as_ref();
+        let server = NativeMcpServer {
+            description: (!description.is_empty()).then(|| description.to_owned()),
+            token: native.and_then(|native| native.token.clone()),
+            ..NativeMcpServer::new(section.label(), native_url(section)?.as_str())
+        };
+        Some(Self {
+            server,
+            tool_prefix: section.tool_prefix(),
+        })
+    }
+}
+
+/// The tools of a chat that the provider calls directly.
+#[derive(Debug, Default)]
+pub struct NativeTools {
+    servers: Vec<NativeServer>,
+    /// The tools that run in the executor instead when the provider requests permission.
+    stand_ins: CallerOnlyTools,
+}
+
+impl NativeTools {
+    /// Selects the tools that the provider calls directly from `tools`, which the model may see. If
+    /// the provider cannot ask for permission, tools that need approval are not selected, and the
+    /// sidecar runs them.
+    pub fn of(model: &Model, executor: &Executor, tools: &[Arc<RegisteredTool>]) -> Self {
+        let mut native = Self::default();
+        let Some(api) = model.api else {
+            return native;
+        };
+        let asks_us = api == Provider::OpenAiResponses;
+        for endpoint in &model.native {
+            let mut names = Vec::new();
+            let mut free = Vec::new();
+            for tool in tools {
+                let Some(there) = endpoint.name_of(tool) else {
+                    continue;
+                };
+                let asks = executor.asks(tool);
+                if asks && !asks_us {
+                    continue;
+                }
+                if !asks {
+                    free.push(there.clone());
+                }
+                names.push((there, tool.name().to_string()));
+                native.add_override(api, tool);
+            }
+            if names.is_empty() {
+                continue;
+            }
+            let allowed = names.iter().map(|(there, _)| there.clone()).collect();
+            let server = NativeMcpServer {
+                allowed_tools: Some(allowed),
+                require_approval: match free.len() {
+                    0 => NativeApproval::Always,
+                    count if count == names.len() => NativeApproval::Never,
+                    _ => NativeApproval::Except(free),
+                },
+                ..endpoint.server.clone()
+            };
+            native.servers.push(NativeServer {
+                server,
+                tools: names,
+            });
+        }
+        native
+    }
+
+    fn add_override(&mut self, api: Provider, tool: &RegisteredTool) {
+        let add_override = ToolOverride {
+            definition: tool.definition().clone(),
+            origin: tool.origin().clone(),
+            digest: tool.tool().digest(),
+            api,
+        };
+        match RegisteredTool::new(Arc::new(add_override)) {
+            Ok(add_override) => {
+                self.stand_ins
+                    .insert(tool.name().clone(), Arc::new(add_override));
+            }
+            // Calls of this tool are rejected.
+            Err(error) => {
+                tracing::warn!(
+                    tool.name = %tool.name(), %error,
+                    "Cannot let the model's provider call an MCP tool"
+                );
+            }
+        }
+    }
+
+    /// Returns whether the provider calls the tool with this name directly.
+    pub fn has(&self, name: &ToolName) -> bool {
+        self.stand_ins.contains_key(name)
+    }
+
+    /// Returns the servers for the provider, and the runner of the chat's calls.
+    pub fn take_apart(self, executor: Executor) -> (Vec<NativeServer>, Arc<dyn ToolRunner>) {
+        if self.servers.is_empty() {
+            return (Vec::new(), Arc::new(executor));
+        }
+        let runner = Runner {
+            permits: executor.with_overrides(Arc::new(self.stand_ins)),
+            executor,
+        };
+        (self.servers, Arc::new(runner))
+    }
+}
+
+impl NativeEndpoint {
+    /// Returns the tool's name on the server, if the tool belongs to the server.
+    fn name_of(&self, tool: &RegisteredTool) -> Option<String> {
+        let ToolOrigin::Mcp { server_label, .. } = tool.origin() else {
+            return None;
+        };
+        let is_ours = *server_label == self.server.label;
+        let there = tool.name().as_str().strip_prefix(&self.tool_prefix);
+        there.filter(|_| is_ours).map(str::to_owned)
+    }
+}
+
+/// Runs a chat's calls, and decides on the calls that the provider asks for.
+struct Runner {
+    executor: Executor,
+    /// The same executor with overrides for the tools that the provider calls.
+    permits: Executor,
+}
+
+#[async_trait]
+impl ToolRunner for Runner {
+    fn canonical_name(&self, name: &str) -> Option<String> {
+        ToolRunner::canonical_name(&self.executor, name)
+    }
+
+    fn max_concurrent_calls(&self) -> NonZeroUsize {
+        self.executor.max_concurrent_calls()
+    }
+
+    async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        self.executor.run(call, context).await
+    }
+
+    async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        self.permits.execute_one(call, context).await
+    }
+}
+
+/// Overrides a tool that the provider calls: the executor does everything except run the tool.
+struct ToolOverride {
+    definition: ToolDefinition,
+    origin: ToolOrigin,
+    digest: Option<String>,
+    api: Provider,
+}
+
+impl Tool for ToolOverride {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        self.origin.clone()
+    }
+
+    fn digest(&self) -> Option<String> {
+        self.digest.clone()
+    }
+
+    /// Acts as the provider, so that approvals and cached results are not shared with the sidecar's
+    /// own calls.
+    fn acts_as(&self, _context: &CallContext) -> Option<ActsAsFuture> {
+        let name = format!("provider {}", self.api);
+        Some(Box::pin(async move { Ok(ActsAs::new(name.clone(), name)) }))
+    }
+
+    fn call(self: Arc<Self>, _arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async { Ok(ToolOutput::text("The provider calls this tool itself")) })
+    }
+}

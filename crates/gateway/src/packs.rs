@@ -1,0 +1,80 @@
+//! The packs of the configuration.
+
+use std::sync::Arc;
+
+use pillion_core::pack::Packs;
+use pillion_core::store::PackStore;
+use pillion_core::tool::Tool;
+use pillion_tabletop::Tabletop;
+
+use crate::models::Models;
+use pillion_config::Config;
+
+/// The offered packs, and the instances of packs. An instance, with its counters and streams, lives
+/// as long as the process, even if the configuration disables its pack.
+#[derive(Clone, Default)]
+pub struct LoadedPacks {
+    /// The packs that are offered.
+    pub offered: Packs,
+    tabletop: Option<Arc<Tabletop>>,
+}
+
+impl LoadedPacks {
+    /// Applies a new configuration. Returns the packs, which use these models, and their tools.
+    pub fn reload(
+        &self,
+        config: &Config,
+        models: &Models,
+        store: Arc<dyn PackStore>,
+    ) -> (Self, Vec<Arc<dyn Tool>>) {
+        let section = &config.tabletop;
+        if !section.enabled {
+            let offered = Packs::default();
+            let tabletop = self.tabletop.clone();
+            return (Self { offered, tabletop }, Vec::new());
+        }
+        let model_name = section.model.as_deref().filter(|_| config.features.llm);
+        if model_name.is_none() {
+            tracing::info!(
+                "The tool orchestrate_action has no model and accepts no actions: set features.llm \
+                 and tabletop.model"
+            );
+        }
+        let model = model_name.and_then(|name| {
+            let model = models.get(name).map(|model| model.client.clone());
+            match model {
+                None => tracing::warn!(
+                    model = name,
+                    "tabletop.model names a model that is not configured"
+                ),
+                Some(Err(error)) => tracing::warn!(
+                    model = name, %error,
+                    "Cannot use the model of tabletop.model"
+                ),
+                Some(Ok(model)) => return Some(model),
+            }
+            None
+        });
+        let options = section.options(&config.features);
+        let tabletop = match &self.tabletop {
+            Some(tabletop) => {
+                tabletop.reconfigure(model, options);
+                Arc::clone(tabletop)
+            }
+            None => Arc::new(Tabletop::new(store, model, options)),
+        };
+        let mut packs = Packs::default();
+        let tools = packs.include(&*tabletop).unwrap_or_else(|error| {
+            tracing::error!(%error, "Cannot register the tools of a pack");
+            Vec::new()
+        });
+        let loaded_packs = Self {
+            offered: packs,
+            tabletop: Some(tabletop),
+        };
+        (loaded_packs, tools)
+    }
+}
+
+#[cfg(test)]
+mod tests;

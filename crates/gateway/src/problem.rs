@@ -1,0 +1,100 @@
+//! Error responses as problem details (RFC 9457).
+
+use axum::Json;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use pillion_core::store::{StoreError, StoreErrorKind};
+use pillion_core::tool::ErrorCode;
+use pillion_wire::Failure;
+use serde::Serialize;
+
+/// A problem details object that also has the members of [`Failure`]. The response has the media
+/// type `application/problem+json`.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Problem {
+    /// Always `about:blank`; `error_code` identifies the problem.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The standard phrase of the HTTP status.
+    title: &'static str,
+    /// The HTTP status of the response.
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    /// The error message, same as `error`.
+    detail: String,
+    #[serde(flatten)]
+    failure: Failure,
+    /// The error code of OpenAI-compatible APIs.
+    #[serde(skip)]
+    called: Option<&'static str>,
+}
+
+/// Why a request was rejected, as an extension of the response, for APIs with their own error
+/// format.
+#[derive(Debug, Clone)]
+pub struct Reason {
+    /// The error's code.
+    pub code: String,
+    /// The error's message.
+    pub message: String,
+}
+
+impl Problem {
+    /// Creates a problem with this status, error code and message.
+    #[must_use]
+    pub fn new(status: StatusCode, code: ErrorCode, detail: String) -> Self {
+        Self {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            failure: Failure::new(code.as_str(), detail.clone()),
+            detail,
+            called: None,
+        }
+    }
+
+    /// Sets the error code of OpenAI-compatible APIs.
+    #[must_use]
+    pub fn called(self, code: &'static str) -> Self {
+        Self {
+            called: Some(code),
+            ..self
+        }
+    }
+
+    /// Adds the tool and the details of a failure.
+    #[must_use]
+    pub fn about(mut self, failure: &Failure) -> Self {
+        self.failure.tool.clone_from(&failure.tool);
+        self.failure.details.clone_from(&failure.details);
+        self
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let reason = Reason {
+            code: self.called.unwrap_or(&self.failure.error_code).to_owned(),
+            message: self.detail.clone(),
+        };
+        let mut response = (status, Json(self)).into_response();
+        response.extensions_mut().insert(reason);
+        let kind = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        response
+    }
+}
+
+/// Returns the HTTP status for an error of the store.
+pub fn status_of_store(error: &StoreError) -> StatusCode {
+    match error.kind() {
+        StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
+        StoreErrorKind::Conflict => StatusCode::CONFLICT,
+        StoreErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

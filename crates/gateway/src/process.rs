@@ -1,0 +1,151 @@
+//! The state that lives as long as the process and survives reloads.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::access::{Peer, PeerRules};
+use crate::approvals::PendingDecisions;
+use crate::connections::Connections;
+use crate::events::{Bus, Event};
+use crate::metrics::Metrics;
+use crate::telemetry::Telemetry;
+
+/// The state that all applications of the process share.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// The counters of the process.
+    pub metrics: Arc<Metrics>,
+    /// Calls that continue after their callers have disconnected.
+    pub calls: TaskTracker,
+    /// MCP clients and PHP executors whose connections were upgraded from HTTP.
+    pub clients: TaskTracker,
+    /// Publishes events to listeners.
+    pub events: Arc<Bus>,
+    /// Publishes successful connections with MCP servers.
+    pub connections: Connections,
+    /// Pending approval decisions that calls wait for.
+    pub pending: Arc<PendingDecisions>,
+    /// Creates spans, if telemetry is enabled.
+    pub telemetry: Option<Arc<Telemetry>>,
+    is_draining: watch::Sender<bool>,
+    /// The current rules of the Unix socket.
+    peers: watch::Sender<PeerRules>,
+    last_reload: Mutex<Option<Reload>>,
+}
+
+/// The outcome of the last reload of the configuration.
+#[derive(Debug, Clone)]
+pub struct Reload {
+    /// When the configuration was reloaded.
+    pub at: SystemTime,
+    /// Why the new configuration was rejected; the old one stays in force.
+    pub error: Option<String>,
+}
+
+/// Watches whether the rules of the Unix socket still admit a connected client.
+#[derive(Debug)]
+pub struct AdmissionWatch {
+    peer: Option<Peer>,
+    peers: watch::Receiver<PeerRules>,
+}
+
+impl AdmissionWatch {
+    /// Resolves when no rule admits the client any more, or at once if none does. Cancel-safe.
+    pub async fn ended(&mut self) {
+        let Some(Peer::Process { uid, gid, pid }) = self.peer else {
+            return std::future::pending().await;
+        };
+        if self
+            .peers
+            .wait_for(|peers| !peers.allow(uid, gid))
+            .await
+            .is_err()
+        {
+            // The process is ending.
+            return std::future::pending().await;
+        }
+        tracing::warn!(
+            uid,
+            gid,
+            pid,
+            "Closing a connection: the socket rules no longer allow its process"
+        );
+    }
+}
+
+impl Process {
+    /// Creates the state, with or without telemetry.
+    pub fn new(telemetry: Option<Arc<Telemetry>>) -> Self {
+        Self {
+            telemetry,
+            ..Self::default()
+        }
+    }
+
+    /// Waits up to `limit` for calls whose callers have disconnected.
+    pub async fn finish_calls(&self, limit: Duration) {
+        self.calls.close();
+        drop(timeout(limit, self.calls.wait()).await);
+    }
+
+    /// Marks the process as draining: it accepts no more requests.
+    pub fn start_draining(&self) {
+        self.is_draining.send_replace(true);
+    }
+
+    /// Whether the process accepts no more requests.
+    pub fn is_draining(&self) -> bool {
+        *self.is_draining.borrow()
+    }
+
+    /// Resolves when the process accepts no more requests.
+    pub fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut is_draining = self.is_draining.subscribe();
+        async move { drop(is_draining.wait_for(|is_draining| *is_draining).await) }
+    }
+
+    /// Sets the rules of the Unix socket.
+    pub fn set_peer_rules(&self, peers: &PeerRules) {
+        self.peers.send_if_modified(|current| {
+            let is_other = current != peers;
+            if is_other {
+                current.clone_from(peers);
+            }
+            is_other
+        });
+    }
+
+    /// Returns a watch on the rules that admit `peer`.
+    pub fn watch(&self, peer: Option<Peer>) -> AdmissionWatch {
+        AdmissionWatch {
+            peer,
+            peers: self.peers.subscribe(),
+        }
+    }
+
+    /// Records a reload of the configuration, or the error that prevented it.
+    pub fn reloaded(&self, error: Option<String>) {
+        let counter = match error {
+            None => &self.metrics.reloads,
+            Some(_) => &self.metrics.failed_reloads,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let event = Event::ConfigurationReloaded {
+            error: error.as_deref(),
+        };
+        self.events.publish(&event);
+        let at = SystemTime::now();
+        *self.last_reload.lock() = Some(Reload { at, error });
+    }
+
+    /// Returns the last reload.
+    pub fn last_reload(&self) -> Option<Reload> {
+        self.last_reload.lock().clone()
+    }
+}

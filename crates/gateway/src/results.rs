@@ -1,0 +1,219 @@
+//! Offloaded tool results: results that are too large for a response are stored in files, which
+//! their callers fetch.
+//!
+//! The first line of a file is a JSON header with the result's owner. There is no other state, so
+//! results outlive the process, and several processes may share the directory.
+
+mod file;
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use pillion_core::executor::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_wire::route;
+use tokio::task::spawn_blocking;
+use uuid::Uuid;
+
+pub(crate) use file::{Header, OpenedResult};
+use pillion_config::{Config, ResultsSection};
+
+/// Time after which an unfinished file is removed, because its process must have died.
+const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
+
+/// The URI prefix of offloaded results for MCP clients, followed by the result's id.
+pub const RESULT_URI_PREFIX: &str = "pillion://results/";
+
+/// The directory of offloaded results. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ResultDirectory {
+    path: Arc<PathBuf>,
+    /// Locked while files are counted and written.
+    writing: Arc<Mutex<()>>,
+}
+
+/// The offloaded results, with the settings of one configuration.
+#[derive(Debug, Clone)]
+pub struct Results {
+    directory: ResultDirectory,
+    ttl: Duration,
+    max_bytes: u64,
+}
+
+impl ResultDirectory {
+    pub(crate) fn of(config: &Config) -> Option<Self> {
+        Some(Self {
+            path: Arc::new(config.results_directory()?),
+            writing: Arc::default(),
+        })
+    }
+
+    pub(crate) fn under(&self, section: &ResultsSection) -> Results {
+        Results {
+            directory: self.clone(),
+            ttl: section.ttl,
+            max_bytes: section.max_bytes,
+        }
+    }
+}
+
+impl Results {
+    /// Returns the result with this id, unless it has expired.
+    pub async fn find(&self, id: &str) -> io::Result<Option<OpenedResult>> {
+        let Ok(id) = Uuid::try_parse(id) else {
+            return Ok(None);
+        };
+        let this = self.clone();
+        let find = move || {
+            let path = this.path_of(id);
+            match OpenedResult::open(&path) {
+                Ok(found) if this.is_expired(found.since) => Ok(None),
+                Ok(found) => Ok(Some(found)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        spawn_blocking(find).await.map_err(io::Error::other)?
+    }
+
+    /// Removes expired results.
+    pub(crate) async fn clean_up(&self) {
+        let this = self.clone();
+        let cleaned = spawn_blocking(move || {
+            let _writing = this.directory.writing.lock();
+            this.make_room(0)
+        });
+        if let Ok(Err(error)) = cleaned.await {
+            let directory = self.directory.path.display();
+            tracing::warn!(%error, %directory, "Cannot remove old stored results");
+        }
+    }
+
+    fn path_of(&self, id: Uuid) -> PathBuf {
+        self.directory.path.join(id.simple().to_string())
+    }
+
+    fn is_expired(&self, since: SystemTime) -> bool {
+        // If the clock was set back, a result counts as new.
+        since.elapsed().is_ok_and(|age| age >= self.ttl)
+    }
+
+    fn store_blocking(&self, result: &OversizedResult) -> io::Result<StoredResult> {
+        let (content, media_type) = file::content_of(&result.output);
+        let bytes = content.len() as u64;
+        if bytes > self.max_bytes {
+            return Err(io::Error::other(
+                "the result is larger than results.max_bytes",
+            ));
+        }
+        let header = Header {
+            principal: result.context.principal.clone(),
+            user: result.context.user.clone(),
+            tool: result.tool.name().as_str().to_owned(),
+            media_type: media_type.to_owned(),
+        };
+        let id = Uuid::new_v4();
+        let _writing = self.directory.writing.lock();
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(self.directory.path.as_path())?;
+        self.make_room(bytes)?;
+        file::write(&self.path_of(id), &header, &content)?;
+        let id = id.simple().to_string();
+        Ok(StoredResult {
+            url: format!("{}{id}", route::RESULTS),
+            id,
+            bytes,
+            media_type: media_type.to_owned(),
+        })
+    }
+
+    /// Removes expired results, then the oldest results until there is room for `bytes` bytes.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let entries = match fs::read_dir(self.directory.path.as_path()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut kept = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let Some(is_whole) = is_ours(&path) else {
+                continue;
+            };
+            // Another process may have removed the file.
+            let Ok(metadata) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            let since = metadata.modified()?;
+            let is_left = !is_whole && since.elapsed().is_ok_and(|age| age >= UNFINISHED_FILE_TTL);
+            if is_left || self.is_expired(since) {
+                remove(&path)?;
+            } else {
+                kept.push((since, metadata.len(), path));
+            }
+        }
+        kept.sort();
+        let mut sum: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, length, path) in kept {
+            if sum + bytes <= self.max_bytes {
+                break;
+            }
+            remove(&path)?;
+            sum -= length;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a file is a complete result (`true`) or is being written (`false`); `None` for
+/// any other file.
+fn is_ours(path: &Path) -> Option<bool> {
+    let name = path.file_name()?.to_str()?;
+    let (id, is_whole) = match name.strip_suffix(file::UNFINISHED_SUFFIX) {
+        Some(id) => (id, false),
+        None => (name, true),
+    };
+    Uuid::try_parse(id).ok().map(|_| is_whole)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+impl ResultStore for Results {
+    fn put(&self, result: OversizedResult) -> StoreResultFuture {
+        let this = self.clone();
+        Box::pin(async move {
+            let name = result.tool.name().clone();
+            let put = spawn_blocking(move || this.store_blocking(&result)).await;
+            put.unwrap_or_else(|error| Err(io::Error::other(error)))
+                .map_err(|error| {
+                    tracing::error!(tool.name = %name, %error, "Cannot store a large tool result");
+                    let message = format!(
+                        "Tool '{name}' has run, but its result is too large to return and could \
+                         not be stored"
+                    );
+                    ToolFailure::new(ErrorCode::Unavailable, message)
+                })
+        })
+    }
+}
+
+impl Header {
+    /// Returns whether the result belongs to the caller and user of this context.
+    pub fn is_of(&self, context: &CallContext) -> bool {
+        self.principal == context.principal && self.user == context.user
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! The state that outlives the sidecar: the store, and its maintenance.
+
+mod file_watch;
+pub mod store_id;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::executor::Journal;
+use pillion_core::store::{
+    ApprovalStore, CallLog, ChatStore, IdempotencyStore, ProcessLife, Retention,
+    StepCheckpointStore, Store, StoreError, Timestamp,
+};
+use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
+
+use crate::clock::ClockWatch;
+use crate::idempotency::IdempotencyKeys;
+use crate::instance;
+use crate::predecessors::Predecessors;
+use crate::process_locks::{ProcessLock, ProcessLocks};
+use crate::results::{ResultDirectory, Results};
+use pillion_config::Config;
+
+/// Interval of the store's maintenance, such as removing old calls.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Time after the use of an approval until its call must run; later, the call will never run.
+const APPROVED_CALL_TTL: Duration = Duration::from_secs(60);
+
+/// Time for which invalid approvals are kept.
+const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The store of a running sidecar. Cheap to clone.
+#[derive(Clone)]
+pub struct State {
+    store: Arc<SqlStore>,
+    process: ProcessLife,
+    keys: Arc<IdempotencyKeys>,
+    results: Option<ResultDirectory>,
+    clean_up: Arc<AbortOnDropHandle<()>>,
+    file_watch: Arc<AbortOnDropHandle<()>>,
+    /// The lock file of this process, if it serves no socket.
+    process_lock: Option<Arc<ProcessLock>>,
+    /// The store's id.
+    store_id: Option<String>,
+}
+
+impl State {
+    /// Opens the configured store, and marks the unfinished calls of earlier processes on this
+    /// socket as interrupted, except those of `predecessors`, which may still finish their calls.
+    ///
+    /// # Errors
+    /// If the store cannot be opened: `unavailable`, `corrupt`.
+    pub async fn open(
+        config: &Config,
+        socket: &Path,
+        predecessors: &Predecessors,
+    ) -> Result<Self, StoreError> {
+        let store = open_store(config).await?;
+        let process = ProcessLife {
+            owner: instance::owner(config, socket),
+            life: Uuid::now_v7().to_string(),
+        };
+        interrupt_calls(&store, &process, predecessors).await?;
+        warn_of(interrupt_ended_processes(&store, ProcessLocks::of(config)).await?);
+        let store_id = store_id::load_or_create(&*store).await?;
+        Ok(Self {
+            store_id,
+            ..Self::over(store, process, predecessors.clone(), config)
+        })
+    }
+
+    /// Opens the store for a process that serves no socket and may run beside a sidecar. Unfinished
+    /// calls of such processes that have ended are marked as interrupted.
+    ///
+    /// # Errors
+    /// If the store cannot be opened: `unavailable`, `corrupt`.
+    pub async fn open_shared(config: &Config) -> Result<Self, StoreError> {
+        let store = open_store(config).await?;
+        let locks = ProcessLocks::of(config);
+        let name = Uuid::now_v7().to_string();
+        let mut process = ProcessLife {
+            owner: "alone".to_owned(),
+            life: name.clone(),
+        };
+        let mut process_lock = None;
+        if let Some(locks) = &locks {
+            let lock = locks.acquire(name).map_err(|error| {
+                let message =
+                    format!("Cannot lock the file that marks this process as running: {error}");
+                StoreError::unavailable(message).with_source(error)
+            })?;
+            process.owner = locks.owner();
+            process_lock = Some(Arc::new(lock));
+        }
+        warn_of(interrupt_ended_processes(&store, locks).await?);
+        Ok(Self {
+            process_lock,
+            ..Self::over(store, process, Predecessors::default(), config)
+        })
+    }
+
+    fn over(
+        store: Arc<SqlStore>,
+        process: ProcessLife,
+        predecessors: Predecessors,
+        config: &Config,
+    ) -> Self {
+        let results = ResultDirectory::of(config);
+        let clean_up = tokio::spawn(clean_up(
+            Arc::clone(&store),
+            config.call_log.retention(),
+            config.chat.keep,
+            results
+                .as_ref()
+                .map(|results| results.under(&config.results)),
+        ));
+        let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
+        let known = Arc::<SqlStore>::clone(&store);
+        let keys = IdempotencyKeys::new(known, process.clone(), predecessors);
+        Self {
+            keys: Arc::new(keys),
+            results,
+            store,
+            process,
+            clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
+            file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
+            process_lock: None,
+            store_id: None,
+        }
+    }
+
+    /// Returns the store's id, if known.
+    pub fn store_id(&self) -> Option<&str> {
+        self.store_id.as_deref()
+    }
+
+    /// Returns the id of this process in the call log.
+    #[must_use]
+    pub fn life(&self) -> &str {
+        &self.process.life
+    }
+
+    /// Returns the identity of this process in the call log.
+    pub fn process(&self) -> &ProcessLife {
+        &self.process
+    }
+
+    /// Returns the idempotency keys.
+    pub fn keys(&self) -> &Arc<IdempotencyKeys> {
+        &self.keys
+    }
+
+    /// Returns the store of offloaded results, if configured.
+    pub fn results(&self, config: &Config) -> Option<Results> {
+        let directory = self.results.as_ref()?;
+        Some(directory.under(&config.results))
+    }
+
+    /// When a predecessor ends, marks its unfinished calls as interrupted.
+    pub fn watch(&self, predecessors: &Predecessors) {
+        let (store, process) = (Arc::clone(&self.store), self.process.clone());
+        let others = predecessors.clone();
+        predecessors.watch(move || {
+            let (store, process, others) = (Arc::clone(&store), process.clone(), others.clone());
+            async move {
+                if let Err(error) = interrupt_calls(&store, &process, &others).await {
+                    tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
+                }
+            }
+        });
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::<SqlStore>::clone(&self.store)
+    }
+
+    /// Returns why calls cannot be recorded, if the store is known to fail.
+    pub fn store_failure(&self) -> Option<String> {
+        self.store_file_failure()
+            .or_else(|| self.store.recording_failure())
+    }
+
+    /// Returns why the store cannot be used, if its file was deleted or replaced.
+    pub fn store_file_failure(&self) -> Option<String> {
+        self.store.file_failure()
+    }
+
+    /// Returns the journal for the calls of this process.
+    #[must_use]
+    pub fn journal(&self, config: &Config) -> Journal {
+        let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
+        Journal::new(log, self.process.clone(), config.call_log.redact.clone())
+    }
+
+    /// Writes pending records, and closes the store.
+    pub async fn close(self) {
+        self.clean_up.abort();
+        self.file_watch.abort();
+        let Some(lock) = &self.process_lock else {
+            return self.store.close().await;
+        };
+        // There may be no later process that would mark the unfinished calls.
+        if self.cut_off_calls().await {
+            lock.remove();
+        }
+        self.store.close().await;
+    }
+
+    /// Marks the unfinished calls of this process as interrupted. Returns whether that was stored.
+    pub async fn cut_off_calls(&self) -> bool {
+        let left = self.store.interrupt_life(&self.process, Timestamp::now());
+        let outcome = left.await;
+        if let Err(error) = &outcome {
+            tracing::warn!(
+                %error,
+                "Cannot mark the unfinished calls of this process as interrupted"
+            );
+        }
+        outcome.is_ok()
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
+    }
+}
+
+async fn open_store(config: &Config) -> Result<Arc<SqlStore>, StoreError> {
+    let options = store_options(config)?;
+    make_directory(&options)?;
+    Ok(Arc::new(SqlStore::open(&options).await?))
+}
+
+/// Marks the unfinished calls of ended processes without a socket as interrupted. Returns their
+/// number.
+async fn interrupt_ended_processes(
+    store: &SqlStore,
+    locks: Option<ProcessLocks>,
+) -> Result<u64, StoreError> {
+    let Some(locks) = locks else {
+        return Ok(0);
+    };
+    let ended = match locks.acquire_ended() {
+        Ok(ended) => ended,
+        Err(error) => {
+            tracing::warn!(%error, "Cannot determine which sidecar processes have ended");
+            return Ok(0);
+        }
+    };
+    let mut interrupted = 0;
+    for lock in ended {
+        let process = ProcessLife {
+            owner: locks.owner(),
+            life: lock.name.clone(),
+        };
+        interrupted += store.interrupt_life(&process, Timestamp::now()).await?;
+        lock.remove();
+    }
+    Ok(interrupted)
+}
+
+fn warn_of(interrupted: u64) {
+    if interrupted > 0 {
+        tracing::warn!(
+            calls = interrupted,
+            "Marked calls of ended sidecar processes as interrupted"
+        );
+    }
+}
+
+/// Returns the location and options of the store.
+pub fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
+    config.store.options().ok_or_else(|| {
+        StoreError::unavailable(
+            "This user has no state directory for the store: set store.location",
+        )
+    })
+}
+
+/// Creates the directory of a store in a file.
+pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
+    let StoreLocation::File(path) = &options.location else {
+        return Ok(());
+    };
+    let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    // The process's umask restricts the directory to its user.
+    std::fs::create_dir_all(directory).map_err(|error| {
+        let message = format!("Cannot make {}: {error}", directory.display());
+        StoreError::unavailable(message).with_source(error)
+    })
+}
+
+/// Marks the unfinished calls of earlier processes as interrupted, except those of `predecessors`.
+async fn interrupt_calls(
+    store: &SqlStore,
+    process: &ProcessLife,
+    predecessors: &Predecessors,
+) -> Result<(), StoreError> {
+    let mut living = predecessors.lives();
+    living.push(process.life.clone());
+    let interrupted = store
+        .interrupt_calls(&process.owner, &living, Timestamp::now())
+        .await?;
+    warn_of(interrupted);
+    Ok(())
+}
+
+async fn clean_up(
+    store: Arc<SqlStore>,
+    retention: Retention,
+    keep_chats: Duration,
+    results: Option<Results>,
+) {
+    let mut clock = ClockWatch::start();
+    loop {
+        if let Some(set) = clock.take_change() {
+            let (Ok(by) | Err(by)) = set;
+            tracing::warn!(
+                seconds = by.as_secs(),
+                forward = set.is_ok(),
+                "The system clock was changed; skipping the removal of old records this time"
+            );
+            tokio::time::sleep(MAINTENANCE_INTERVAL).await;
+            continue;
+        }
+        if let Some(results) = &results {
+            results.clean_up().await;
+        }
+        match store.prune_calls(&retention, Timestamp::now()).await {
+            Ok(pruned) if pruned.calls > 0 => {
+                tracing::info!(calls = pruned.calls, "Removed old calls from the call log");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "Cannot remove old calls from the call log"),
+        }
+        let chats = store.remove_old_chats(Timestamp::now().minus(keep_chats));
+        if let Err(error) = chats.await {
+            tracing::warn!(%error, "Cannot remove old chats");
+        }
+        let a_while_ago = Timestamp::now().minus(APPROVED_CALL_TTL);
+        let cancelled = store.cancel_undecided(a_while_ago, Timestamp::now());
+        if let Err(error) = cancelled.await {
+            tracing::warn!(
+                %error,
+                "Cannot cancel calls whose approval has expired, or was used without the call running"
+            );
+        }
+        if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
+            tracing::warn!(%error, "Cannot remove old idempotency keys");
+        }
+        if let Err(error) = store
+            .remove_expired_step_checkpoints(Timestamp::now())
+            .await
+        {
+            tracing::warn!(%error, "Cannot remove expired checkpoints of composed tools");
+        }
+        let long_ago = Timestamp::now().minus(INVALID_APPROVAL_TTL);
+        if let Err(error) = store.remove_expired_approvals(long_ago).await {
+            tracing::warn!(%error, "Cannot remove old approvals");
+        }
+        tokio::time::sleep(MAINTENANCE_INTERVAL).await;
+    }
+}

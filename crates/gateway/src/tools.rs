@@ -1,0 +1,112 @@
+//! The built-in tools.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pillion_builtins::{GetTime, GetWeather, SearchSettings, WeatherSettings, WebSearch};
+use pillion_core::registry::{RegistryError, ToolRegistry};
+use pillion_core::store::Store;
+use pillion_core::tool::{Tool, ToolName};
+use secrecy::SecretString;
+
+use crate::credentials::UserCredentials;
+use crate::tool_keys::KeyedTool;
+use pillion_config::{BuiltinTools, Config, ServiceKey};
+
+/// Registers the missing built-in tools and their aliases. Returns the names of the added tools,
+/// which are none if this is called again.
+///
+/// # Errors
+/// [`RegistryError`] if a tool or an alias cannot be registered.
+pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryError> {
+    let names = registry.register_missing(pillion_builtins::all())?;
+    pillion_builtins::set_aliases(registry)?;
+    Ok(names)
+}
+
+/// Logs the number of offered tools at start-up.
+pub fn log_count(registry: &ToolRegistry) {
+    let tools = registry.tools(None);
+    let offered = tools.iter().filter(|tool| tool.tool().is_offered()).count();
+    tracing::info!(tools = offered, "Initialized {offered} tools");
+}
+
+/// Sets the default time zone of `get_time`, if it differs from the current one.
+///
+/// # Errors
+/// [`RegistryError`] if the tool cannot be registered.
+pub fn set_time_zone(registry: &ToolRegistry, zone: Option<&str>) -> Result<(), RegistryError> {
+    let zoned = zone.and_then(|zone| GetTime::new(zone, SystemTime::now).ok());
+    let tool: Arc<dyn Tool> = Arc::new(zoned.unwrap_or_default());
+    let schema = tool.definition().input_schema();
+    let known = registry.get(tool.definition().name().as_str());
+    if known.is_some_and(|known| known.definition().input_schema() != schema) {
+        registry.replace(tool)?;
+    }
+    Ok(())
+}
+
+/// Creates the configured tools that call services over the network, with the keys of `vault`, and
+/// the memory tools over `store`.
+pub fn configured(
+    config: &Config,
+    store: Option<Arc<dyn Store>>,
+    vault: &UserCredentials,
+) -> Vec<Arc<dyn Tool>> {
+    let BuiltinTools {
+        get_weather,
+        web_search,
+        keys,
+        ..
+    } = config.builtins.clone();
+    let key_of = |tool: &str| {
+        let key = keys.iter().find(|key| key.tool == tool && key.is_in_vault);
+        key.map(|key| (*key, vault.clone()))
+    };
+    let weather = get_weather.map(|settings| {
+        let key = key_of("get_weather");
+        keyed(key, settings, WeatherSettings::with_key, GetWeather::new)
+    });
+    let search = web_search.map(|settings| {
+        let key = key_of("web_search");
+        keyed(key, settings, SearchSettings::with_key, WebSearch::new)
+    });
+    let store = store.filter(|_| config.memory.enabled);
+    let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
+    let memory = memory.into_iter().flatten();
+    weather.into_iter().chain(search).chain(memory).collect()
+}
+
+/// Creates a tool with these settings. If `key` is set, the tool reads its key from the vault for
+/// each call; otherwise the settings contain the key.
+fn keyed<S, T>(
+    key: Option<(ServiceKey, UserCredentials)>,
+    settings: S,
+    with_key: fn(S, SecretString) -> S,
+    make: fn(&S) -> T,
+) -> Arc<dyn Tool>
+where
+    S: Clone + Send + Sync + 'static,
+    T: Tool,
+{
+    match key {
+        None => Arc::new(make(&settings)),
+        Some((key, vault)) => {
+            let make = move |key| -> Arc<dyn Tool> {
+                let settings = with_key(settings.clone(), key);
+                Arc::new(make(&settings))
+            };
+            Arc::new(KeyedTool::new(key, vault, make))
+        }
+    }
+}
+
+/// Creates a registry with the built-in tools.
+///
+/// # Errors
+/// As for [`initialize`].
+pub fn registry() -> Result<Arc<ToolRegistry>, RegistryError> {
+    let registry = Arc::new(ToolRegistry::new());
+    initialize(&registry)?;
+    Ok(registry)
+}

@@ -1,0 +1,366 @@
+//! The MCP servers whose tools the sidecar offers as its own.
+//!
+//! No `tools/list` is sent at start-up. When a client lists tools, the sidecar sends `tools/list`
+//! to every server whose list is missing or stale, concurrently and with a deadline. A call to an
+//! unknown tool sends it to the server whose prefix the name begins with, or to every server if
+//! there is none. Callers that arrive during a request wait for that request, and then share the
+//! next one. After a failure, lists skip a server for `retry_after`, even if the server reports a
+//! changed list; calls do not skip it. A failed server does not affect other servers, and its known
+//! tools stay.
+
+mod absent;
+mod connecting;
+mod connection;
+mod discovery;
+mod entries;
+mod named;
+mod notification_pause;
+mod offer;
+mod own;
+mod resources;
+mod seen;
+mod server;
+pub(crate) mod tool;
+mod users;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use indexmap::IndexMap;
+use parking_lot::RwLock;
+use pillion_core::registry::{RegisteredTool, ToolRegistry};
+use pillion_core::tool::{ToolName, ToolOrigin};
+use pillion_mcp_client::McpLogLevel;
+
+use crate::connections::{ConnectionStatus, Connections, ServerReport};
+use crate::credentials::UserCredentials;
+use crate::events::Bus;
+use crate::pins::Pins;
+use crate::telemetry::Telemetry;
+pub use absent::Absent;
+pub use own::Own;
+use pillion_config::{McpSection, McpServerSection, OfferedTools};
+pub use resources::Reading;
+pub use seen::Seen;
+pub use server::Server;
+pub use tool::UpstreamTool;
+pub use users::SWEEP_INTERVAL;
+
+/// The parts of the sidecar that are notified of changes of the servers.
+#[derive(Debug, Clone)]
+pub struct Listeners {
+    /// Publishes changes of tools and of the status of servers.
+    pub events: Arc<Bus>,
+    /// Publishes successful connections.
+    pub connections: Connections,
+    /// Creates spans, if telemetry is enabled.
+    pub telemetry: Option<Arc<Telemetry>>,
+}
+
+/// All enabled MCP servers of the configuration.
+#[derive(Debug)]
+pub struct Upstreams {
+    servers: Vec<Arc<Server>>,
+    /// The offered tools, shared with all successors of this value.
+    offered: Arc<Offered>,
+    /// The lowest log level that a client has requested; `u8::MAX` if no client has.
+    log_level: AtomicU8,
+    registry: Arc<ToolRegistry>,
+    times: McpSection,
+    listeners: Listeners,
+    pins: Pins,
+    credentials: UserCredentials,
+    /// Whether `tools/list` was sent to every server at least once.
+    was_tried: AtomicBool,
+    /// The value that replaced this one. Requests that still hold this value use the successor.
+    successor: OnceLock<Arc<Self>>,
+}
+
+/// The offered tools of the servers in the current configuration.
+#[derive(Debug, Default)]
+struct Offered {
+    /// The registered tools of the servers.
+    tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
+    /// Tools that are not offered because they have changed, by the names that they would have.
+    blocked: RwLock<IndexMap<String, Blocked>>,
+}
+
+impl Offered {
+    /// Removes the tools of a server that is no longer used.
+    fn forget(&self, gone: &Arc<Server>) {
+        let mut tools = self.tools.write();
+        tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), gone));
+        let mut blocked = self.blocked.write();
+        blocked.retain(|_, blocked| !Arc::ptr_eq(&blocked.server, gone));
+    }
+}
+
+/// A tool that is not offered because its definition has changed since it was accepted.
+#[derive(Debug, Clone)]
+pub struct Blocked {
+    server: Arc<Server>,
+    /// The tool's name on the server.
+    tool: String,
+}
+
+impl Blocked {
+    /// Returns why a call of the tool is rejected, and how to accept the change.
+    pub fn reason(&self, name: &str) -> String {
+        let (server, tool) = (&self.server.label, &self.tool);
+        format!(
+            "Tool '{name}' is blocked: its MCP server has changed its definition since it was \
+             accepted. See `pillion pins diff {server} {tool}`, and accept the change with \
+             `pillion pins accept {server} {tool}`"
+        )
+    }
+
+    /// Returns the name under which the tool would be registered.
+    pub fn name(&self) -> String {
+        format!("{}{}", self.server.tool_prefix, self.tool)
+    }
+
+    /// Returns the server's origin, as its tools would have it.
+    pub fn origin(&self) -> ToolOrigin {
+        self.server.origin()
+    }
+}
+
+impl Upstreams {
+    /// Creates the enabled servers without connecting to them.
+    pub fn new(
+        servers: &[McpServerSection],
+        times: McpSection,
+        registry: Arc<ToolRegistry>,
+        listeners: Listeners,
+        pins: Pins,
+        credentials: UserCredentials,
+    ) -> Self {
+        let servers = servers.iter().filter(|server| server.enabled);
+        let servers: Vec<_> = servers
+            .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
+            .collect();
+        Self {
+            was_tried: AtomicBool::new(servers.is_empty()),
+            servers,
+            offered: Arc::default(),
+            log_level: AtomicU8::new(u8::MAX),
+            registry,
+            times,
+            listeners,
+            pins,
+            credentials,
+            successor: OnceLock::new(),
+        }
+    }
+
+    /// Returns this value, or its latest successor.
+    fn latest(&self) -> &Self {
+        let mut latest = self;
+        while let Some(successor) = latest.successor.get() {
+            latest = successor;
+        }
+        latest
+    }
+
+    /// Returns the label of each server, and whether the server lists the same tools for all users.
+    pub fn listings(&self) -> impl Iterator<Item = (String, bool)> {
+        let servers = self.servers.iter();
+        servers.map(|server| (server.label.clone(), server.lists_for_all()))
+    }
+
+    /// Returns the servers, in the order of the configuration.
+    pub fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// Returns the timeout for listing what a server offers.
+    pub fn discovery_timeout(&self) -> Duration {
+        self.times.discovery_timeout
+    }
+
+    /// Returns the filter of the tools that MCP clients are offered.
+    pub fn tools_for_clients(&self) -> &OfferedTools {
+        &self.times.tools
+    }
+
+    /// Returns the registered tools of all servers.
+    pub fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
+        self.offered.tools.read().clone()
+    }
+
+    /// Sorts the tools of servers into the order of the configuration, independent of the order of
+    /// the requests. Other tools keep their positions.
+    pub fn sort_by_config(&self, tools: &mut [Arc<RegisteredTool>]) {
+        let servers = &self.latest().servers;
+        let rank = |tool: &Arc<RegisteredTool>| match tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => servers
+                .iter()
+                .position(|server| server.label == *server_label),
+            _ => None,
+        };
+        let (places, mut of_servers): (Vec<_>, Vec<_>) = tools
+            .iter()
+            .enumerate()
+            .filter_map(|(place, tool)| Some((place, (rank(tool)?, Arc::clone(tool)))))
+            .unzip();
+        of_servers.sort_by_key(|(rank, _)| *rank);
+        for (place, (_, tool)) in places.into_iter().zip(of_servers) {
+            tools[place] = tool;
+        }
+    }
+
+    /// Returns the registered name of the only tool with this name on its server, for callers that
+    /// omit the prefix. Servers with a configured prefix are ignored.
+    pub fn only_named(&self, remote_name: &str) -> Option<ToolName> {
+        let tools = self.offered.tools.read();
+        let mut so_named = tools.iter().filter(|(_, tool)| {
+            tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
+        });
+        let (name, _) = so_named.next()?;
+        so_named.next().is_none().then(|| name.clone())
+    }
+
+    /// Returns the blocked tool with this name. The prefix may be omitted under the same condition
+    /// as for [`only_named`](Self::only_named).
+    pub fn blocked(&self, name: &str) -> Option<Blocked> {
+        let blocked = self.offered.blocked.read();
+        if let Some(blocked) = blocked.get(name) {
+            return Some(blocked.clone());
+        }
+        let mut so_named = blocked
+            .values()
+            .filter(|blocked| blocked.tool == name && blocked.server.configured_prefix.is_none());
+        let first = so_named.next()?;
+        so_named.next().is_none().then(|| first.clone())
+    }
+
+    /// Marks the tool list of the server with this label as stale: the next discovery requests the
+    /// list again.
+    pub fn expire(&self, label: &str) {
+        let server = self.servers.iter().find(|server| server.label == label);
+        if let Some(server) = server {
+            server.expire();
+        }
+    }
+
+    /// Requests log messages of at least `level` from every server, unless a client has already
+    /// requested as many. Does not wait for the servers.
+    pub fn request_log_level(&self, level: McpLogLevel) {
+        if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
+            return;
+        }
+        for server in self.servers.iter().filter(|server| server.lists_for_all()) {
+            let server = Arc::clone(server);
+            tokio::spawn(async move {
+                if let Err(error) = server.shared.client.set_log_level(level).await {
+                    tracing::debug!(
+                        server.label = server.label, %error,
+                        "Cannot set the log level of an MCP server"
+                    );
+                }
+            });
+        }
+    }
+
+    /// Returns the servers of a new configuration. A server whose entry is unchanged keeps its
+    /// sessions and tools; the tools of changed and removed servers are unregistered at once.
+    /// Running calls continue. Waits for requests of [`discover`](Self::discover) that are in
+    /// progress on removed servers.
+    pub async fn reload(&self, servers: &[McpServerSection], times: McpSection) -> Arc<Self> {
+        let mut known: Vec<_> = self.servers.iter().collect();
+        let mut servers_now = Vec::new();
+        for section in servers.iter().filter(|section| section.enabled) {
+            let place = known
+                .iter()
+                .position(|server| server.section.has_same_content(section));
+            servers_now.push(match place {
+                Some(place) => Arc::clone(known.remove(place)),
+                None => Arc::new(Server::new(section, &self.listeners, &self.credentials)),
+            });
+        }
+        for gone in known {
+            self.publish_status(gone, ConnectionStatus::Disconnected, None);
+            // The lock waits for a request in progress, which registers its tools first; no further
+            // `tools/list` is sent to a closed server.
+            let mut state = gone.state.lock().await;
+            for name in state.close() {
+                self.registry.unregister(name.as_str());
+            }
+            self.offered.forget(gone);
+        }
+        if times.pin != self.times.pin {
+            servers_now.iter().for_each(|server| server.expire());
+        }
+        let was_tried = servers_now
+            .iter()
+            .all(|server| server.report().was_asked || !server.has_shared_list());
+        let successor = Arc::new(Self {
+            was_tried: AtomicBool::new(was_tried),
+            servers: servers_now,
+            offered: Arc::clone(&self.offered),
+            // The next client's log-level request sets the level at all servers again.
+            log_level: AtomicU8::new(u8::MAX),
+            registry: Arc::clone(&self.registry),
+            times,
+            listeners: self.listeners.clone(),
+            pins: self.pins.clone(),
+            credentials: self.credentials.clone(),
+            successor: OnceLock::new(),
+        });
+        let _ = self.successor.set(Arc::clone(&successor));
+        successor
+    }
+
+    /// Returns whether `tools/list` was sent to every server at least once; `true` without servers.
+    pub fn was_tried(&self) -> bool {
+        self.was_tried.load(Ordering::Acquire)
+    }
+
+    /// Returns the current report of each server.
+    pub fn reports(&self) -> Vec<ServerReport> {
+        let servers = self.servers.iter();
+        servers.map(|server| server.report()).collect()
+    }
+
+    /// Returns the prefix of a server's tool names; empty for an unknown label.
+    pub fn tool_prefix(&self, label: &str) -> &str {
+        let servers = &self.latest().servers;
+        let server = servers.iter().find(|server| server.label == label);
+        server.map_or("", |server| &server.tool_prefix)
+    }
+
+    /// Ends the sessions with all servers.
+    pub async fn disconnect(&self) {
+        join_all(self.servers.iter().map(|server| server.disconnect())).await;
+    }
+
+    /// Returns the servers that `others` does not have.
+    pub fn without(&self, others: &Self) -> Gone {
+        let is_gone = |server: &&Arc<Server>| {
+            !others
+                .servers
+                .iter()
+                .any(|other| Arc::ptr_eq(server, other))
+        };
+        Gone(
+            self.servers
+                .iter()
+                .filter(is_gone)
+                .map(Arc::clone)
+                .collect(),
+        )
+    }
+}
+
+/// Servers that were removed from the configuration.
+#[derive(Debug)]
+pub struct Gone(Vec<Arc<Server>>);
+
+impl Gone {
+    /// Ends the sessions with the removed servers.
+    pub async fn disconnect(&self) {
+        join_all(self.0.iter().map(|server| server.disconnect())).await;
+    }
+}

@@ -1,0 +1,218 @@
+//! A connection with a server, which routes requests and log messages of the server to the client
+//! that they belong to.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use pillion_mcp_client::{Callbacks, McpClient, RpcError, ServerConfig};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::own::Listing;
+use crate::calling_client::link::{self, Link};
+
+/// A connection with a server under one credential: the server's own, or a user's. Connections
+/// never share a session, server-initiated messages or tool lists.
+#[derive(Debug)]
+pub struct UpstreamConnection {
+    pub client: McpClient,
+    desk: Arc<ServerRequestRouter>,
+    /// The tools that are listed for the user of this connection alone.
+    pub(super) listing: tokio::sync::Mutex<Listing>,
+}
+
+impl UpstreamConnection {
+    /// Creates a connection, without I/O.
+    pub(super) fn to(server: ServerConfig) -> Self {
+        let desk = Arc::new(ServerRequestRouter::default());
+        Self {
+            client: McpClient::with_callbacks(server, desk.callbacks()),
+            desk,
+            listing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Runs the forwarding of a request, so that server-initiated messages in the meantime reach
+    /// the client at `link`. Without a link, they reach no client.
+    pub async fn during<T>(&self, link: Option<Arc<Link>>, passing: impl Future<Output = T>) -> T {
+        self.desk.during(link, passing).await
+    }
+}
+
+tokio::task_local! {
+    /// The client request that the current task forwards; `None` for a call without an MCP client.
+    static CURRENT: Option<Arc<Link>>;
+}
+
+/// The client requests that are in progress on one server, to route server-initiated messages to
+/// the client that made the request.
+///
+/// Over HTTP, a message that belongs to a request arrives in the response stream of that request,
+/// and so in its task. A message on another stream names no request: it is routed to a client only
+/// if all requests in progress belong to that client. If there are several clients, or calls over
+/// REST or in a chat, a request of the server is rejected, because another user must not see it.
+#[derive(Debug, Default)]
+struct ServerRequestRouter {
+    waiting: Mutex<RunningRequests>,
+}
+
+#[derive(Debug, Default)]
+struct RunningRequests {
+    links: Vec<Weak<Link>>,
+    /// Number of calls in progress without an MCP client.
+    without_link: usize,
+}
+
+impl ServerRequestRouter {
+    /// Returns the callbacks for the server's requests and notifications, which forward them to the
+    /// client that they belong to.
+    fn callbacks(self: &Arc<Self>) -> Callbacks {
+        let ask = |method: &'static str| {
+            let desk = Arc::clone(self);
+            move |params: Box<RawValue>| {
+                // Evaluated now: the future may be polled in another task.
+                let link = desk.current();
+                async move { ask(link, method, params).await }
+            }
+        };
+        let desk = Arc::clone(self);
+        Callbacks::new()
+            .on_sampling(ask("sampling/createMessage"))
+            .on_elicitation(ask("elicitation/create"))
+            .on_roots(ask("roots/list"))
+            .on_notification_without_listening(move |notice| {
+                if notice.method == "notifications/message"
+                    && let Some(link) = desk.current()
+                {
+                    link.log(&notice.params);
+                }
+            })
+    }
+
+    /// Runs the forwarding of a request, of the client at `link` or of a caller without an MCP
+    /// client.
+    async fn during<T>(&self, link: Option<Arc<Link>>, passing: impl Future<Output = T>) -> T {
+        let seat = self.seat(link.as_ref());
+        let outcome = CURRENT.scope(link, passing).await;
+        drop(seat);
+        outcome
+    }
+
+    fn seat(&self, link: Option<&Arc<Link>>) -> RequestRegistration<'_> {
+        let mut waiting = self.waiting.lock();
+        match link {
+            Some(link) => waiting.links.push(Arc::downgrade(link)),
+            None => waiting.without_link += 1,
+        }
+        RequestRegistration {
+            desk: self,
+            link: link.map(Arc::downgrade),
+        }
+    }
+
+    fn current(&self) -> Option<Arc<Link>> {
+        match CURRENT.try_with(Option::clone) {
+            Ok(current) => current,
+            Err(_) => self.only_client(),
+        }
+    }
+
+    fn only_client(&self) -> Option<Arc<Link>> {
+        let waiting = self.waiting.lock();
+        if waiting.without_link > 0 {
+            return None;
+        }
+        let mut links = waiting.links.iter().filter_map(Weak::upgrade);
+        let first = links.next()?;
+        let owner = first.requester.owner;
+        links.try_fold(first, |_, link| {
+            (link.requester.owner == owner).then_some(link)
+        })
+    }
+}
+
+/// The registration of a request in progress, until dropped.
+struct RequestRegistration<'a> {
+    desk: &'a ServerRequestRouter,
+    link: Option<Weak<Link>>,
+}
+
+impl Drop for RequestRegistration<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.desk.waiting.lock();
+        let Some(link) = &self.link else {
+            waiting.without_link -= 1;
+            return;
+        };
+        if let Some(place) = waiting.links.iter().position(|it| it.ptr_eq(link)) {
+            waiting.links.remove(place);
+        }
+    }
+}
+
+async fn ask(
+    link: Option<Arc<Link>>,
+    method: &str,
+    params: Box<RawValue>,
+) -> Result<Value, RpcError> {
+    match link {
+        Some(link) => link.ask(method, params).await,
+        None => Err(link::refusal(method)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_mcp_client::ProtocolVersion;
+    use serde_json::Map;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::calling_client::link::{LogThreshold, Requester};
+    use crate::calling_client::message;
+
+    fn link() -> Arc<Link> {
+        let requester = Requester {
+            owner: Uuid::new_v4(),
+            version: ProtocolVersion::V2025_11_25,
+            capabilities: Arc::new(Map::new()),
+            log_level: LogThreshold::new(None),
+            param_headers: None,
+            can_stream: true,
+        };
+        let request = message::Request {
+            id: message::raw(&1).unwrap(),
+            method: "tools/call".to_owned(),
+            params: message::Members::new(),
+        };
+        Link::new(requester, &request).0
+    }
+
+    #[tokio::test]
+    async fn e7_during_a_call_without_client_a_server_request_has_no_link() {
+        let desk = ServerRequestRouter::default();
+        let alice = link();
+        let _alices = desk.seat(Some(&alice));
+        let is_alices = |link: Option<Arc<Link>>| link.is_some_and(|it| Arc::ptr_eq(&it, &alice));
+        assert!(
+            is_alices(desk.current()),
+            "only Alice has a call at the server"
+        );
+        let asked = desk.during(None, async { (desk.current(), desk.only_client()) });
+        let (in_its_task, elsewhere) = asked.await;
+        assert!(in_its_task.is_none(), "the request belongs to Bob's call");
+        assert!(elsewhere.is_none(), "the request cannot be attributed");
+        assert!(is_alices(desk.current()), "Bob's call has ended");
+        let bob = link();
+        let in_bobs = desk.during(Some(Arc::clone(&bob)), async { desk.current() });
+        assert!(in_bobs.await.is_some_and(|it| Arc::ptr_eq(&it, &bob)));
+        {
+            let _bobs = desk.seat(Some(&bob));
+            assert!(
+                desk.current().is_none(),
+                "with two clients, the request belongs to neither"
+            );
+        }
+        assert!(is_alices(desk.current()));
+    }
+}

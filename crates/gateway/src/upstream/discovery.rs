@@ -1,0 +1,376 @@
+//! Requests the tools of the servers, and registers them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use indexmap::IndexMap;
+use pillion_core::tool::ToolName;
+use pillion_wire::UnavailableServer;
+use tokio::time::{Instant, timeout};
+
+use super::connecting::NOT_CONNECTED_MESSAGE;
+use super::notification_pause::NotificationPause;
+use super::offer::{ListedTools, RawTool};
+use super::server::Server;
+use super::{Blocked, UpstreamTool, Upstreams};
+use crate::connections::ConnectionStatus;
+use crate::events::{Event, ToolChanges};
+
+/// Maximum pause between two attempts for a server that fails repeatedly.
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(300);
+
+/// Maximum time of a `tools/list` request after which change notifications of the server are
+/// honored at once. After a slower response, they are ignored for `BACKOFF_FACTOR` times its
+/// duration, so that a slow server cannot delay all clients permanently.
+const SLOW_LIST_THRESHOLD: Duration = Duration::from_millis(250);
+const BACKOFF_FACTOR: u32 = 10;
+
+/// The discovery state of one server.
+#[derive(Debug, Default, Clone)]
+pub(super) struct State {
+    /// The names under which the server's tools are registered.
+    pub(super) tools: Vec<ToolName>,
+    /// When to list the tools next; `None` for now.
+    next: Option<Next>,
+    /// Number of failed attempts since the last success.
+    failures: u32,
+    /// Whether the list must be requested now, even if it is fresh.
+    is_stale: bool,
+    /// Whether the server has notified that its list has changed.
+    has_changed: bool,
+    /// Whether the server is closed: no `tools/list` is sent, and none of its tools is registered.
+    is_closed: bool,
+}
+
+/// Counts the requests for a server's tools.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    begun: AtomicU64,
+    /// The number of the last finished request.
+    ended: AtomicU64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    At(Instant),
+    Never,
+}
+
+/// Why `tools/list` is sent to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// A client lists the tools of all servers.
+    List,
+    /// A client uses this server: `tools/list` is sent even after a recent failure.
+    Use,
+}
+
+impl State {
+    /// Marks the server as closed; no further `tools/list` is sent. Returns the names of its
+    /// registered tools.
+    pub(super) fn close(&mut self) -> Vec<ToolName> {
+        self.is_closed = true;
+        std::mem::take(&mut self.tools)
+    }
+
+    fn is_due(&self, notification_pause: &NotificationPause) -> bool {
+        if self.is_stale || (self.has_changed && self.honors_notifications(notification_pause)) {
+            return true;
+        }
+        match self.next {
+            None => true,
+            Some(Next::At(instant)) => Instant::now() >= instant,
+            Some(Next::Never) => false,
+        }
+    }
+
+    /// Returns whether a change notification is honored. Notifications of failing servers and, for
+    /// a while, of slow servers are ignored.
+    fn honors_notifications(&self, notification_pause: &NotificationPause) -> bool {
+        self.failures == 0 && notification_pause.until().is_none()
+    }
+}
+
+impl Upstreams {
+    /// Lists the tools of every server whose list is missing or stale. Returns the servers that
+    /// failed.
+    pub async fn discover(&self) -> Vec<UnavailableServer> {
+        let mut latest = self.latest();
+        loop {
+            let servers = latest.servers.iter();
+            join_all(servers.map(|server| latest.ask(server, Reason::List))).await;
+            latest.was_tried.store(true, Ordering::Release);
+            match latest.successor.get() {
+                Some(successor) => latest = successor,
+                None => return latest.unavailable(),
+            }
+        }
+    }
+
+    /// Lists a server's tools if necessary. A caller that arrives during a request waits for that
+    /// request and for at most one more: the first that starts after the caller's arrival.
+    pub(super) async fn ask(&self, server: &Arc<Server>, reason: Reason) {
+        // Ordered with `expire` and with the reads below.
+        let begun = server.asks.begun.load(Ordering::SeqCst);
+        let mut state = server.state.lock().await;
+        if state.is_closed || server.asks.ended.load(Ordering::SeqCst) > begun {
+            return;
+        }
+        let number = server.asks.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        if server.has_shared_list() {
+            // Stored until there is a response, because the caller may be dropped.
+            state.is_stale |= server.take_stale_flag();
+            state.has_changed |= server.take_change_flag();
+            let is_due = state.is_due(&server.notification_pause);
+            if is_due || (reason == Reason::Use && state.failures > 0) {
+                self.send_list_request(server, &mut state, is_due, reason)
+                    .await;
+            }
+        }
+        server.asks.ended.store(number, Ordering::SeqCst);
+    }
+
+    async fn send_list_request(
+        &self,
+        server: &Arc<Server>,
+        state: &mut State,
+        is_due: bool,
+        reason: Reason,
+    ) {
+        if server.status() != ConnectionStatus::Connected {
+            self.publish_status(server, ConnectionStatus::Connecting, None);
+        }
+        let client = &server.shared.client;
+        if reason == Reason::Use {
+            client.end_pause();
+        }
+        let since = Instant::now();
+        let listed = server.list(client, self.times.discovery_timeout).await;
+        let took = since.elapsed();
+        self.wait_for_same_prefix(server).await;
+        // The server may have been disconnected in the meantime.
+        if server.is_closed() {
+            return;
+        }
+        match listed {
+            Ok(tools) => {
+                let policy = server.section.pin.unwrap_or(self.times.pin);
+                match self.pins.blocked(server.pinned(None), policy, &tools).await {
+                    Ok(blocked) => self.accept(server, state, &tools, &blocked, took),
+                    Err(error) => self.give_up(server, state, error, is_due),
+                }
+            }
+            Err(error) => self.give_up(server, state, error, is_due),
+        }
+    }
+
+    /// Waits for the earlier servers with this tool prefix: if two servers have a tool of one name,
+    /// the first server in the configuration provides it, whichever responds first.
+    async fn wait_for_same_prefix(&self, server: &Arc<Server>) {
+        let before = self
+            .servers
+            .iter()
+            .take_while(|other| !Arc::ptr_eq(other, server));
+        for other in before.filter(|other| other.tool_prefix == server.tool_prefix) {
+            // With a timeout, because another configuration may order the servers differently.
+            drop(timeout(self.times.discovery_timeout, other.state.lock()).await);
+        }
+    }
+
+    /// Returns the servers whose last request failed.
+    pub(super) fn unavailable(&self) -> Vec<UnavailableServer> {
+        let servers = self.servers.iter();
+        servers
+            .filter_map(|server| {
+                let closed = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
+                let report = server.report();
+                Some(UnavailableServer {
+                    label: report.label,
+                    error: closed.or(report.error)?,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn publish_status(
+        &self,
+        server: &Server,
+        status: ConnectionStatus,
+        error: Option<&str>,
+    ) {
+        tracing::debug!(
+            server.label = server.label,
+            status = status.as_str(),
+            "The connection status of an MCP server changed"
+        );
+        if status == ConnectionStatus::Connected {
+            self.listeners.connections.connected(&server.label);
+        }
+        self.listeners.events.publish(&Event::ServerStatus {
+            server: &server.label,
+            status: status.as_str(),
+            error,
+        });
+    }
+
+    /// Publishes the differences to the previously offered tools, if any.
+    fn publish_tool_changes(
+        &self,
+        server: &Arc<Server>,
+        registered: &[(ToolName, Arc<UpstreamTool>)],
+    ) {
+        let known = self.offered.tools.read();
+        let before = known.iter();
+        let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = before
+            .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
+            .collect();
+        let now: IndexMap<&ToolName, &Arc<UpstreamTool>> =
+            registered.iter().map(|(name, tool)| (name, tool)).collect();
+        let names = |of: &IndexMap<&'_ ToolName, _>, is_meant: &dyn Fn(&ToolName) -> bool| {
+            let names = of.keys().filter(|name| is_meant(name));
+            names.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let added = names(&now, &|name| !before.contains_key(name));
+        let removed = names(&before, &|name| !now.contains_key(name));
+        let changed = names(&now, &|name| {
+            before
+                .get(name)
+                .is_some_and(|tool| !tool.is_same(now[name]))
+        });
+        for name in added.iter().chain(&changed) {
+            let tool = ToolName::new(name.as_str()).ok();
+            let tool = tool.and_then(|name| now.get(&name).copied());
+            for warning in tool.map_or(&[][..], |tool| tool.warnings()) {
+                tracing::warn!(
+                    server.label = server.label,
+                    tool.name = name,
+                    warning,
+                    "The definition of a tool contains hidden text"
+                );
+            }
+        }
+        let changes = ToolChanges {
+            added,
+            removed,
+            changed,
+        };
+        changes.publish(Some(&server.label), &self.registry, &self.listeners.events);
+    }
+
+    fn accept(
+        &self,
+        server: &Arc<Server>,
+        state: &mut State,
+        tools: &[RawTool],
+        blocked: &HashSet<String>,
+        took: Duration,
+    ) {
+        if server.status() != ConnectionStatus::Connected {
+            self.publish_status(server, ConnectionStatus::Connected, None);
+        }
+        let offer = ListedTools { server };
+        let refresh_after = self.times.refresh_after;
+        let now_blocked = blocked.iter().map(|tool| {
+            let (server, tool) = (Arc::clone(server), tool.clone());
+            let blocked = Blocked { server, tool };
+            (blocked.name(), blocked)
+        });
+        let now_blocked: IndexMap<String, Blocked> = now_blocked.collect();
+        // A blocked tool is marked as such before it is unregistered, so that it is never unknown.
+        self.offered.blocked.write().extend(now_blocked.clone());
+        let registered = offer.register(tools, blocked, &state.tools, &self.registry);
+        self.offered.blocked.write().retain(|name, other| {
+            !Arc::ptr_eq(&other.server, server) || now_blocked.contains_key(name)
+        });
+        let names = registered.iter().map(|(name, _)| name.clone()).collect();
+        self.publish_tool_changes(server, &registered);
+        {
+            let mut known = self.offered.tools.write();
+            known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
+            known.extend(registered);
+        }
+        // The first request includes connecting, and does not count as slow.
+        let is_slow = took > SLOW_LIST_THRESHOLD && state.next.is_some();
+        let paused_until = is_slow.then(|| Instant::now() + took * BACKOFF_FACTOR);
+        server.notification_pause.set(paused_until);
+        *state = State {
+            tools: names,
+            next: Some(if refresh_after.is_zero() {
+                Next::Never
+            } else {
+                Next::At(Instant::now() + refresh_after)
+            }),
+            ..State::default()
+        };
+        let tools = state.tools.len();
+        server.record_listing(tools);
+        tracing::info!(
+            server.label = server.label,
+            tools,
+            "MCP server `{}` offers {tools} tools",
+            server.label
+        );
+    }
+
+    /// Records a failure. If the request was only for a call, the backoff of lists is not extended.
+    fn give_up(&self, server: &Server, state: &mut State, error: String, was_due: bool) {
+        // Logged once for each reason, not for each attempt.
+        if server.report().error.as_ref() != Some(&error) {
+            self.publish_status(server, ConnectionStatus::Error, Some(&error));
+            tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
+        }
+        let pause = self
+            .times
+            .retry_after
+            .saturating_mul(1 << state.failures.min(16));
+        let pause = pause.min(MAX_PAUSE.max(self.times.retry_after));
+        server.has_failed(error);
+        if !was_due {
+            return;
+        }
+        state.is_stale = false;
+        state.failures += 1;
+        state.next = Some(Next::At(Instant::now() + pause));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn list_changes_are_honored_unless_the_server_fails_or_is_slow() {
+        let far = Some(Next::At(Instant::now() + Duration::from_secs(3600)));
+        let known = State {
+            next: far,
+            ..State::default()
+        };
+        let notification_pause = NotificationPause::default();
+        assert!(!known.is_due(&notification_pause));
+        let changed = State {
+            has_changed: true,
+            ..known.clone()
+        };
+        assert!(changed.is_due(&notification_pause));
+        let fails = State {
+            failures: 1,
+            ..changed.clone()
+        };
+        assert!(
+            !fails.is_due(&notification_pause),
+            "the server is backed off for a while"
+        );
+        let stale = State {
+            is_stale: true,
+            ..fails
+        };
+        assert!(stale.is_due(&notification_pause), "somebody here wants it");
+        notification_pause.set(Some(Instant::now() + Duration::from_secs(30)));
+        assert!(!changed.is_due(&notification_pause), "it is slow");
+        tokio::time::advance(Duration::from_secs(31)).await;
+        assert!(changed.is_due(&notification_pause));
+    }
+}

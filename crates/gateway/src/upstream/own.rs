@@ -1,0 +1,285 @@
+//! Tools that a server lists for a single user.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use indexmap::IndexMap;
+use pillion_core::executor::CallerOnlyTools;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
+use pillion_mcp_client::EntryKind;
+use pillion_wire::UnavailableServer;
+use tokio::time::Instant;
+
+use super::discovery::MAX_PAUSE;
+use super::{Server, UpstreamTool, Upstreams};
+
+/// The tools that a server lists on one connection, and the time of the next `tools/list`.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    tools: Vec<UserTool>,
+    /// `None` before the first attempt.
+    next: Option<Instant>,
+    /// The server's epoch at the last attempt.
+    epoch: u64,
+    error: Option<String>,
+    failures: u32,
+    /// When the last attempt failed.
+    failed_at: Option<Instant>,
+}
+
+impl Listing {
+    /// Returns whether one of the names has the server's prefix and is not listed.
+    fn is_missing_any(&self, server: &Server, names: &[String]) -> bool {
+        let lists = |name: &str| {
+            self.tools
+                .iter()
+                .any(|tool| tool.registered.name().as_str() == name)
+        };
+        let is_missing = |name: &String| server.matches_prefix(name) && !lists(name);
+        names.iter().any(is_missing)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct UserTool {
+    registered: Arc<RegisteredTool>,
+    upstream: Arc<UpstreamTool>,
+}
+
+/// The tools of all servers that only one caller has.
+#[derive(Debug, Default)]
+pub struct Own {
+    /// The tools, for the executor.
+    pub tools: Arc<CallerOnlyTools>,
+    /// The tools as their servers listed them.
+    pub listed: IndexMap<ToolName, Arc<UpstreamTool>>,
+    /// The servers that failed.
+    pub unavailable: Vec<UnavailableServer>,
+    /// The servers for which the caller has no credential.
+    refused: Vec<Refused>,
+}
+
+/// A server for which a caller has no credential.
+#[derive(Debug)]
+pub struct Refused {
+    /// The prefix of the server's tool names.
+    prefix: String,
+    /// The origin of the server's tools.
+    pub origin: ToolOrigin,
+    /// The reason why the tools are unavailable.
+    pub failure: ToolFailure,
+}
+
+impl Own {
+    /// Returns the reason why a tool with this name is unavailable, if its prefix belongs to a
+    /// server for which the caller has no credential.
+    pub fn refusal(&self, name: &str) -> Option<&Refused> {
+        let mut refused = self.refused.iter();
+        refused.find(|Refused { prefix, .. }| !prefix.is_empty() && name.starts_with(prefix))
+    }
+
+    /// Returns the only tool with this name at its server, among servers without a configured
+    /// prefix.
+    pub fn only_named(&self, remote_name: &str) -> Option<Arc<RegisteredTool>> {
+        let mut so_named = self.listed.iter().filter(|(_, tool)| {
+            tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
+        });
+        let (name, _) = so_named.next()?;
+        let is_only = so_named.next().is_none();
+        self.tools.get(name).filter(|_| is_only).cloned()
+    }
+}
+
+impl Upstreams {
+    /// Returns the tools that only this caller has. Lists that are missing or stale for this caller
+    /// are requested first.
+    pub async fn own(&self, context: &CallContext) -> Own {
+        let latest = self.latest();
+        let servers = latest.servers.iter().cloned();
+        latest.list_user_tools_of(servers, context, &[]).await
+    }
+
+    /// Returns the tools that only this caller has, for a lookup of these names: of the servers
+    /// whose prefixes the names have, or of all servers if a name has no such prefix. A server that
+    /// failed recently receives another request if its list does not contain the name.
+    pub async fn user_tools_named(&self, context: &CallContext, names: &[String]) -> Own {
+        let latest = self.latest();
+        let named = latest.named_by(names);
+        let is_named = |name: &String| named.iter().any(|server| server.matches_prefix(name));
+        // Without a prefix, a caller's own tools may have any name.
+        let has_any_name =
+            |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all();
+        if names.iter().all(is_named) && !latest.servers.iter().any(has_any_name) {
+            return latest.list_user_tools_of(named, context, names).await;
+        }
+        latest.own(context).await
+    }
+
+    /// Returns the tools of these servers that only this caller has, for a lookup of the tools
+    /// `sought`.
+    async fn list_user_tools_of(
+        &self,
+        servers: impl IntoIterator<Item = Arc<Server>>,
+        context: &CallContext,
+        sought: &[String],
+    ) -> Own {
+        let latest = self;
+        let servers = servers.into_iter();
+        let servers: Vec<_> = servers.filter(|server| !server.lists_for_all()).collect();
+        if servers.is_empty() {
+            return Own::default();
+        }
+        let lists = servers.iter();
+        let lists = lists.map(|server| latest.list_user_tools(server, context, sought));
+        let mut own = Own::default();
+        let mut tools = CallerOnlyTools::new();
+        for (server, list) in servers.iter().zip(join_all(lists).await) {
+            match list {
+                Ok((listed, error)) => {
+                    for tool in listed {
+                        let name = tool.registered.name().clone();
+                        if latest.registry.is_taken(name.as_str()) || tools.contains_key(&name) {
+                            let label = &server.label;
+                            tracing::debug!(
+                                server.label = label, tool.name = %name,
+                                "Skipped a user's tool: another tool has the same name"
+                            );
+                            continue;
+                        }
+                        own.listed.insert(name.clone(), tool.upstream);
+                        tools.insert(name, tool.registered);
+                    }
+                    own.unavailable.extend(error.map(|error| UnavailableServer {
+                        label: server.label.clone(),
+                        error,
+                    }));
+                }
+                Err(failure) => {
+                    // A caller without a user expects only the tools of all users.
+                    if context.user.is_some() {
+                        own.unavailable.push(UnavailableServer {
+                            label: server.label.clone(),
+                            error: failure.message.clone(),
+                        });
+                    }
+                    own.refused.push(Refused {
+                        prefix: server.tool_prefix.clone(),
+                        origin: server.origin(),
+                        failure,
+                    });
+                }
+            }
+        }
+        own.tools = Arc::new(tools);
+        own
+    }
+
+    /// Returns the tools that one server lists for this caller, and the error of the last attempt
+    /// if it failed.
+    async fn list_user_tools(
+        &self,
+        server: &Arc<Server>,
+        context: &CallContext,
+        sought: &[String],
+    ) -> Result<(Vec<UserTool>, Option<String>), ToolFailure> {
+        let connection = server.connection_for(context).await?;
+        let came = Instant::now();
+        let mut listing = connection.listing.lock().await;
+        let epoch = server.epoch.load(Ordering::Relaxed);
+        // Callers that waited for a failed attempt share its outcome.
+        let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
+        let is_old = listing.next.is_none_or(|next| Instant::now() >= next);
+        let is_due = (is_old && !has_waited) || listing.epoch != epoch;
+        let is_retried =
+            listing.failures > 0 && !has_waited && listing.is_missing_any(server, sought);
+        if is_due || is_retried {
+            if is_retried {
+                connection.client.end_pause();
+            }
+            let outcome = server
+                .list(&connection.client, self.times.discovery_timeout)
+                .await;
+            let listed = match outcome {
+                Ok(tools) => {
+                    let policy = server.section.pin.unwrap_or(self.times.pin);
+                    let owner = server.pinned(context.verified_user());
+                    let blocked = self.pins.blocked(owner, policy, &tools).await;
+                    blocked.map(|blocked| (tools, blocked))
+                }
+                Err(error) => Err(error),
+            };
+            match listed {
+                Ok((tools, blocked)) => {
+                    let tools = tools.iter().filter_map(|raw| parse_user_tool(server, raw));
+                    let is_offered =
+                        |tool: &UserTool| !blocked.contains(tool.upstream.remote_name());
+                    *listing = Listing {
+                        tools: tools.filter(is_offered).collect(),
+                        next: Some(Instant::now() + refresh_after(self.times.refresh_after)),
+                        epoch,
+                        error: None,
+                        failures: 0,
+                        failed_at: None,
+                    };
+                    server.record_listing(listing.tools.len());
+                }
+                Err(error) => {
+                    tracing::warn!(server.label = server.label, %error, "Failed to list a user's MCP tools");
+                    listing.error = Some(error);
+                    listing.failed_at = Some(Instant::now());
+                    if is_due {
+                        let pause = self.times.retry_after;
+                        let pause = pause.saturating_mul(1 << listing.failures.min(16));
+                        let pause = pause.min(MAX_PAUSE.max(self.times.retry_after));
+                        listing.next = Some(Instant::now() + pause);
+                        listing.epoch = epoch;
+                        listing.failures += 1;
+                    }
+                }
+            }
+        }
+        Ok((listing.tools.clone(), listing.error.clone()))
+    }
+
+    /// Closes unneeded connections of users once their calls have ended.
+    pub async fn sweep_users(&self) {
+        let servers = self.latest().servers.iter();
+        let of_users = servers.filter(|server| server.uses_user_credentials());
+        join_all(of_users.map(|server| server.sweep())).await;
+    }
+
+    /// Closes a user's connection to a server after the user's credential was changed or removed.
+    pub fn forget_user(&self, label: &str, user: &str) {
+        let mut servers = self.latest().servers.iter();
+        if let Some(server) = servers.find(|server| server.label == label) {
+            server.users.forget(&server.id, user, None);
+        }
+    }
+}
+
+fn refresh_after(configured: Duration) -> Duration {
+    const FAR_FUTURE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    if configured.is_zero() {
+        FAR_FUTURE
+    } else {
+        configured
+    }
+}
+
+/// Returns `None` for a tool that cannot be offered.
+fn parse_user_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<UserTool> {
+    let upstream = UpstreamTool::read(server, raw)?;
+    match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
+        Ok(registered) => Some(UserTool {
+            registered: Arc::new(registered),
+            upstream,
+        }),
+        Err(error) => {
+            server.report_dropped(EntryKind::Tool, raw, &error);
+            None
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The resources of one server, as read through the REST API.
+
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_mcp_client::{EntryKind, McpError, RequestOptions, RpcError};
+use pillion_mcp_tools::error_code;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::Server;
+use crate::calling_client::message::INTERNAL_ERROR;
+
+/// JSON-RPC error codes with which servers report an unknown resource or missing support for
+/// resources.
+const NOT_FOUND_CODES: [i64; 3] = [-32601, -32602, -32002];
+
+/// The result of `resources/read`.
+#[derive(Debug, Default, Deserialize)]
+pub struct Reading {
+    /// The contents as the server sent them: each has a `text`, or a `blob` in Base64.
+    pub contents: Vec<Map<String, Value>>,
+}
+
+impl Server {
+    /// Returns the server's resources, repaired where necessary. Entries that cannot be repaired
+    /// are dropped with a warning.
+    ///
+    /// # Errors
+    /// As for [`connection_for`](Self::connection_for), or the server's error.
+    pub async fn resources(
+        &self,
+        context: &CallContext,
+    ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
+        let connection = self.connection_for(context).await?;
+        let listed = connection
+            .during(None, connection.client.list_resources())
+            .await;
+        let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
+        let listed = listed.iter();
+        let checked = listed.filter_map(|raw| self.checked(EntryKind::Resource, raw));
+        Ok(checked.collect())
+    }
+
+    /// Returns the contents of a resource.
+    ///
+    /// # Errors
+    /// As for [`connection_for`](Self::connection_for), or the server's error: `not_found` if the
+    /// server has no such resource.
+    pub async fn read(&self, uri: &str, context: &CallContext) -> Result<Reading, ToolFailure> {
+        const METHOD: &str = "resources/read";
+        let connection = self.connection_for(context).await?;
+        let (span, trace) = self.span(METHOD, None, context.trace.as_ref());
+        let mut options = RequestOptions::default();
+        options.meta = trace.map(|trace| trace.to_meta()).unwrap_or_default();
+        let params = json!({ "uri": uri });
+        let request = connection.client.request_with(METHOD, &params, &options);
+        let outcome = connection.during(None, request).await;
+        if let Some(span) = span {
+            let failed = |error: &McpError| match error.rpc_error() {
+                Some(error) => error.clone(),
+                None => RpcError::new(INTERNAL_ERROR, error.to_string()),
+            };
+            span.end_request_span(&outcome.as_ref().map_err(failed));
+        }
+        let result = outcome.map_err(|error| {
+            let rpc = error.rpc_error();
+            let code = match rpc.is_some_and(|error| NOT_FOUND_CODES.contains(&error.code)) {
+                true => ErrorCode::NotFound,
+                false => error_code(error.class()),
+            };
+            self.failure(code, &error)
+        })?;
+        serde_json::from_str(result.get())
+            .map_err(|error| self.failure(ErrorCode::InternalError, &error))
+    }
+
+    fn failure(&self, code: ErrorCode, error: &dyn std::fmt::Display) -> ToolFailure {
+        ToolFailure::new(code, format!("MCP server '{}': {error}", self.label))
+    }
+}

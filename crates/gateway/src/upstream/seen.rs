@@ -1,0 +1,64 @@
+//! Decides whose resources and prompts a caller may see.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pillion_core::tool::CallContext;
+
+use super::{Server, Upstreams};
+use crate::visibility::Visibility;
+
+/// The servers that are visible to a caller: those with a tool that the caller may see. Resources
+/// and prompts of other servers are hidden, as with [packs](Visibility::packs).
+///
+/// A server without tools is visible to a caller who may see every name with the server's prefix.
+#[derive(Debug)]
+pub struct Seen {
+    /// The addresses of the servers' [`Arc`]s; `None` for all servers.
+    servers: Option<HashSet<usize>>,
+}
+
+impl Seen {
+    /// Whether the server is visible.
+    pub fn has(&self, server: &Arc<Server>) -> bool {
+        let servers = self.servers.as_ref();
+        servers.is_none_or(|servers| servers.contains(&address(server)))
+    }
+}
+
+fn address(server: &Arc<Server>) -> usize {
+    Arc::as_ptr(server).addr()
+}
+
+impl Upstreams {
+    /// Returns the servers that are visible to this caller. Lists the tools of the servers first if
+    /// the decision depends on them.
+    pub async fn seen(&self, context: &CallContext, visibility: &Visibility) -> Seen {
+        if visibility.is_all() {
+            return Seen { servers: None };
+        }
+        let mut seen = HashSet::new();
+        let mut undecided = false;
+        for server in &self.latest().servers {
+            let prefix = server.tool_prefix();
+            if visibility.is_name_visible(prefix, prefix, &server.origin()) {
+                seen.insert(address(server));
+            } else {
+                undecided = true;
+            }
+        }
+        if undecided {
+            self.discover().await;
+            let own = self.own(context).await;
+            for (name, tool) in self.tools().iter().chain(&own.listed) {
+                let server = tool.server();
+                if visibility.is_name_visible(name.as_str(), tool.remote_name(), &server.origin()) {
+                    seen.insert(address(server));
+                }
+            }
+        }
+        Seen {
+            servers: Some(seen),
+        }
+    }
+}

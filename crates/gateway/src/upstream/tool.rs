@@ -1,0 +1,156 @@
+use std::sync::Arc;
+
+use pillion_core::digest::sha256_hex;
+use pillion_core::tool::{
+    ActsAsFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
+    ToolOrigin, ToolOutput,
+};
+use pillion_mcp_client::{EntryKind, ProtocolVersion};
+use pillion_mcp_tools::{McpTool, McpToolError};
+use serde_json::value::RawValue;
+
+use super::Server;
+use crate::calling_client::link::Link;
+use crate::calling_client::listed_tool::ListedTool;
+use crate::pins;
+
+/// A tool of an MCP server. The request and the response of a call from an MCP client are forwarded
+/// unchanged.
+#[derive(Debug)]
+pub struct UpstreamTool {
+    inner: Arc<McpTool>,
+    server: Arc<Server>,
+    /// The entry of `tools/list`, as the server wrote it, with necessary repairs.
+    listed: ListedTool,
+    /// The SHA-256 hash of the definition that pins compare.
+    hash: String,
+    /// Warnings about hidden text in the definition.
+    warnings: Vec<String>,
+}
+
+impl UpstreamTool {
+    /// Reads a tool from an entry of `tools/list`. Returns `None`, with a warning, if the tool
+    /// cannot be offered.
+    pub(super) fn read(server: &Arc<Server>, listed: &RawValue) -> Option<Arc<Self>> {
+        let entry = server.checked(EntryKind::Tool, listed)?;
+        match Self::new(server, listed, &entry) {
+            Ok(tool) => Some(Arc::new(tool)),
+            Err(error) => {
+                server.report_dropped(EntryKind::Tool, listed, &error);
+                None
+            }
+        }
+    }
+
+    /// `entry` is the repaired entry. Pins compare the entry as the server wrote it.
+    fn new(
+        server: &Arc<Server>,
+        listed: &RawValue,
+        entry: &RawValue,
+    ) -> Result<Self, McpToolError> {
+        let tool = McpTool::from_listed(server.shared.client.clone(), &server.tool_prefix, entry)?;
+        Ok(Self {
+            inner: Arc::new(tool),
+            server: Arc::clone(server),
+            hash: pins::hash(listed).unwrap_or_default(),
+            warnings: pins::warnings(&serde_json::from_str(entry.get())?),
+            listed: ListedTool::new(entry)?,
+        })
+    }
+
+    /// Returns the tool's name on the server.
+    pub fn remote_name(&self) -> &str {
+        self.inner.remote_name()
+    }
+
+    /// Returns whether both tools have the same `tools/list` entry.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.listed.is_same(&other.listed)
+    }
+
+    /// Returns the warnings about hidden text in the definition.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Returns the tool's server.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// Returns the entry of `tools/list` under another name, as clients of that revision can read
+    /// it.
+    pub fn listed_as(
+        &self,
+        name: &str,
+        version: ProtocolVersion,
+    ) -> Result<Box<RawValue>, serde_json::Error> {
+        self.listed.to_entry(name, version)
+    }
+
+    async fn ask(
+        &self,
+        arguments: JsonObject,
+        context: CallContext,
+        link: Option<Arc<Link>>,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let connection = self.server.connection_for(&context).await?;
+        let client = &connection.client;
+        let call = async {
+            match &link {
+                Some(link) => {
+                    let trace = context.trace.as_ref();
+                    let params = link.tool_call(trace, self.remote_name(), &arguments);
+                    let options = link.options();
+                    self.inner.forward(client, &params, &options).await
+                }
+                None => {
+                    self.inner
+                        .call_with_client(client, &arguments, context)
+                        .await
+                }
+            }
+        };
+        connection.during(link.clone(), call).await
+    }
+}
+
+impl Tool for UpstreamTool {
+    fn definition(&self) -> &ToolDefinition {
+        self.inner.definition()
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        self.inner.origin()
+    }
+
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        if !self.server.uses_user_credentials() {
+            return None;
+        }
+        let (server, context) = (Arc::clone(&self.server), context.clone());
+        Some(Box::pin(async move { server.acts_as(&context).await }))
+    }
+
+    /// Identifies the server's endpoint and the entry as the server listed it.
+    fn digest(&self) -> Option<String> {
+        let endpoint = self.server.section.server.endpoint_digest();
+        Some(sha256_hex(&format!("{endpoint} {}", self.hash)))
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        // The link is for the client's own request only, not for calls that a composed tool makes.
+        let link = context.link.as_ref().filter(|_| context.nesting.is_none());
+        let link = link.and_then(|link| link.get::<Arc<Link>>()).cloned();
+        let (tool, parent) = (Some(self.remote_name()), context.trace.as_ref());
+        let (span, trace) = self.server.span("tools/call", tool, parent);
+        let context = CallContext { trace, ..context };
+        Box::pin(async move {
+            let outcome = self.ask(arguments, context, link).await;
+            if let Some(span) = span {
+                span.end_tool_span(&outcome);
+            }
+            outcome
+        })
+    }
+}

@@ -1,0 +1,419 @@
+//! Connections of a server under its own credential or under the credential of the calling user.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pillion_core::tool::{ActsAs, CallContext, ErrorCode, Link, ToolFailure};
+use pillion_mcp_client::{Authentication, ServerConfig};
+use tokio::time::{Instant, sleep};
+
+use super::Server;
+use super::connecting::not_connected;
+use super::connection::UpstreamConnection;
+use crate::credentials::{UserCredential, UserCredentials, origin_of};
+use pillion_config::CredentialPolicy;
+
+/// Maximum number of user connections per server. Above the limit, the least recently used
+/// connection is closed.
+const MAX_USER_CONNECTIONS: usize = 1_000;
+
+/// Time after which an unused user connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Interval at which unused user connections, and those whose credential was changed or removed,
+/// are closed.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Maximum time for running calls to finish on a closed connection.
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The connections of single users with a server.
+#[derive(Debug)]
+pub(super) struct Users {
+    credentials: UserCredentials,
+    connections: Mutex<ConnectionMap>,
+}
+
+#[derive(Debug, Default)]
+struct ConnectionMap {
+    by_user: HashMap<String, UserConnection>,
+}
+
+#[derive(Debug)]
+struct UserConnection {
+    /// The version of the credential.
+    version: String,
+    connection: Arc<UpstreamConnection>,
+    used: Instant,
+}
+
+/// The identity under which a call is sent.
+enum Acting<'a> {
+    Server,
+    User(&'a str, Box<UserCredential>),
+}
+
+impl Acting<'_> {
+    /// Returns the kind of identity, which stays the same when a credential is renewed.
+    fn identity(&self) -> &'static str {
+        match self {
+            Self::Server => "the server itself",
+            Self::User(..) => "the user",
+        }
+    }
+}
+
+impl Users {
+    pub(super) fn new(credentials: &UserCredentials) -> Self {
+        Self {
+            credentials: credentials.clone(),
+            connections: Mutex::default(),
+        }
+    }
+
+    /// Closes the user's connection with the server `server` after its running calls. Token stores
+    /// of other credential versions than `good` save no more OAuth tokens.
+    pub(super) fn forget(&self, server: &str, user: &str, good: Option<&str>) {
+        self.credentials.close_other_tokens(server, user, good);
+        if let Some(entry) = self.connections.lock().by_user.remove(user) {
+            give_up(entry.connection);
+        }
+    }
+
+    /// Closes idle connections with the server `server`, and connections whose credential was
+    /// changed or removed by another process or while the connection was being created.
+    async fn sweep(&self, server: &str) {
+        let known: Vec<_> = {
+            let mut connections = self.connections.lock();
+            connections.close_idle(Instant::now());
+            let entry = connections.by_user.iter();
+            entry
+                .map(|(user, entry)| (user.clone(), entry.version.clone()))
+                .collect()
+        };
+        for (user, version) in known {
+            match self.credentials.get(server, &user).await {
+                Ok(Some(credential)) if credential.version == version => {}
+                Ok(now) => {
+                    let good = now.map(|credential| credential.version);
+                    self.close_other_versions(server, &user, &version, good.as_deref());
+                }
+                // The error is returned to the next caller.
+                Err(error) => tracing::debug!(%error, "Cannot read the credential of a user"),
+            }
+        }
+    }
+
+    fn close_other_versions(&self, server: &str, user: &str, version: &str, good: Option<&str>) {
+        let mut connections = self.connections.lock();
+        let is_it = |entry: &UserConnection| entry.version == version;
+        if connections.by_user.get(user).is_some_and(is_it) {
+            self.credentials.close_other_tokens(server, user, good);
+            if let Some(entry) = connections.by_user.remove(user) {
+                give_up(entry.connection);
+            }
+        }
+    }
+
+    /// Removes and returns all connections.
+    pub(super) fn take_all(&self) -> Vec<Arc<UpstreamConnection>> {
+        let taken = self.connections.lock().by_user.drain().collect::<Vec<_>>();
+        taken
+            .into_iter()
+            .map(|(_, entry)| entry.connection)
+            .collect()
+    }
+
+    /// Returns the connection with this credential; creates one if necessary.
+    fn connection(
+        &self,
+        user: &str,
+        credential: &UserCredential,
+        server: impl FnOnce() -> Result<ServerConfig, ToolFailure>,
+    ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
+        let mut connections = self.connections.lock();
+        let now = Instant::now();
+        if let Some(entry) = connections.by_user.get_mut(user)
+            && entry.version == credential.version
+        {
+            entry.used = now;
+            return Ok(Arc::clone(&entry.connection));
+        }
+        let connection = Arc::new(UpstreamConnection::to(server()?));
+        let entry = UserConnection {
+            version: credential.version.clone(),
+            connection: Arc::clone(&connection),
+            used: now,
+        };
+        if !connections.by_user.contains_key(user) {
+            connections.make_room();
+        }
+        if let Some(before) = connections.by_user.insert(user.to_owned(), entry) {
+            give_up(before.connection);
+        }
+        Ok(connection)
+    }
+}
+
+impl ConnectionMap {
+    /// Closes the least recently used connection if the limit is reached.
+    fn make_room(&mut self) {
+        if self.by_user.len() < MAX_USER_CONNECTIONS {
+            return;
+        }
+        let oldest = self.by_user.iter().min_by_key(|(_, entry)| entry.used);
+        let oldest = oldest.map(|(user, _)| user.clone());
+        if let Some(entry) = oldest.and_then(|user| self.by_user.remove(&user)) {
+            give_up(entry.connection);
+        }
+    }
+
+    /// Closes connections that have been idle for too long.
+    fn close_idle(&mut self, now: Instant) {
+        let idle =
+            |_: &String, entry: &mut UserConnection| now.duration_since(entry.used) > IDLE_TIMEOUT;
+        for (_, entry) in self.by_user.extract_if(idle) {
+            give_up(entry.connection);
+        }
+    }
+}
+
+/// Ends a session when its calls have finished.
+fn give_up(connection: Arc<UpstreamConnection>) {
+    tokio::spawn(async move {
+        let since = Instant::now();
+        while Arc::strong_count(&connection) > 1 && since.elapsed() < LAST_CALLS_TIMEOUT {
+            sleep(Duration::from_millis(250)).await;
+        }
+        connection.client.disconnect().await;
+    });
+}
+
+impl Server {
+    /// Returns the connection for a call of this caller: the one for which
+    /// [`acts_as`](Self::acts_as) read the credential, if the call still has it.
+    ///
+    /// # Errors
+    /// If the server was disconnected; if the call names no user, a user that the caller may not
+    /// act for, or a user without a credential; or if the call was admitted, and possibly approved,
+    /// under another identity.
+    pub async fn connection_for(
+        &self,
+        context: &CallContext,
+    ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
+        if self.is_closed() {
+            return Err(not_connected());
+        }
+        let acts_as = context.acts_as.as_ref();
+        if let Some(connection) = acts_as.and_then(|acts_as| acts_as.connection.as_ref()?.get()) {
+            return Ok(Arc::clone(connection));
+        }
+        let acting = self.acting(context).await?;
+        self.check_identity(context, &acting)?;
+        self.connection_as(&acting)
+    }
+
+    fn connection_as(&self, acting: &Acting<'_>) -> Result<Arc<UpstreamConnection>, ToolFailure> {
+        match acting {
+            Acting::Server => Ok(Arc::clone(&self.shared)),
+            Acting::User(user, credential) => {
+                let server = || self.server_for(user, credential);
+                self.users.connection(user, credential, server)
+            }
+        }
+    }
+
+    /// Closes user connections that are idle or have an outdated credential, after their calls.
+    pub(super) async fn sweep(&self) {
+        self.users.sweep(&self.id).await;
+    }
+
+    /// Returns the identity under which a call of this caller is sent, with the connection.
+    ///
+    /// # Errors
+    /// As for [`connection_for`](Self::connection_for).
+    pub(super) async fn acts_as(&self, context: &CallContext) -> Result<ActsAs, ToolFailure> {
+        let acting = self.acting(context).await?;
+        let connection = self.connection_as(&acting)?;
+        let identity = acting.identity();
+        let credential = match acting {
+            Acting::Server => identity.to_owned(),
+            Acting::User(_, credential) => credential.version,
+        };
+        Ok(ActsAs {
+            connection: Some(Link::new(connection)),
+            ..ActsAs::new(identity, credential)
+        })
+    }
+
+    /// Rejects a call whose identity has changed since the call was admitted. A renewed credential
+    /// of the same user does not change the identity.
+    fn check_identity(
+        &self,
+        context: &CallContext,
+        acting: &Acting<'_>,
+    ) -> Result<(), ToolFailure> {
+        let Some(before) = &context.acts_as else {
+            return Ok(());
+        };
+        if before.identity == acting.identity() {
+            return Ok(());
+        }
+        let label = &self.label;
+        let user = context.user.as_deref().unwrap_or_default();
+        let what = match acting {
+            Acting::Server => "no longer has a credential",
+            Acting::User(..) => "has a credential now",
+        };
+        let message = format!(
+            "The credential for MCP server '{label}' changed after the call was admitted: '{user}' \
+             {what}. Send the call again"
+        );
+        Err(ToolFailure::new(ErrorCode::Denied, message))
+    }
+
+    async fn acting<'a>(&self, context: &'a CallContext) -> Result<Acting<'a>, ToolFailure> {
+        let policy = self.section.credential;
+        if policy == CredentialPolicy::Shared {
+            return Ok(Acting::Server);
+        }
+        let label = &self.label;
+        let without = |why: String| match policy {
+            CredentialPolicy::PerUser => Err(ToolFailure::new(
+                ErrorCode::Denied,
+                format!("MCP server '{label}' needs a credential of the user: {why}"),
+            )),
+            _ => Ok(Acting::Server),
+        };
+        let Some(user) = context.user.as_deref() else {
+            return without("the call names no user".to_owned());
+        };
+        let Some(user) = context.verified_user().filter(|vouched| *vouched == user) else {
+            return without(format!(
+                "the caller may not act for '{user}' (see `pillion tokens create --user`)"
+            ));
+        };
+        let found = self.users.credentials.get(&self.id, user).await;
+        let found = found.map_err(|error| {
+            tracing::error!(server.label = label, %error, "Cannot read the credential of a user");
+            ToolFailure::new(
+                ErrorCode::Unavailable,
+                format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
+            )
+        })?;
+        let place = self.section.server.url().map(origin_of);
+        match found {
+            Some(credential) if place.as_ref() == Some(&credential.place) => {
+                Ok(Acting::User(user, Box::new(credential)))
+            }
+            Some(credential) => {
+                let good = Some(credential.version.as_str());
+                self.users.forget(&self.id, user, good);
+                without(format!(
+                    "the credential of '{user}' was set for another URL; set it again with \
+                     `pillion servers credentials set`"
+                ))
+            }
+            None => {
+                self.users.forget(&self.id, user, None);
+                without(format!(
+                    "'{user}' has no credential (see `pillion servers credentials set`)"
+                ))
+            }
+        }
+    }
+
+    /// Returns the server's configuration with the user's credential.
+    fn server_for(
+        &self,
+        user: &str,
+        credential: &UserCredential,
+    ) -> Result<ServerConfig, ToolFailure> {
+        let unusable = || {
+            let label = &self.label;
+            let message = format!(
+                "The credential of '{user}' cannot be used for MCP server '{label}': set it again"
+            );
+            ToolFailure::new(ErrorCode::Denied, message)
+        };
+        let mut server = self.section.server.clone();
+        if credential.is_oauth() {
+            let credentials = &self.users.credentials;
+            let tokens = credentials.tokens_of_user(&server, &self.id, user, &credential.version);
+            server.authorization.token_store = Some(tokens.ok_or_else(unusable)?);
+        } else {
+            server.authentication = credential.authentication().map_err(|_| unusable())?;
+        }
+        server.validate().map_err(|_| unusable())?;
+        Ok(server)
+    }
+
+    /// Returns whether the server lists its tools once for all users: if calls may use the server's
+    /// own credential, or if there is one for listing.
+    pub fn lists_for_all(&self) -> bool {
+        let has_own = !matches!(
+            self.section.server.authentication,
+            Authentication::None | Authentication::OAuth(_)
+        );
+        self.section.credential != CredentialPolicy::PerUser || has_own
+    }
+
+    /// Returns whether discovery requests the shared list of this server.
+    pub(super) fn has_shared_list(&self) -> bool {
+        self.lists_for_all() && !self.is_closed()
+    }
+
+    /// Returns whether calls may use the credentials of users.
+    pub fn uses_user_credentials(&self) -> bool {
+        self.section.credential.uses_user_credentials()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_store::{MasterKey, SqlStore, StoreLocation, StoreOptions, Vault};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn l1_removing_a_credential_closes_its_unused_connection() {
+        let options = StoreOptions::new(StoreLocation::Memory);
+        let store = Arc::new(SqlStore::open(&options).await.unwrap());
+        let vault = Vault::open(store, MasterKey::generate()).await.unwrap();
+        let credentials = UserCredentials::default();
+        credentials.set_vault(Some(Arc::new(vault)));
+        let users = Users::new(&credentials);
+        let mut given = Vec::new();
+        for user in ["alice", "bob", "carol"] {
+            let bearer = json!({"type": "bearer", "token": user});
+            let credential = UserCredential::new("place".to_owned(), bearer).unwrap();
+            credentials.put("far", user, &credential).await.unwrap();
+            let server = || {
+                Ok(
+                    serde_json::from_value(json!({"label": "far", "url": "http://127.0.0.1:9/"}))
+                        .unwrap(),
+                )
+            };
+            users.connection(user, &credential, server).unwrap();
+            given.push(credential);
+        }
+        let connected = || {
+            let connections = users.connections.lock();
+            let mut names: Vec<_> = connections.by_user.keys().cloned().collect();
+            names.sort();
+            names
+        };
+        users.sweep("far").await;
+        assert_eq!(connected(), ["alice", "bob", "carol"]);
+        // Removed as by another process: nothing in this process is notified.
+        credentials.remove("far", "alice").await.unwrap();
+        let bearer = json!({"type": "bearer", "token": "another"});
+        let other = UserCredential::new("place".to_owned(), bearer).unwrap();
+        credentials.put("far", "bob", &other).await.unwrap();
+        users.sweep("far").await;
+        assert_eq!(connected(), ["carol"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The tools that a caller may see.
+
+use std::sync::Arc;
+
+use pillion_core::capability::ModelConfig;
+use pillion_core::pack::Packs;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{ToolFilter, ToolOrigin};
+use serde_json::json;
+
+use crate::access::AllowedTools;
+use pillion_config::OfferedTools;
+
+/// The tools that a client may see and call. All APIs use this single check, for lists and for
+/// calls. A hidden tool does not exist for the client.
+#[derive(Debug, Clone, Default)]
+pub struct Visibility {
+    allowed: AllowedTools,
+    model: Option<Arc<ModelConfig>>,
+    /// The only user whose data the client may see, if restricted.
+    confined_to: Option<Arc<str>>,
+    /// The filter of the tools that MCP clients are offered; every tool for other callers.
+    offered: OfferedTools,
+}
+
+impl Visibility {
+    /// Creates the visibility of a token with this list of tools.
+    pub fn of(allowed: AllowedTools) -> Self {
+        Self {
+            allowed,
+            ..Self::default()
+        }
+    }
+
+    /// Restricts the visibility to the data of this user, if set.
+    pub fn confined_to(self, user: Option<&str>) -> Self {
+        Self {
+            confined_to: user.map(Into::into),
+            ..self
+        }
+    }
+
+    /// Returns the only user whose data may be seen, if restricted.
+    pub fn only_user(&self) -> Option<&str> {
+        self.confined_to.as_deref()
+    }
+
+    /// Restricts the visibility to what a model may see.
+    pub fn for_model(self, model: Arc<ModelConfig>) -> Self {
+        Self {
+            model: Some(model),
+            ..self
+        }
+    }
+
+    /// Restricts the visibility of an MCP client to the offered tools.
+    pub fn restrict_to_offered(self, offered: OfferedTools) -> Self {
+        Self { offered, ..self }
+    }
+
+    /// Returns the filter for the calls that a tool makes for its client. An offered tool may call
+    /// tools that are not offered.
+    pub fn filter(&self) -> ToolFilter {
+        let this = Self {
+            offered: OfferedTools::default(),
+            ..self.clone()
+        };
+        ToolFilter::new(self.fingerprint(), move |name, origin| {
+            this.is_name_visible(name, name, origin)
+        })
+    }
+
+    /// Returns the packs of which at least one tool is visible. Their resources and streams are
+    /// visible as well.
+    pub fn packs(&self, packs: &Packs) -> Packs {
+        packs.filter_by_tool(|tool| {
+            self.is_name_visible(tool.as_str(), tool.as_str(), &ToolOrigin::Native)
+        })
+    }
+
+    /// Returns whether all tools are visible.
+    pub(crate) fn is_all(&self) -> bool {
+        self.allowed == AllowedTools::default() && self.model.is_none() && self.offered.is_all()
+    }
+
+    /// Returns a string that identifies the set of visible tools.
+    fn fingerprint(&self) -> String {
+        let model = self.model.as_ref().map(|model| &model.tools);
+        let model = model.map(|it| json!([it.function_calling, it.mcp, it.enabled_tools]));
+        json!({"allowed": self.allowed.word(), "model": model}).to_string()
+    }
+
+    /// Returns whether a tool is visible that the client knows as `known_as`.
+    pub fn admits(&self, tool: &RegisteredTool, known_as: &str) -> bool {
+        self.is_name_visible(tool.name().as_str(), known_as, tool.origin())
+    }
+
+    /// Returns whether a tool of this origin is visible, with the registered name `name` and the
+    /// name `known_as` for the client. For a model, either name may match. A token's list matches
+    /// only `name`, because `known_as` may later belong to a tool of another server.
+    pub fn is_name_visible(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
+        if !self.allowed.admit(name) || !self.offered.admit(name, origin) {
+            return false;
+        }
+        let Some(model) = &self.model else {
+            return true;
+        };
+        [name, known_as]
+            .into_iter()
+            .any(|name| model.tools.admit(name, origin).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h2_l3_filters_are_equal_only_if_they_admit_the_same_tools() {
+        let of = |list: Option<&str>, model: Option<&str>| {
+            let allowed = list.map(|list| AllowedTools::listed(list).unwrap());
+            let visibility = Visibility::of(allowed.unwrap_or_default());
+            match model.map(|model| ModelConfig::from_json(model).unwrap()) {
+                Some(model) => visibility.for_model(Arc::new(model)).filter(),
+                None => visibility.filter(),
+            }
+        };
+        let calls = r#"{"id": "a", "tools": {"function_calling": true}}"#;
+        let one = r#"{"id": "a", "tools": {"function_calling": true, "enabled_tools": ["x"]}}"#;
+        let mcp = r#"{"id": "a", "tools": {"function_calling": true, "mcp": true}}"#;
+        let all = [
+            of(None, None),
+            of(Some("x"), None),
+            of(Some("x*"), None),
+            of(None, Some(calls)),
+            of(None, Some(one)),
+            of(None, Some(mcp)),
+            of(Some("x"), Some(calls)),
+        ];
+        for (place, filter) in all.iter().enumerate() {
+            assert!(all.iter().skip(place + 1).all(|other| other != filter));
+        }
+        let other_name = calls.replace("\"a\"", "\"b\"");
+        assert_eq!(of(None, Some(calls)), of(None, Some(&other_name)));
+    }
+}

@@ -1,0 +1,36 @@
+//! Replaces the WebAssembly tools in a build without the feature `wasm`.
+
+use std::sync::Arc;
+
+use pillion_core::registry::ToolRegistry;
+use pillion_wire::FaultyTool;
+
+use crate::events::{Bus, ToolListener};
+use pillion_config::WasmToolsSection;
+
+/// An empty set of tools.
+#[derive(Debug)]
+pub struct WasmTools;
+
+impl WasmTools {
+    /// Creates the empty set.
+    pub fn new(
+        _registry: Arc<ToolRegistry>,
+        _listener: Arc<dyn ToolListener>,
+        _events: Arc<Bus>,
+        _section: &WasmToolsSection,
+    ) -> Arc<Self> {
+        Arc::new(Self)
+    }
+
+    /// Does nothing.
+    pub fn reconfigure(&self, _section: &WasmToolsSection) {}
+
+    /// Does nothing.
+    pub async fn start(self: &Arc<Self>) {}
+
+    /// Returns no faults.
+    pub fn faults(&self) -> Vec<FaultyTool> {
+        Vec::new()
+    }
+}

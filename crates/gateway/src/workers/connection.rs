@@ -1,0 +1,233 @@
+use std::io;
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use pillion_core::tool::{ErrorCode, ServerResponse, ToolFailure};
+use pillion_mcp_client::as_call_tool_result;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+
+use super::message::{self, WorkerMessage};
+use super::{WorkerJob, WorkerRegistration, WorkerTool};
+use crate::process::AdmissionWatch;
+
+/// Why a worker's connection ended.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the worker closed its connection")]
+    Closed,
+    #[error("the sidecar is stopping")]
+    Stopping,
+    #[error("the worker's process has ended")]
+    Died,
+    #[error("the socket rules no longer allow the worker's process")]
+    Unwelcome,
+    #[error("the worker sent an invalid message: {0}")]
+    NoMessage(#[from] serde_json::Error),
+    #[error("the worker sent a message longer than workers.max_message_bytes")]
+    TooLong,
+    #[error("the worker sent a response to an unknown call")]
+    WrongId,
+    #[error("the worker did not read its call before the caller gave up")]
+    DoesNotRead,
+    #[error("the worker's connection broke: {0}")]
+    Broke(#[from] io::Error),
+}
+
+/// Both directions of a connection.
+struct WorkerStream<S> {
+    lines: FramedRead<ReadHalf<S>, LinesCodec>,
+    writer: WriteHalf<S>,
+}
+
+impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
+    fn new(stream: S, most_bytes: usize) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        let lines = FramedRead::new(reader, LinesCodec::new_with_max_length(most_bytes));
+        Self { lines, writer }
+    }
+
+    async fn read(&mut self) -> Result<WorkerMessage, End> {
+        match self.lines.next().await {
+            None => Err(End::Closed),
+            Some(Ok(line)) => Ok(message::read(&line)?),
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(End::TooLong),
+            Some(Err(LinesCodecError::Io(error))) => Err(End::Broke(error)),
+        }
+    }
+
+    async fn write(&mut self, line: &str) -> Result<(), End> {
+        self.writer.write_all(line.as_bytes()).await?;
+        Ok(self.writer.flush().await?)
+    }
+}
+
+impl WorkerRegistration {
+    /// Sends calls to the worker until its connection ends or `died` resolves, or, between calls,
+    /// until `stopping` resolves or `welcome` ends.
+    pub async fn work<S>(
+        mut self,
+        stream: S,
+        stopping: impl Future<Output = ()>,
+        died: impl Future<Output = ()>,
+        mut welcome: AdmissionWatch,
+    ) where
+        S: AsyncRead + AsyncWrite,
+    {
+        let mut wire = WorkerStream::new(stream, self.workers.max_message_bytes());
+        let died = std::pin::pin!(died);
+        let end = self.serve(&mut wire, stopping, died, &mut welcome).await;
+        tracing::debug!(worker.id = self.id, reason = %end, "The connection of a worker ended");
+    }
+
+    async fn serve<S>(
+        &mut self,
+        wire: &mut WorkerStream<S>,
+        stopping: impl Future<Output = ()>,
+        mut died: Pin<&mut impl Future<Output = ()>>,
+        welcome: &mut AdmissionWatch,
+    ) -> End
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let mut stopping = std::pin::pin!(stopping);
+        self.workers.is_free(self.id);
+        for number in 1.. {
+            let (tool, job) = loop {
+                tokio::select! {
+                    biased;
+                    () = welcome.ended() => return End::Unwelcome,
+                    Some(call) = self.calls.recv() => break call,
+                    said = wire.read() => {
+                        if let Err(end) = self.handle(wire, said).await {
+                            return end;
+                        }
+                    }
+                    () = &mut stopping => return End::Stopping,
+                    () = &mut died => return End::Died,
+                }
+            };
+            let run = self.run(wire, number, &tool, job, died.as_mut(), welcome);
+            if let Err(end) = run.await {
+                return end;
+            }
+            self.workers.is_free(self.id);
+        }
+        End::Closed
+    }
+
+    /// Handles a message of a worker outside of a call.
+    async fn handle<S>(
+        &self,
+        wire: &mut WorkerStream<S>,
+        said: Result<WorkerMessage, End>,
+    ) -> Result<(), End>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        match said? {
+            WorkerMessage::Ping(id) => wire.write(&message::pong(&id)).await,
+            WorkerMessage::Draining => {
+                self.workers.drains(self.id);
+                Ok(())
+            }
+            WorkerMessage::Answer(..) => Err(End::WrongId),
+            WorkerMessage::Progress(..) | WorkerMessage::Other => Ok(()),
+        }
+    }
+
+    /// Runs one call on the worker.
+    async fn run<S>(
+        &self,
+        wire: &mut WorkerStream<S>,
+        id: u64,
+        tool: &WorkerTool,
+        mut job: Box<WorkerJob>,
+        mut died: Pin<&mut impl Future<Output = ()>>,
+        welcome: &mut AdmissionWatch,
+    ) -> Result<(), End>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        if job.reply.is_closed() {
+            // The caller has given up before the worker got the call.
+            return Ok(());
+        }
+        let call = message::call(id, tool.name().as_str(), &job);
+        let outcome = tokio::select! {
+            biased;
+            written = wire.write(&call) => written,
+            // A partially written call cannot be taken back.
+            () = job.reply.closed() => return Err(End::DoesNotRead),
+            () = &mut died => Err(End::Died),
+        };
+        let mut is_cancelled = false;
+        let mut outcome = outcome.map(|()| None);
+        while let Ok(None) = outcome {
+            let said = tokio::select! {
+                biased;
+                said = wire.read() => said,
+                () = &mut died => Err(End::Died),
+                // A cancelled call need not be answered, so the connection ends now.
+                () = welcome.ended(), if is_cancelled => Err(End::Unwelcome),
+                () = job.reply.closed(), if !is_cancelled => {
+                    is_cancelled = true;
+                    outcome = wire.write(&message::cancelled(id)).await.map(|()| None);
+                    continue;
+                }
+            };
+            outcome = match said {
+                Ok(WorkerMessage::Answer(to, answer)) if to == id => Ok(Some(answer)),
+                Ok(WorkerMessage::Progress(of, progress)) => {
+                    if let Some(link) = job.link.as_ref().filter(|_| of == id) {
+                        link.progress(&progress);
+                    }
+                    Ok(None)
+                }
+                said => self.handle(wire, said).await.map(|()| None),
+            };
+        }
+        match outcome {
+            Ok(answer) => {
+                if let Some(answer) = answer {
+                    finish(job, answer);
+                }
+                Ok(())
+            }
+            Err(end) => {
+                let (name, text) = (tool.name(), &end);
+                let message =
+                    format!("The worker disconnected during the call to tool '{name}': {text}");
+                let failure = ToolFailure::new(ErrorCode::Unavailable, message);
+                // The caller may have given up.
+                drop(job.reply.send(Err(failure)));
+                Err(end)
+            }
+        }
+    }
+}
+
+/// Sends the worker's response to the caller.
+fn finish(job: Box<WorkerJob>, answer: Result<Box<RawValue>, Value>) {
+    let outcome = match answer {
+        Err(error) => Err(message::failure(&error)),
+        Ok(raw) => match serde_json::from_str::<Value>(raw.get()) {
+            Ok(result) => {
+                let outcome = message::outcome(&result);
+                let link = job.link.filter(|_| result.get("content").is_some());
+                let readable = link
+                    .and_then(|link| as_call_tool_result(raw, result, link.requester.version).ok());
+                match readable {
+                    Some(readable) => ServerResponse::Result(readable).add_to(outcome),
+                    None => outcome,
+                }
+            }
+            Err(error) => Err(ToolFailure::internal(format!(
+                "The worker's result cannot be read: {error}"
+            ))),
+        },
+    };
+    drop(job.reply.send(outcome));
+}

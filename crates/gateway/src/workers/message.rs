@@ -1,0 +1,162 @@
+//! The messages between the sidecar and a worker: lines of JSON-RPC 2.0 with the types of MCP.
+
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
+use pillion_mcp_client::ProgressNotification;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::WorkerJob;
+
+/// A message from a worker.
+pub(super) enum WorkerMessage {
+    /// The response to the request with this id.
+    Answer(u64, Result<Box<RawValue>, Value>),
+    /// The progress of the request with this id.
+    Progress(u64, ProgressNotification),
+    /// The worker accepts no more calls.
+    Draining,
+    /// A ping, with its id.
+    Ping(Box<RawValue>),
+    /// An unknown message, which newer workers may send.
+    Other,
+}
+
+/// A JSON-RPC 2.0 message: a request, a notification or a response.
+#[derive(Deserialize)]
+pub struct MessageLine {
+    /// The id of a request or response.
+    #[serde(default)]
+    pub id: Option<Box<RawValue>>,
+    /// The method of a request or notification.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// The parameters of a request or notification.
+    #[serde(default)]
+    pub params: Option<Box<RawValue>>,
+    /// The result of a response.
+    #[serde(default)]
+    pub result: Option<Box<RawValue>>,
+    /// The error of a response.
+    #[serde(default)]
+    pub error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct ProgressParams {
+    #[serde(rename = "progressToken")]
+    token: u64,
+    #[serde(flatten)]
+    progress: ProgressNotification,
+}
+
+pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
+    let line: MessageLine = serde_json::from_str(line)?;
+    Ok(match (line.method.as_deref(), line.id) {
+        (Some("ping"), Some(id)) => WorkerMessage::Ping(id),
+        (Some("worker/draining"), _) => WorkerMessage::Draining,
+        (Some("notifications/progress"), _) => {
+            let params = line.params.as_deref().map_or("null", RawValue::get);
+            let ProgressParams { token, progress } = serde_json::from_str(params)?;
+            WorkerMessage::Progress(token, progress)
+        }
+        (Some(_), _) => WorkerMessage::Other,
+        (None, id) => {
+            let id = serde_json::from_str(id.as_deref().map_or("null", RawValue::get))?;
+            match (line.result, line.error) {
+                (_, Some(error)) => WorkerMessage::Answer(id, Err(error)),
+                (Some(result), None) => WorkerMessage::Answer(id, Ok(result)),
+                (None, None) => WorkerMessage::Answer(id, Err(Value::Null)),
+            }
+        }
+    })
+}
+
+/// Returns the request for a call.
+pub(super) fn call(id: u64, tool: &str, job: &WorkerJob) -> String {
+    let mut about = json!({"callId": job.context.call_id});
+    // A tool may trust `user`. A user that the caller merely claims is in another member.
+    let context = &job.context;
+    let claimed = context.user.as_deref();
+    let claimed = claimed.filter(|_| !context.is_user_verified);
+    for (member, text) in [
+        ("user", context.verified_user()),
+        ("claimedUser", claimed),
+        ("principal", context.principal.as_deref()),
+        ("channel", context.channel.as_deref()),
+    ] {
+        if let Some(text) = text {
+            about[member] = json!(text);
+        }
+    }
+    if let Some(timeout) = job.timeout {
+        about["deadlineMs"] = json!(timeout.as_millis());
+    }
+    let trace = job.context.trace.as_ref();
+    let mut meta = trace.map(TraceContext::to_meta).unwrap_or_default();
+    meta.insert("pillion".to_owned(), about);
+    let params = json!({"name": tool, "arguments": job.arguments, "_meta": meta});
+    line(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+}
+
+/// Returns the notification that a call is cancelled.
+pub(super) fn cancelled(id: u64) -> String {
+    let params = json!({"requestId": id, "reason": "The caller no longer waits for the result"});
+    line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+}
+
+/// Returns the response to a ping.
+pub(super) fn pong(id: &RawValue) -> String {
+    line(&json!({"jsonrpc": "2.0", "id": id, "result": {}}))
+}
+
+fn line(message: &Value) -> String {
+    format!("{message}\n")
+}
+
+/// Converts a worker's result. Text alone becomes the result, and structured content its data; a
+/// result with other content stays unchanged.
+pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
+    let blocks = result.get("content").and_then(Value::as_array);
+    let blocks = blocks.map_or(&[][..], Vec::as_slice);
+    let texts: Option<Vec<&str>> = blocks
+        .iter()
+        .map(|block| (block.get("type")? == "text").then(|| block.get("text")?.as_str())?)
+        .collect();
+    let structured = result.get("structuredContent");
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        let code = result.get("errorCode");
+        let code = code.and_then(|code| ErrorCode::deserialize(code).ok());
+        let text = texts.filter(|texts| !texts.is_empty());
+        let text = text.map_or_else(
+            || "The tool reported an error".to_owned(),
+            |texts| texts.join("\n"),
+        );
+        let failure = ToolFailure::new(code.unwrap_or(ErrorCode::InternalError), text);
+        return Err(match structured {
+            Some(data) => failure.with_result(data.clone()),
+            None => failure,
+        });
+    }
+    let (Some(texts), Some(_)) = (texts, result.as_object()) else {
+        return Ok(ToolOutput::value(result.clone()));
+    };
+    let text = match (texts.is_empty(), structured) {
+        (true, Some(data)) => data.to_string(),
+        _ => texts.join("\n"),
+    };
+    Ok(ToolOutput {
+        data: structured.cloned(),
+        ..ToolOutput::text(text)
+    })
+}
+
+/// Converts a JSON-RPC error of a worker.
+pub(super) fn failure(error: &Value) -> ToolFailure {
+    let code = match error.get("code").and_then(Value::as_i64) {
+        Some(-32602) => ErrorCode::InvalidInput,
+        _ => ErrorCode::InternalError,
+    };
+    let message = error.get("message").and_then(Value::as_str);
+    ToolFailure::new(code, message.unwrap_or("The worker reported an error"))
+}

@@ -1,0 +1,141 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use pillion_core::tool::{
+    CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolName,
+    ToolOutput,
+};
+use pillion_mcp_client::ProtocolVersion;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+
+use super::{WorkerJob, Workers};
+use crate::calling_client::link::Link;
+use crate::calling_client::listed_tool::ListedTool;
+
+/// A tool of workers. A call waits for an idle worker.
+pub struct WorkerTool {
+    definition: ToolDefinition,
+    /// The tool's entry as the worker sent it. Tools with equal entries are the same.
+    said: Map<String, Value>,
+    /// The entry of `tools/list`.
+    listed: ListedTool,
+    timeout: Option<Duration>,
+    workers: OnceLock<Weak<Workers>>,
+}
+
+impl WorkerTool {
+    pub(super) fn new(
+        definition: ToolDefinition,
+        said: Map<String, Value>,
+        listed: ListedTool,
+        timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            definition,
+            said,
+            listed,
+            timeout,
+            workers: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn belongs_to(&self, workers: &Weak<Workers>) {
+        self.workers.get_or_init(|| Weak::clone(workers));
+    }
+
+    pub(super) fn name(&self) -> &ToolName {
+        self.definition.name()
+    }
+
+    /// Returns the entry of `tools/list` for clients of this revision.
+    ///
+    /// # Errors
+    /// If the entry cannot be serialized.
+    pub fn listed_for(&self, version: ProtocolVersion) -> Result<Box<RawValue>, serde_json::Error> {
+        self.listed.to_entry(self.name().as_str(), version)
+    }
+
+    /// Returns whether a call that was checked against one tool is invalid for the other.
+    pub(super) fn invalidates_calls_of(&self, other: &Self) -> bool {
+        let (own, others) = (&self.definition, &other.definition);
+        own.requires_confirmation() != others.requires_confirmation()
+            || own.input_schema() != others.input_schema()
+            || own.strict() != others.strict()
+    }
+
+    /// Returns the error for a call of a tool that has changed since the call was checked.
+    pub(super) fn has_changed(&self) -> ToolFailure {
+        let message = format!(
+            "Tool '{}' changed while the call was waiting: send the call again",
+            self.name()
+        );
+        ToolFailure::new(ErrorCode::Unavailable, message)
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.said == other.said
+    }
+
+    async fn run(
+        &self,
+        arguments: JsonObject,
+        context: CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let gone =
+            || ToolFailure::new(ErrorCode::Unavailable, "The sidecar no longer runs workers");
+        let workers = self
+            .workers
+            .get()
+            .and_then(Weak::upgrade)
+            .ok_or_else(gone)?;
+        let link = context
+            .link
+            .as_ref()
+            // The link is for the client's own request only, not for calls that a composed tool
+            // makes.
+            .filter(|_| context.nesting.is_none())
+            .and_then(|link| link.get::<Arc<Link>>());
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(WorkerJob {
+            arguments,
+            link: link.cloned(),
+            context,
+            timeout: self.timeout,
+            reply,
+        });
+        workers.submit(self, job)?;
+        drop(workers);
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Tool for WorkerTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move {
+            let Some(limit) = self.timeout else {
+                return self.run(arguments, context).await;
+            };
+            let called = tokio::time::timeout(limit, self.run(arguments, context)).await;
+            called.unwrap_or_else(|_| {
+                let (name, seconds) = (self.name(), limit.as_secs_f64());
+                let message = format!("Tool '{name}' timed out after {seconds:?}s");
+                Err(ToolFailure::new(ErrorCode::Timeout, message))
+            })
+        })
+    }
+}
+
+impl fmt::Debug for WorkerTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerTool")
+            .field("name", self.name())
+            .finish_non_exhaustive()
+    }
+}
