@@ -8,7 +8,7 @@ use super::operator::OperatorError;
 
 use pillion_config::ConfigError;
 use pillion_gateway::credentials::CredentialError;
-use pillion_sidecar::bridge::BridgeConnectError;
+use pillion_mcp_server::bridge::BridgeConnectError;
 use pillion_sidecar::daemon::DaemonError;
 use pillion_sidecar::servers::ServerError;
 

@@ -12,10 +12,10 @@ use pillion_config::{AskClients, Config};
 use pillion_gateway::access::Access;
 use pillion_gateway::state::State;
 use pillion_gateway::visibility::Visibility;
-use pillion_sidecar::bridge::{self, Target};
+use pillion_mcp_server::bridge::{self, Target};
+use pillion_mcp_server::stdio::{Client, StdioShutdown};
 use pillion_sidecar::daemon::{Assembly, DaemonError, StopSignals};
 use pillion_sidecar::logging;
-use pillion_sidecar::mcp_server::stdio::{Client, StdioShutdown};
 use pillion_sidecar::reload::Source;
 
 /// `pillion mcp-stdio`
@@ -106,8 +106,9 @@ impl McpStdio {
             },
             ..CallContext::default()
         };
+        let serving = current_app.clone();
         let client = Client::new(
-            current_app.clone(),
+            move || serving.app().mcp().clone(),
             context,
             Visibility::default(),
             self.model,

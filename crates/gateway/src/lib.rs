@@ -1,5 +1,7 @@
 //! What the sidecar holds between clients and tools, without its sockets and routes.
 //!
+//! [`Gateway`] joins the parts and looks up tools for callers.
+//!
 //! - Clients: [`access`] says what a client may do, [`credentials`] and [`tool_keys`] hold the
 //!   secrets of users, [`visibility`] the tools that a user may see.
 //! - Tools: [`tools`] lists the built-in ones, [`upstream`] connects to MCP servers, [`workers`]
@@ -18,6 +20,7 @@ pub mod connections;
 pub mod credentials;
 pub mod declared_tools;
 pub mod events;
+mod gateway;
 pub mod idempotency;
 pub mod instance;
 pub mod metrics;
@@ -39,3 +42,7 @@ pub mod visibility;
 #[cfg_attr(not(feature = "wasm"), path = "wasm_tools/absent.rs")]
 pub mod wasm_tools;
 pub mod workers;
+
+pub use gateway::{
+    Gateway, GatewayParts, MissingTool, NameScope, Offered, ReloadScope, Resolution,
+};

@@ -3,9 +3,16 @@
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
 use axum::Router;
+use axum::http::Extensions;
+use pillion_config::Config;
+use pillion_gateway::Gateway;
+use pillion_gateway::access::Access;
+use pillion_gateway::events::ToolListener;
 
 use crate::app::App;
+use crate::servers::Application;
 
 /// Holds the current [`App`]. Cheap to clone; all clones share one state.
 ///
@@ -13,8 +20,11 @@ use crate::app::App;
 /// in a handler never changes.
 #[derive(Debug, Clone)]
 pub struct CurrentApp {
-    current: Arc<ArcSwap<RoutedApp>>,
+    current: Arc<Current>,
 }
+
+#[derive(Debug)]
+struct Current(ArcSwap<RoutedApp>);
 
 /// A function that builds the routes for an [`App`].
 pub type Routes = fn(App) -> Router;
@@ -42,25 +52,28 @@ impl CurrentApp {
     /// Creates the holder of `app`. `routes` builds the routes for `app` and all its replacements.
     #[must_use]
     pub fn new(app: App, routes: Routes) -> Self {
-        let current = Arc::new(ArcSwap::new(RoutedApp::of(app, routes)));
-        Self { current }
+        let current = ArcSwap::new(RoutedApp::of(app, routes));
+        Self {
+            current: Arc::new(Current(current)),
+        }
     }
 
-    /// Returns the holder that `app` belongs to, or a new one if `app` is never replaced.
-    pub(crate) fn of(app: &App, routes: Routes) -> Self {
-        let current_app = app.servers().and_then(|servers| servers.current_app());
+    /// Returns the holder that serves a request with these extensions; a new one if a test calls
+    /// the routes directly.
+    pub(crate) fn of(extensions: &Extensions, app: &App, routes: Routes) -> Self {
+        let current_app = extensions.get().cloned();
         current_app.unwrap_or_else(|| Self::new(app.clone(), routes))
     }
 
     /// Returns the current [`App`].
     #[must_use]
     pub fn app(&self) -> App {
-        self.current.load().app.clone()
+        self.current.0.load().app.clone()
     }
 
     /// Returns the current routes.
     pub(crate) fn router(&self) -> Router {
-        self.current.load().router.clone()
+        self.current.0.load().router.clone()
     }
 
     /// Returns a weak reference.
@@ -68,16 +81,38 @@ impl CurrentApp {
         WeakCurrentApp(Arc::downgrade(&self.current))
     }
 
-    /// Replaces the current [`App`]. Returns the previous one, for [`App::retire`].
-    pub fn replace(&self, app: App) -> App {
-        let routes = self.current.load().routes;
-        self.current.swap(RoutedApp::of(app, routes)).app.clone()
+    /// Returns what applies changes of the servers, without keeping this alive.
+    pub(crate) fn application(&self) -> Weak<dyn Application> {
+        let application: Weak<Current> = Arc::downgrade(&self.current);
+        application
+    }
+}
+
+#[async_trait]
+impl Application for Current {
+    fn gateway(&self) -> Gateway {
+        self.0.load().app.gateway().clone()
+    }
+
+    async fn apply(&self, config: &Config, access: Option<Access>) {
+        let before = self.0.load_full();
+        let app = before.app.reload(config, access).await;
+        let old = self.0.swap(RoutedApp::of(app.clone(), before.routes));
+        app.process().set_peer_rules(&app.access().peers);
+        let clients = app.mcp().state();
+        clients.servers_changed(&app);
+        if old.app.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {
+            clients.tools_changed();
+        }
+        drop(before);
+        let old = old.app.clone();
+        tokio::spawn(old.retire(&app));
     }
 }
 
 /// A weak reference to a [`CurrentApp`].
 #[derive(Debug, Clone)]
-pub(crate) struct WeakCurrentApp(Weak<ArcSwap<RoutedApp>>);
+pub(crate) struct WeakCurrentApp(Weak<Current>);
 
 impl WeakCurrentApp {
     pub(crate) fn upgrade(&self) -> Option<CurrentApp> {

@@ -1,11 +1,12 @@
 //! The sidecar: a daemon that runs tools for all processes of a host over a Unix socket.
 //!
-//! [`pillion_config`] reads the settings, [`state`] keeps the data that outlives the process,
-//! [`socket`] creates the Unix socket, and [`server`] serves [`routes`] until shutdown. The crate
-//! `pillion` has the command line, which starts the sidecar with [`daemon`].
+//! [`pillion_config`] reads the settings, [`pillion_gateway`] answers calls, [`socket`] creates the
+//! Unix socket, and [`server`] serves [`routes`] until shutdown. The crate `pillion` has the command
+//! line, which starts the sidecar with [`daemon`].
 //!
 //! ```no_run
-//! use pillion_sidecar::{app::App, server, socket::Socket, tools};
+//! use pillion_gateway::tools;
+//! use pillion_sidecar::{app::App, server, socket::Socket};
 //! use pillion_config::Config;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +21,6 @@
 //! ```
 
 pub mod app;
-pub mod bridge;
 mod chat;
 pub mod current_app;
 pub mod daemon;
@@ -28,7 +28,6 @@ mod executors;
 mod handover;
 mod limits;
 pub mod logging;
-pub mod mcp_server;
 pub mod reload;
 pub mod routes;
 pub mod server;

@@ -152,7 +152,7 @@ pub async fn serve(
     };
     current_app.app().process().start_draining();
     drop((unix, waiting_elsewhere, tcp));
-    current_app.app().mcp().stop();
+    current_app.app().mcp().state().stop();
     current_app.app().process().events.close();
     current_app.app().process().pending.close();
     if let Stop::Continued { last_requests } = stop {

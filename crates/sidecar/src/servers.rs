@@ -1,9 +1,8 @@
 //! The upstream MCP servers: those of the configuration file, and those of the store, which are
 //! added, changed and removed at run time.
 //!
-//! `Servers` combines both and applies every change at once: an [`App`] with the new servers
-//! replaces the current one, as after a reload of the configuration file, without interrupting
-//! calls.
+//! `Servers` combines both and applies every change at once to the running [`Application`], as
+//! after a reload of the configuration file, without interrupting calls.
 
 mod catalog;
 mod definition;
@@ -15,8 +14,9 @@ mod view;
 mod watching;
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
+use async_trait::async_trait;
 use parking_lot::RwLock;
 use pillion_core::store::{ServerRecord, Store};
 use pillion_mcp_client::TokenKey;
@@ -25,24 +25,32 @@ use pillion_wire::ServerTrial;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use crate::app::App;
-use crate::current_app::{CurrentApp, WeakCurrentApp};
 pub use catalog::CatalogServer;
 pub use catalog::{Catalog, How, Who, of_the_file};
 pub use error::ServerError;
 use pillion_config::{Config, McpServerSection};
+use pillion_gateway::Gateway;
 use pillion_gateway::access::Access;
 use pillion_gateway::credentials::{
     Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
 };
-use pillion_gateway::events::ToolListener;
 pub(crate) use server::Server;
 use watching::{note_connections, sweep_users};
+
+/// The running application, to which changes of the servers are applied.
+#[async_trait]
+pub(crate) trait Application: Send + Sync {
+    /// Returns the gateway with the current servers.
+    fn gateway(&self) -> Gateway;
+
+    /// Replaces the servers by those of `config`; with `access`, applies the whole configuration.
+    async fn apply(&self, config: &Config, access: Option<Access>);
+}
 
 /// All servers, and the operations that change them.
 pub(crate) struct Servers {
     store: Arc<dyn Store>,
-    current_app: OnceLock<WeakCurrentApp>,
+    application: OnceLock<Weak<dyn Application>>,
     /// The current configuration file, without the servers of the store. Locked during a change.
     base: Mutex<Config>,
     /// The users' credentials, with the vault, which is replaced when its key changes.
@@ -71,7 +79,7 @@ impl Servers {
         }
         let servers = Self {
             store,
-            current_app: OnceLock::new(),
+            application: OnceLock::new(),
             base: Mutex::new(config.clone()),
             user_credentials: UserCredentials::default(),
             all: RwLock::default(),
@@ -86,13 +94,16 @@ impl Servers {
         Arc::clone(&self.store)
     }
 
-    /// Applies later changes to `current_app`, and starts to record connections and to close outdated
-    /// user connections.
-    pub(crate) fn attach(self: &Arc<Self>, current_app: &CurrentApp) {
-        if self.current_app.set(current_app.downgrade()).is_ok() {
-            let connections = current_app.app().process().connections.clone();
+    /// Applies later changes to `application`, and starts to record connections and to close
+    /// outdated user connections.
+    pub(crate) fn attach(self: &Arc<Self>, application: Weak<dyn Application>) {
+        let Some(running) = application.upgrade() else {
+            return;
+        };
+        if self.application.set(Weak::clone(&application)).is_ok() {
+            let connections = running.gateway().process().connections.clone();
             tokio::spawn(note_connections(Arc::downgrade(self), connections));
-            tokio::spawn(sweep_users(current_app.downgrade()));
+            tokio::spawn(sweep_users(application));
         }
     }
 
@@ -101,9 +112,13 @@ impl Servers {
         &self.user_credentials
     }
 
-    /// Returns the state to which changes are applied.
-    pub(crate) fn current_app(&self) -> Option<CurrentApp> {
-        self.current_app.get()?.upgrade()
+    /// Returns the gateway with the current servers, while the application runs.
+    pub(crate) fn gateway(&self) -> Option<Gateway> {
+        Some(self.application()?.gateway())
+    }
+
+    fn application(&self) -> Option<Arc<dyn Application>> {
+        self.application.get()?.upgrade()
     }
 
     /// Returns the configuration with the servers of the store added.
@@ -226,8 +241,8 @@ impl Servers {
         let vault = open_vault(&self.store, &base).await?;
         self.user_credentials.set_vault(vault);
         self.apply_config(&base, None).await;
-        if let Some(current_app) = self.current_app() {
-            current_app.app().upstreams().sweep_users().await;
+        if let Some(gateway) = self.gateway() {
+            gateway.upstreams().sweep_users().await;
         }
         Ok(())
     }
@@ -373,22 +388,9 @@ impl Servers {
 
     async fn apply_config(&self, base: &Config, access: Option<Access>) {
         let config = self.merged(base).await;
-        let Some(current_app) = self.current_app() else {
-            return;
-        };
-        let before = current_app.app();
-        let app = match access {
-            Some(access) => before.reload(&config, access).await,
-            None => before.reload_servers(&config).await,
-        };
-        let old = current_app.replace(app.clone());
-        app.process().set_peer_rules(&app.access().peers);
-        app.mcp().servers_changed(&app);
-        if before.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {
-            app.mcp().tools_changed();
+        if let Some(application) = self.application() {
+            application.apply(&config, access).await;
         }
-        drop(before);
-        tokio::spawn(old.retire(&app));
     }
 }
 
@@ -410,10 +412,10 @@ impl Servers {
             .collect()
     }
 
-    /// Returns the servers in the format of the REST API, with their state in `app`.
-    pub(crate) fn entries(&self, app: &App) -> Vec<pillion_wire::ServerEntry> {
+    /// Returns the servers in the format of the REST API, with their state in `gateway`.
+    pub(crate) fn entries(&self, gateway: &Gateway) -> Vec<pillion_wire::ServerEntry> {
         let all = Arc::clone(&self.all.read());
-        view::entries(&all, app)
+        view::entries(&all, gateway)
     }
 }
 

@@ -40,7 +40,7 @@ impl Assembly {
         );
         tools::log_count(&registry);
         let current_app = CurrentApp::new(app, routes::router);
-        servers.attach(&current_app);
+        servers.attach(current_app.application());
         current_app.app().wasm_tools().start().await;
         let mut past_calls = PredecessorCalls::new(state.clone(), current_app.clone());
         let counted = past_calls.count().await?;

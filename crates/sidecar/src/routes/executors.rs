@@ -49,11 +49,12 @@ pub(super) async fn open(
     if process.clients.len() >= app.http().max_connections.get() {
         return Err(RequestError::TooManyStreams);
     }
+    let current_app = CurrentApp::of(request.extensions(), &app, super::router);
     let upgraded = hyper::upgrade::on(&mut request);
     let Body(body) = Body::from_request(request, &app).await?;
     let request: ExecutorRequest =
         serde_json::from_slice(&body).map_err(RequestError::NotThatBody)?;
-    let executor = PhpExecutor::new(request, CurrentApp::of(&app, super::router), peer)?;
+    let executor = PhpExecutor::new(request, current_app, peer)?;
     let (stopping, died) = (process.draining(), workers::ended(pid));
     let welcome = process.watch(Some(peer));
     process.clients.spawn(async move {

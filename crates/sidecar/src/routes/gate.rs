@@ -32,7 +32,8 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                 {
                     return AccessRejection::Full.into_response();
                 }
-                let current_app = CurrentApp::of(&app, super::router).downgrade();
+                let current_app =
+                    CurrentApp::of(&parts.extensions, &app, super::router).downgrade();
                 let token_validity = AccessGate::token_validity(&parts, grant, move || {
                     current_app
                         .upgrade()

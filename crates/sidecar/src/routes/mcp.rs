@@ -17,9 +17,9 @@ use super::parameters::Parameters;
 use super::upgrade;
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use crate::mcp_server::http::Exchange;
-use crate::mcp_server::{self, stdio};
 use pillion_gateway::access::{Peer, TokenValidity};
+use pillion_mcp_server::http::Exchange;
+use pillion_mcp_server::stdio;
 
 /// The query: `?model=ID` offers only the tools that this model may use.
 #[derive(Debug, Deserialize)]
@@ -99,8 +99,9 @@ pub(super) async fn stdio(
     if process.clients.len() >= app.http().max_connections.get() {
         return Err(RequestError::TooManyStreams);
     }
+    let current_app = CurrentApp::of(request.extensions(), &app, super::router);
     let client = stdio::Client::new(
-        CurrentApp::of(&app, super::router),
+        move || current_app.app().mcp().clone(),
         context,
         visibility,
         model,
@@ -148,10 +149,10 @@ fn exchange<'a>(
         visibility,
         ..
     } = caller;
-    let caller = mcp_server::Caller::new(app, context, visibility, query.model.as_deref());
+    let caller = pillion_mcp_server::Caller::new(app, context, visibility, query.model.as_deref());
     caller
         .map(|caller| Exchange {
-            app,
+            mcp: app.mcp(),
             caller,
             headers,
             is_origin_checked,
@@ -159,6 +160,6 @@ fn exchange<'a>(
         })
         .map_err(|error| {
             let status = axum::http::StatusCode::BAD_REQUEST;
-            Box::new(mcp_server::http::failed(status, None, error))
+            Box::new(pillion_mcp_server::http::failed(status, None, error))
         })
 }

@@ -25,7 +25,6 @@ use serde_json::{Map, Value};
 use super::body::Body;
 use super::error::RequestError;
 use crate::app::App;
-use crate::current_app::CurrentApp;
 use crate::servers::{ServerError, Servers};
 use pillion_gateway::upstream;
 
@@ -127,12 +126,10 @@ async fn run_to_completion<T: Send + 'static>(
 /// Returns the current state of the server, which may be newer than the application state of this
 /// request.
 fn answer_of(app: &App, servers: &Servers, key: &str) -> Result<Json<ServerAnswer>, RequestError> {
-    let current_app = servers.current_app();
-    let app = current_app
-        .as_ref()
-        .map_or_else(|| app.clone(), CurrentApp::app);
+    let gateway = servers.gateway();
+    let gateway = gateway.as_ref().unwrap_or_else(|| app.gateway());
     let (_, place) = servers.find(key)?;
-    let server = servers.entries(&app).into_iter().nth(place);
+    let server = servers.entries(gateway).into_iter().nth(place);
     Ok(Json(ServerAnswer {
         success: true,
         server: server.ok_or(ServerError::NotFound)?,

@@ -9,16 +9,11 @@ mod parameters;
 pub(super) mod schemas;
 pub(super) mod show;
 
-use std::sync::Arc;
-
-use indexmap::IndexMap;
-use pillion_core::tool::ToolName;
-use pillion_wire::UnavailableServer;
 use serde::Deserialize;
 
 use super::caller::Caller;
-use crate::app::{App, Offered};
-use pillion_gateway::upstream::UpstreamTool;
+use crate::app::App;
+use pillion_gateway::Offered;
 
 /// The filter of the tool lists.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -38,22 +33,5 @@ impl Filter {
             tools.retain(|tool| tool.definition().category() == category);
         }
         offered
-    }
-}
-
-impl Offered {
-    /// Returns every server that could not be queried.
-    fn unavailable(self) -> Vec<UnavailableServer> {
-        let mut unavailable = self.unavailable_servers;
-        unavailable.extend(self.own.unavailable);
-        unavailable
-    }
-
-    /// Returns the tools of MCP servers, as the servers listed them.
-    fn of_servers(&self, app: &App) -> IndexMap<ToolName, Arc<UpstreamTool>> {
-        let mut of_servers = app.upstreams().tools();
-        let of_caller = self.own.listed.iter();
-        of_servers.extend(of_caller.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
-        of_servers
     }
 }

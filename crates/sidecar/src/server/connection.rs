@@ -249,6 +249,7 @@ impl Service<Request<Incoming>> for Requests {
             request.extensions_mut().insert(Arc::clone(admission));
         }
         let current_app = self.current_app.clone();
+        request.extensions_mut().insert(current_app.clone());
         let answer = TowerToHyperService::new(current_app.router()).call(request);
         Box::pin(async move {
             let mut response = answer.await?;

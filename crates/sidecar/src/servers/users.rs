@@ -94,11 +94,8 @@ impl Servers {
 
     /// Closes the user's session with the server after its running calls.
     fn forget_user(&self, server: &Server, user: &str) {
-        if let Some(current_app) = self.current_app() {
-            current_app
-                .app()
-                .upstreams()
-                .forget_user(server.name(), user);
+        if let Some(gateway) = self.gateway() {
+            gateway.upstreams().forget_user(server.name(), user);
         }
     }
 }

@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use super::definition::{address_of, kind_of};
 use super::{CatalogServer, Server};
-use crate::app::App;
 use pillion_config::{McpServerSection, RateLimitSection};
+use pillion_gateway::Gateway;
 use pillion_gateway::connections::{ConnectionStatus, ServerReport};
 use pillion_gateway::timestamp::format_timestamp;
 
-pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
-    let reports: HashMap<_, _> = app
+pub(super) fn entries(all: &[Server], gateway: &Gateway) -> Vec<ServerEntry> {
+    let reports: HashMap<_, _> = gateway
         .server_reports()
         .into_iter()
         .map(|report| (report.label.clone(), report))
         .collect();
-    let calls = calls(app);
+    let calls = calls(gateway);
     let entry = |server: &Server| {
         let report = reports.get(server.name());
         let mut entry = match server {
@@ -49,10 +49,10 @@ fn add_report(entry: &mut ServerEntry, report: &ServerReport) {
 }
 
 /// Returns the number of calls of each server's tools since the start.
-fn calls(app: &App) -> HashMap<String, ServerCalls> {
+fn calls(gateway: &Gateway) -> HashMap<String, ServerCalls> {
     let mut calls: HashMap<String, ServerCalls> = HashMap::new();
-    let counted: HashMap<_, _> = app.metrics().tools.all().into_iter().collect();
-    for (name, tool) in app.upstreams().tools() {
+    let counted: HashMap<_, _> = gateway.metrics().tools.all().into_iter().collect();
+    for (name, tool) in gateway.upstreams().tools() {
         if let Some(stats) = counted.get(name.as_str()) {
             let (total, failed) = stats.calls_and_failures();
             let sum = calls.entry(tool.server().label.clone()).or_default();

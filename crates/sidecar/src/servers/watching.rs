@@ -4,20 +4,20 @@ use std::sync::Weak;
 
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Servers;
-use crate::current_app::WeakCurrentApp;
+use super::{Application, Servers};
 use pillion_gateway::connections::Connections;
 use pillion_gateway::upstream::SWEEP_INTERVAL;
 
-/// Closes outdated user connections at intervals, as long as `current_app` exists.
-pub(super) async fn sweep_users(current_app: WeakCurrentApp) {
+/// Closes outdated user connections at intervals, as long as `application` exists.
+pub(super) async fn sweep_users(application: Weak<dyn Application>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
-        let Some(current_app) = current_app.upgrade() else {
+        let Some(application) = application.upgrade() else {
             return;
         };
-        let app = current_app.app();
-        app.upstreams().sweep_users().await;
+        let gateway = application.gateway();
+        drop(application);
+        gateway.upstreams().sweep_users().await;
     }
 }
 

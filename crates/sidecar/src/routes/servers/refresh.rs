@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::{run_to_completion, servers_of};
 use crate::app::App;
-use crate::current_app::CurrentApp;
 use crate::routes::error::RequestError;
 
 /// Reloads the servers from the store, and the vault's key.
@@ -27,8 +26,9 @@ pub(in crate::routes) async fn refresh(
     let servers = servers_of(&app)?;
     let refreshed = std::sync::Arc::clone(&servers);
     run_to_completion(async move { refreshed.refresh().await }).await?;
-    let app = servers.current_app().as_ref().map_or(app, CurrentApp::app);
-    let servers = servers.entries(&app);
+    let gateway = servers.gateway();
+    let gateway = gateway.as_ref().unwrap_or_else(|| app.gateway());
+    let servers = servers.entries(gateway);
     Ok(Json(ServerList {
         success: true,
         total: servers.len(),

@@ -15,7 +15,8 @@ use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::json;
 
-use crate::app::{App, MissingTool};
+use crate::app::App;
+use pillion_gateway::MissingTool;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::upstream::Own;
 use pillion_gateway::visibility::Visibility;

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::answer;
 use super::once::{self, Key, Ran, Request};
-use crate::app::{App, NameScope, Resolution};
+use crate::app::App;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use pillion_gateway::{NameScope, Resolution};
 
 /// Runs several calls, in parallel or sequentially. The results have the order of the calls, and
 /// each is the result that the call alone would have.

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::answer;
 use super::once::{self, Key, Ran, Request};
-use crate::app::{App, NameScope};
+use crate::app::App;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::request_log::HttpRequestId;
+use pillion_gateway::NameScope;
 use pillion_gateway::client_text::truncate_input;
 
 /// Runs one tool; the body is its arguments.

@@ -11,7 +11,7 @@ use super::running::{Event, Running};
 use super::sessions::Session;
 use super::source::Source;
 use super::{Caller, subscriptions};
-use crate::app::App;
+use crate::McpServer;
 use pillion_gateway::calling_client::message::{
     self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, parse_log_level, raw,
 };
@@ -61,14 +61,14 @@ pub(super) fn handle_message(session: &Session, inbound: Inbound) {
 
 /// Handles a request that concerns the session itself. Returns `None` for any other request.
 pub(super) async fn of_session(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     session: &Arc<Session>,
     request: &Request,
 ) -> Option<Result<Box<RawValue>, RpcError>> {
     let outcome = match request.method.as_str() {
-        "logging/setLevel" => set_level(app, session, request),
-        "resources/subscribe" => watch(app, caller, session, request).await,
+        "logging/setLevel" => set_level(mcp, session, request),
+        "resources/subscribe" => watch(mcp, caller, session, request).await,
         "resources/unsubscribe" => request.text("uri").map(|uri| session.unwatch(&uri)),
         "initialize" => Err(RpcError::new(
             INVALID_REQUEST,
@@ -79,19 +79,19 @@ pub(super) async fn of_session(
     Some(outcome.and_then(|()| raw(&json!({}))))
 }
 
-fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcError> {
+fn set_level(mcp: &McpServer, session: &Session, request: &Request) -> Result<(), RpcError> {
     let level = request
         .params
         .get("level")
         .map_or(RawValue::NULL, Box::as_ref);
     let level = parse_log_level(level)?;
     session.log_level().set(level);
-    app.upstreams().request_log_level(level);
+    mcp.gateway.upstreams().request_log_level(level);
     Ok(())
 }
 
 async fn watch(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     session: &Arc<Session>,
     request: &Request,
@@ -107,7 +107,7 @@ async fn watch(
             session.push(message);
         }
     };
-    let subscribed = subscriptions::subscribe(app, caller, &uri, notify).await?;
+    let subscribed = subscriptions::subscribe(mcp, caller, &uri, notify).await?;
     match session.watch(uri, subscribed) {
         true => Ok(()),
         false => Err(invalid_params(
@@ -140,7 +140,7 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn start(
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         session: &Arc<Session>,
         request: Request,
@@ -149,7 +149,7 @@ impl Answering {
         let id = request.id.clone();
         let requester = session.requester(can_stream);
         // In these revisions, a disconnect does not cancel a request.
-        let running = Running::start(app, caller, Arc::new(request), requester, false);
+        let running = Running::start(mcp, caller, Arc::new(request), requester, false);
         session.begin(id.get(), running.abort_handle());
         Self {
             running: Some(running),

@@ -7,8 +7,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{Caller, local, results, tools};
-use crate::app::App;
-use crate::mcp_server::catalog::Kind;
+use crate::McpServer;
+use crate::catalog::Kind;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{
     METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,
@@ -22,72 +22,72 @@ const COMPLETE_MEMBER: (&str, &str) = ("resultType", "\"complete\"");
 /// Returns the result of a request that is independent of sessions. Requests that concern a
 /// session, and notification streams, are handled by the modules that know the session.
 pub(super) async fn answer(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
     let (of_meta, of_http) = (link.trace_of_meta(), caller.context.trace.as_ref());
-    let Some(telemetry) = &app.process().telemetry else {
+    let Some(telemetry) = &mcp.gateway.process().telemetry else {
         link.set_trace(of_meta.or(of_http).cloned());
-        return answer_without_span(app, caller, request, link).await;
+        return answer_without_span(mcp, caller, request, link).await;
     };
     let method = request.method.as_str();
     let tool = match method {
-        "tools/call" => request.text("name").ok().filter(|name| is_known(app, name)),
+        "tools/call" => request.text("name").ok().filter(|name| is_known(mcp, name)),
         _ => None,
     };
     let version = link.requester.version.as_str();
     let span = telemetry.mcp_request(method, tool.as_deref(), version, of_meta, of_http);
     link.set_trace(span.context());
-    let outcome = answer_without_span(app, caller, request, link).await;
+    let outcome = answer_without_span(mcp, caller, request, link).await;
     span.end_request_span(&outcome);
     outcome
 }
 
-fn is_known(app: &App, tool: &str) -> bool {
-    app.registry().contains(tool) || app.upstreams().only_named(tool).is_some()
+fn is_known(mcp: &McpServer, tool: &str) -> bool {
+    mcp.gateway.registry().contains(tool) || mcp.gateway.upstreams().only_named(tool).is_some()
 }
 
 async fn answer_without_span(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
     let version = link.requester.version;
     let is_stateless = version.supports(Feature::RequestMetadata);
-    let catalog = &app.mcp().catalog;
+    let catalog = &mcp.state.catalog;
     let method = request.method.as_str();
     let result = match method {
         "ping" if !is_stateless => return raw(&json!({})),
         "server/discover" if is_stateless => raw(&discovered())?,
         "tools/list" => {
             only_page(request)?;
-            tools::list(app, caller, version).await?
+            tools::list(mcp, caller, version).await?
         }
-        "tools/call" => tools::call(app, caller, request, link).await?,
+        "tools/call" => tools::call(mcp, caller, request, link).await?,
         "prompts/list" => {
             only_page(request)?;
-            catalog.list(app, caller, Kind::Prompts).await?
+            catalog.list(mcp, caller, Kind::Prompts).await?
         }
         "resources/list" => {
             only_page(request)?;
-            catalog.list(app, caller, Kind::Resources).await?
+            catalog.list(mcp, caller, Kind::Resources).await?
         }
         "resources/templates/list" => {
             only_page(request)?;
-            catalog.list(app, caller, Kind::Templates).await?
+            catalog.list(mcp, caller, Kind::Templates).await?
         }
-        "prompts/get" => catalog.get_prompt(app, caller, request, link).await?,
-        "resources/read" => match results::read(app, caller, request).await? {
+        "prompts/get" => catalog.get_prompt(mcp, caller, request, link).await?,
+        "resources/read" => match results::read(mcp, caller, request).await? {
             Some(result) => result,
-            None => match local::read(app, caller, request, link).await? {
+            None => match local::read(mcp, caller, request, link).await? {
                 Some(result) => result,
-                None => catalog.read(app, caller, request, link).await?,
+                None => catalog.read(mcp, caller, request, link).await?,
             },
         },
-        "completion/complete" => catalog.complete(app, caller, request, link).await?,
+        "completion/complete" => catalog.complete(mcp, caller, request, link).await?,
         _ => return Err(RpcError::new(METHOD_NOT_FOUND, "Method not found")),
     };
     if !is_stateless {

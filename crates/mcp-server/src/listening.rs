@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::local::LocalChangeReceiver;
-use crate::app::App;
+use pillion_gateway::Gateway;
 use pillion_gateway::upstream::Server;
 use pillion_gateway::visibility::Visibility;
 
@@ -95,9 +95,9 @@ impl Listening {
 
     /// Applies a change of the upstream servers: all listeners receive the changes of the new
     /// servers, and a notification that the tools have changed.
-    pub(super) fn servers_changed(&self, app: &App) {
+    pub(super) fn servers_changed(&self, gateway: &Gateway) {
         let mut known = self.known.lock();
-        let servers = app.upstreams().servers().to_vec();
+        let servers = gateway.upstreams().servers().to_vec();
         let listeners: Vec<_> = known.listeners.iter().filter_map(Weak::upgrade).collect();
         for listener in listeners {
             let watches = known.watch(&servers, &self.changes);
@@ -119,12 +119,12 @@ impl Listening {
     }
 
     /// Starts to listen for changes that a caller with this visibility may see.
-    pub(super) fn listen(&self, app: &App, visibility: &Visibility) -> ChangeReceiver {
+    pub(super) fn listen(&self, gateway: &Gateway, visibility: &Visibility) -> ChangeReceiver {
         let changes = self.changes.subscribe();
         let mut known = self.known.lock();
         // The request may have begun before the servers last changed.
         let servers = known.servers.clone();
-        let servers = servers.unwrap_or_else(|| app.upstreams().servers().to_vec());
+        let servers = servers.unwrap_or_else(|| gateway.upstreams().servers().to_vec());
         let watches = Mutex::new(known.watch(&servers, &self.changes));
         let watches = Arc::new(watches);
         known

@@ -53,7 +53,7 @@ mod tests {
         let text =
             "[tools.calculator]\ntimeout_ms = 5\n[tools.far_ecko]\nrequire_approval = 'always'";
         let config = Config::parse(text, "pillion.toml").unwrap();
-        let registry = pillion_gateway::tools::registry().unwrap();
+        let registry = crate::tools::registry().unwrap();
         let unknown_tools = UnknownTools::of(&config);
         assert_eq!(unknown_tools.take_missing(&registry), ["far_ecko"]);
         assert!(unknown_tools.were_logged.load(Ordering::Relaxed));

@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
-use crate::app::App;
+use crate::McpServer;
 use pillion_gateway::calling_client::message::{INVALID_PARAMS, error_with};
 
 /// A subscription, which ends when dropped.
@@ -17,15 +17,15 @@ pub(super) type Subscribed = AbortOnDropHandle<()>;
 /// Subscribes to a resource. `notify` receives the method and parameters of each notification until
 /// the subscription is dropped.
 pub(super) async fn subscribe(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     uri: &str,
     notify: impl Fn(&str, &RawValue) + Clone + Send + 'static,
 ) -> Result<Subscribed, RpcError> {
-    if let Some(subscribed) = local::subscribe(app, caller, uri, notify.clone()) {
+    if let Some(subscribed) = local::subscribe(mcp, caller, uri, notify.clone()) {
         return subscribed;
     }
-    let server = app.mcp().catalog.server_of(app, caller, uri).await;
+    let server = mcp.state.catalog.server_of(mcp, caller, uri).await;
     let server = server.ok_or_else(|| not_found(uri))?;
     if server.uses_user_credentials() {
         let reason =

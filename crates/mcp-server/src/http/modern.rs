@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::headers;
 use super::stream::{body, body_while_valid};
 use super::{Exchange, accepted, event_stream, json as json_response};
-use crate::mcp_server::stateless::{Answering, RoundStep, UNSUPPORTED_VERSION, listen, requester};
+use crate::stateless::{Answering, RoundStep, UNSUPPORTED_VERSION, listen, requester};
 use pillion_gateway::calling_client::link::Requester;
 use pillion_gateway::calling_client::message::{
     self, HEADER_MISMATCH, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
@@ -27,7 +27,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     };
     let can_stream = headers::accepts_stream(exchange.headers);
     let repeated = |header: &'static str, expected: &str| check_header(exchange, header, expected);
-    let requester = match requester(exchange.app, &request, can_stream, repeated) {
+    let requester = match requester(exchange.mcp, &request, can_stream, repeated) {
         Ok(requester) => Requester {
             param_headers: Some(Arc::new(headers::params(exchange.headers))),
             ..requester
@@ -35,7 +35,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         Err(error) => return super::failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
     };
     if request.method == "subscriptions/listen" {
-        return match listen(exchange.app, &exchange.caller, &request).await {
+        return match listen(exchange.mcp, &exchange.caller, &request).await {
             Ok((first, listener)) => {
                 let token_validity = exchange.token_validity.clone();
                 event_stream(body_while_valid(Some(first), listener, token_validity))
@@ -43,7 +43,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
             Err(error) => failed(&request, error),
         };
     }
-    let answering = Answering::start(exchange.app, &exchange.caller, &request, requester);
+    let answering = Answering::start(exchange.mcp, &exchange.caller, &request, requester);
     let mut answering = match answering {
         Ok(answering) => answering,
         Err(error) => return failed(&request, error),

@@ -9,10 +9,11 @@
 //! link to the client, and the result. Results of upstream servers
 //! are forwarded byte for byte, with only those additions that the client's revision requires.
 
+pub mod bridge;
 mod catalog;
 mod dispatch;
 mod held;
-pub(crate) mod http;
+pub mod http;
 mod listening;
 mod local;
 mod results;
@@ -30,11 +31,11 @@ use std::sync::Arc;
 
 use pillion_core::pack::Packs;
 use pillion_core::tool::CallContext;
+use pillion_gateway::Gateway;
 use pillion_mcp_client::RpcError;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use crate::app::App;
 use catalog::Catalog;
 use held::Held;
 use listening::Listening;
@@ -43,9 +44,36 @@ use pillion_gateway::events::ToolListener;
 use pillion_gateway::visibility::Visibility;
 use sessions::Sessions;
 
+/// Pillion's MCP server over a [`Gateway`]. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct McpServer {
+    gateway: Gateway,
+    state: Arc<McpServerState>,
+}
+
+impl McpServer {
+    /// Creates the server of `gateway`. `state` outlives the gateway.
+    #[must_use]
+    pub fn new(gateway: Gateway, state: Arc<McpServerState>) -> Self {
+        Self { gateway, state }
+    }
+
+    /// Returns the gateway.
+    #[must_use]
+    pub fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    /// Returns the state between requests.
+    #[must_use]
+    pub fn state(&self) -> &Arc<McpServerState> {
+        &self.state
+    }
+}
+
 /// The state of the MCP server between requests.
 #[derive(Debug)]
-pub(crate) struct McpServerState {
+pub struct McpServerState {
     sessions: Sessions,
     held: Held,
     catalog: Catalog,
@@ -68,23 +96,23 @@ impl Default for McpServerState {
 
 impl McpServerState {
     /// Applies a new configuration: the lists of the upstream servers are requested again.
-    pub(crate) fn reconfigure(&self) {
+    pub fn reconfigure(&self) {
         self.catalog.forget();
     }
 
-    /// Applies an [`App`] with other upstream servers or packs.
-    pub(crate) fn servers_changed(&self, app: &App) {
-        self.listening.servers_changed(app);
-        self.offer_packs(app.packs());
+    /// Applies a gateway with other upstream servers or packs.
+    pub fn servers_changed(&self, gateway: &Gateway) {
+        self.listening.servers_changed(gateway);
+        self.offer_packs(gateway.packs());
     }
 
     /// Sets the packs that are offered.
-    pub(crate) fn offer_packs(&self, packs: &Packs) {
+    pub fn offer_packs(&self, packs: &Packs) {
         self.listening.offer_packs(packs);
     }
 
     /// Ends all open streams and sessions.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stopping.send_replace(true);
         self.sessions.end_all();
     }
@@ -105,14 +133,14 @@ impl ToolListener for McpServerState {
 
 /// Returns the visibility of a client that names a model; unchanged without a model.
 fn narrowed(
-    app: &App,
+    gateway: &Gateway,
     visibility: Visibility,
     model: Option<&str>,
 ) -> Result<Visibility, RpcError> {
     let Some(id) = model else {
         return Ok(visibility);
     };
-    let model = app.models().get(id);
+    let model = gateway.models().get(id);
     let model = model.ok_or_else(|| message::unknown("model", id))?;
     Ok(visibility.for_model(Arc::clone(&model.config)))
 }
@@ -121,20 +149,25 @@ fn narrowed(
 /// Determined for each HTTP request, not for each session, so that a session grants no rights of
 /// another caller.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Caller {
-    pub(crate) context: CallContext,
+pub struct Caller {
+    /// The context of the calls.
+    pub context: CallContext,
     visibility: Visibility,
 }
 
 impl Caller {
-    pub(crate) fn new(
-        app: &App,
+    /// Creates the caller of a request, restricted to what `model` may see.
+    ///
+    /// # Errors
+    /// If the model does not exist.
+    pub fn new(
+        gateway: &Gateway,
         context: CallContext,
         visibility: Visibility,
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
-        let offered = app.upstreams().tools_for_clients().clone();
-        let visibility = narrowed(app, visibility.restrict_to_offered(offered), model)?;
+        let offered = gateway.upstreams().tools_for_clients().clone();
+        let visibility = narrowed(gateway, visibility.restrict_to_offered(offered), model)?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context

@@ -28,7 +28,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::mcp_server::stdio::{MAX_WAITING, write};
+use crate::stdio::{MAX_WAITING, write};
 use away::Away;
 pub use connect::{BridgeConnectError, Connection, Target};
 use leg::{Phase, SidecarConnection, SidecarMessage};

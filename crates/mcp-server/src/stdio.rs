@@ -20,14 +20,13 @@ use super::sessions::Session;
 use super::source::{Listener, Source};
 use super::stateless::{self, RoundStep};
 use super::{Caller, stateful};
-use crate::app::App;
-use crate::current_app::CurrentApp;
+use crate::McpServer;
 use outbox::{Outgoing, StdioOutbox};
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use pillion_gateway::visibility::Visibility;
 
 /// The protocol name of an HTTP connection that is upgraded to these messages.
-pub(crate) const PROTOCOL: &str = "pillion-mcp";
+pub const PROTOCOL: &str = "pillion-mcp";
 
 /// The notification that the sidecar is shutting down and accepts no more connections. New requests
 /// must be sent over a new connection; responses to earlier requests still arrive. Only Pillion's
@@ -62,7 +61,7 @@ pub struct StdioShutdown<A, U> {
 
 /// One client with its own pair of streams.
 pub struct Client {
-    current_app: CurrentApp,
+    current: Box<dyn Fn() -> McpServer + Send + Sync>,
     context: CallContext,
     visibility: Visibility,
     model: Option<String>,
@@ -70,18 +69,18 @@ pub struct Client {
 
 impl Client {
     /// Creates a client whose calls run in `context`, restricted to what `model` may see of
-    /// `visibility`.
+    /// `visibility`. `current` returns the server of the current configuration.
     ///
     /// # Errors
     /// If the model does not exist.
     pub fn new(
-        current_app: CurrentApp,
+        current: impl Fn() -> McpServer + Send + Sync + 'static,
         context: CallContext,
         visibility: Visibility,
         model: Option<String>,
     ) -> Result<Self, RpcError> {
         let client = Self {
-            current_app,
+            current: Box::new(current),
             context,
             visibility,
             model,
@@ -90,12 +89,12 @@ impl Client {
         Ok(client)
     }
 
-    /// Returns the current [`App`], and the client's rights in it.
-    fn now(&self) -> Result<(App, Caller), RpcError> {
-        let app = self.current_app.app();
+    /// Returns the current [`McpServer`], and the client's rights in it.
+    fn now(&self) -> Result<(McpServer, Caller), RpcError> {
+        let mcp = (self.current)();
         let (context, visibility) = (self.context.clone(), self.visibility.clone());
-        let caller = Caller::new(&app, context, visibility, self.model.as_deref())?;
-        Ok((app, caller))
+        let caller = Caller::new(&mcp.gateway, context, visibility, self.model.as_deref())?;
+        Ok((mcp, caller))
     }
 
     /// Serves the client until it closes `input` and its requests have finished or timed out.
@@ -175,7 +174,7 @@ impl Client {
 }
 
 /// Returns the notification that the sidecar accepts no more connections.
-pub(crate) fn draining() -> Bytes {
+pub fn draining() -> Bytes {
     message::outgoing(None, DRAINING, &json!({}))
 }
 
@@ -261,7 +260,7 @@ impl Conversation {
                 return;
             }
         };
-        let (app, caller) = match self.client.now() {
+        let (mcp, caller) = match self.client.now() {
             Ok(now) => now,
             Err(error) => return self.say(&request, &Err(error)).await,
         };
@@ -274,7 +273,7 @@ impl Conversation {
                 let error = RpcError::new(INVALID_REQUEST, reason);
                 return self.say(&request, &Err(error)).await;
             }
-            let task = answer_stateless(app, caller, self.out.clone(), request);
+            let task = answer_stateless(mcp, caller, self.out.clone(), request);
             let set = if is_stream { streams } else { tasks };
             let handle = set.spawn(task);
             let mut state = self.state.lock();
@@ -283,7 +282,7 @@ impl Conversation {
             return;
         }
         match (session, request.method.as_str()) {
-            (None, "initialize") => self.initialize(&app, &caller, &request, streams).await,
+            (None, "initialize") => self.initialize(&mcp, &caller, &request, streams).await,
             (None, "ping") => self.say(&request, &message::raw(&json!({}))).await,
             (None, _) => {
                 let error = RpcError::new(
@@ -295,14 +294,14 @@ impl Conversation {
             (Some(session), _) => {
                 let out = self.out.clone();
                 tasks.spawn(async move {
-                    let outcome = stateful::of_session(&app, &caller, &session, &request).await;
+                    let outcome = stateful::of_session(&mcp, &caller, &session, &request).await;
                     if let Some(outcome) = outcome {
                         let answer = message::response(Some(&request.id), &outcome);
                         drop(out.send(answer).await);
                         return;
                     }
                     let answering =
-                        stateful::Answering::start(&app, &caller, &session, request, true);
+                        stateful::Answering::start(&mcp, &caller, &session, request, true);
                     pour(answering, &out).await;
                 });
             }
@@ -320,7 +319,7 @@ impl Conversation {
 
     async fn initialize(
         &self,
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         request: &Request,
         streams: &mut JoinSet<()>,
@@ -330,7 +329,7 @@ impl Conversation {
             Err(error) => return self.say(request, &Err(error)).await,
         };
         self.say(request, &Ok(result)).await;
-        let listener = Listener::of_session(app, caller, &session);
+        let listener = Listener::of_session(mcp, caller, &session);
         self.state.lock().session = Some(session);
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
@@ -351,7 +350,7 @@ fn is_stateless(request: &Request) -> bool {
     })
 }
 
-async fn answer_stateless(app: App, caller: Caller, out: StdioOutbox, request: Request) {
+async fn answer_stateless(mcp: McpServer, caller: Caller, out: StdioOutbox, request: Request) {
     let request = Arc::new(request);
     let fail = async |error: RpcError| {
         drop(
@@ -359,12 +358,12 @@ async fn answer_stateless(app: App, caller: Caller, out: StdioOutbox, request: R
                 .await,
         );
     };
-    let requester = match stateless::requester(&app, &request, true, |_, _| Ok(())) {
+    let requester = match stateless::requester(&mcp, &request, true, |_, _| Ok(())) {
         Ok(requester) => requester,
         Err(error) => return fail(error).await,
     };
     if request.method == "subscriptions/listen" {
-        match stateless::listen(&app, &caller, &request).await {
+        match stateless::listen(&mcp, &caller, &request).await {
             Ok((first, listener)) => {
                 drop(out.send(first).await);
                 pour(listener, &out).await;
@@ -373,7 +372,7 @@ async fn answer_stateless(app: App, caller: Caller, out: StdioOutbox, request: R
         }
         return;
     }
-    match stateless::Answering::start(&app, &caller, &request, requester) {
+    match stateless::Answering::start(&mcp, &caller, &request, requester) {
         Ok(mut answering) => loop {
             match answering.step().await {
                 RoundStep::Notice(notice) => drop(out.send(notice).await),
@@ -425,13 +424,16 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
+    use crate::McpServerState;
     use pillion_config::Config;
+    use pillion_gateway::credentials::UserCredentials;
+    use pillion_gateway::{Gateway, GatewayParts};
 
     /// Serves a client at the other end of the returned stream.
-    fn serve(app: &App, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
+    fn serve(mcp: &McpServer, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
         let (context, visibility) = (CallContext::default(), Visibility::default());
-        let current_app = CurrentApp::new(app.clone(), |_| axum::Router::new());
-        let client = Client::new(current_app, context, visibility, None).unwrap();
+        let mcp = mcp.clone();
+        let client = Client::new(move || mcp.clone(), context, visibility, None).unwrap();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let endings = StdioShutdown {
@@ -443,8 +445,16 @@ mod tests {
         (ours, tokio::spawn(served))
     }
 
-    fn app() -> App {
-        App::build(&Config::default(), Arc::new(ToolRegistry::new()), None)
+    fn mcp_server() -> McpServer {
+        let state = Arc::new(McpServerState::default());
+        let parts = GatewayParts {
+            registry: Arc::new(ToolRegistry::new()),
+            state: None,
+            credentials: UserCredentials::default(),
+            tool_listener: Arc::<McpServerState>::clone(&state),
+            has_all_tools: false,
+        };
+        McpServer::new(Gateway::build(&Config::default(), parts), state)
     }
 
     fn hello() -> String {
@@ -456,14 +466,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_stdio_session_is_never_evicted() {
-        let app = app();
-        let (mut ours, served) = serve(&app, Duration::ZERO);
+        let mcp = mcp_server();
+        let (mut ours, served) = serve(&mcp, Duration::ZERO);
         ours.write_all(hello().as_bytes()).await.unwrap();
         let mut answer = String::new();
         let mut lines = BufReader::new(&mut ours);
         lines.read_line(&mut answer).await.unwrap();
         assert!(answer.contains("protocolVersion"), "{answer}");
-        assert_eq!(app.mcp().sessions.len(), 0);
+        assert_eq!(mcp.state.sessions.len(), 0);
         drop(ours);
         served.await.unwrap().unwrap();
     }
@@ -471,7 +481,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_of_a_client_that_reads_no_responses_are_not_read() {
         const PINGS: usize = 20_000;
-        let (ours, served) = serve(&app(), Duration::from_secs(30));
+        let (ours, served) = serve(&mcp_server(), Duration::from_secs(30));
         let (reader, mut writer) = tokio::io::split(ours);
         let writing = tokio::spawn(async move {
             writer.write_all(hello().as_bytes()).await?;
@@ -494,7 +504,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_subscriptions_of_a_client_are_limited() {
-        let (ours, served) = serve(&app(), Duration::ZERO);
+        let (ours, served) = serve(&mcp_server(), Duration::ZERO);
         let (reader, mut writer) = tokio::io::split(ours);
         let writing = tokio::spawn(async move {
             for id in 0..=MAX_STREAMS {

@@ -14,7 +14,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::Caller;
 use super::local;
 use super::template;
-use crate::app::App;
+use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
@@ -89,16 +89,18 @@ impl Catalog {
     /// first is listed.
     pub(super) async fn list(
         &self,
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         kind: Kind,
     ) -> Result<Box<RawValue>, RpcError> {
-        let own = local::list(app, caller, kind).await;
-        let seen = seen(app, caller).await;
-        let entries = self.refresh(app, kind).await;
+        let own = local::list(mcp, caller, kind).await;
+        let seen = seen(mcp, caller).await;
+        let entries = self.refresh(mcp, kind).await;
         let is_a_packs = |entry: &Entry| match kind {
             Kind::Prompts => false,
-            Kind::Resources | Kind::Templates => app.packs().provider_of(&entry.id).is_some(),
+            Kind::Resources | Kind::Templates => {
+                mcp.gateway.packs().provider_of(&entry.id).is_some()
+            }
         };
         let mut taken = HashSet::new();
         let of_servers = entries
@@ -122,11 +124,11 @@ impl Catalog {
     }
 
     /// Requests the list of every server. A server that fails keeps its previous entries.
-    async fn refresh(&self, app: &App, kind: Kind) -> Arc<Vec<Entry>> {
+    async fn refresh(&self, mcp: &McpServer, kind: Kind) -> Arc<Vec<Entry>> {
         let since = Instant::now();
         let before = self.known(kind).unwrap_or_default();
-        let limit = app.upstreams().discovery_timeout();
-        let servers = app.upstreams().servers().iter();
+        let limit = mcp.gateway.upstreams().discovery_timeout();
+        let servers = mcp.gateway.upstreams().servers().iter();
         let servers = servers.filter(|server| server.lists_for_all());
         let lists = servers.map(async |server| {
             let client = &server.shared.client;
@@ -181,7 +183,7 @@ impl Catalog {
     /// Returns the first visible matching entry of the latest list, or else of a new list.
     async fn find(
         &self,
-        app: &App,
+        mcp: &McpServer,
         seen: &Seen,
         kind: Kind,
         is_it: impl Fn(&Entry) -> bool,
@@ -189,41 +191,46 @@ impl Catalog {
         let known = self.known(kind);
         match known.and_then(|known| first(&known, seen, &is_it)) {
             Some(found) => Some(found),
-            None => first(&self.refresh(app, kind).await, seen, &is_it),
+            None => first(&self.refresh(mcp, kind).await, seen, &is_it),
         }
     }
 
     /// Handles `prompts/get`.
     pub(super) async fn get_prompt(
         &self,
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         request: &Request,
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
-        let prompt = self.prompt(app, caller, &name).await?;
+        let prompt = self.prompt(mcp, caller, &name).await?;
         let name = ("name", raw(&prompt.remote_id)?);
         forward_request(&prompt.server, caller, request, [name], link).await
     }
 
-    async fn prompt(&self, app: &App, caller: &Caller, name: &str) -> Result<Entry, RpcError> {
-        let seen = seen(app, caller).await;
+    async fn prompt(
+        &self,
+        mcp: &McpServer,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<Entry, RpcError> {
+        let seen = seen(mcp, caller).await;
         let is_it = |entry: &Entry| entry.id == name;
-        let found = self.find(app, &seen, Kind::Prompts, is_it).await;
+        let found = self.find(mcp, &seen, Kind::Prompts, is_it).await;
         found.ok_or_else(|| unknown("prompt", name))
     }
 
     /// Handles `resources/read`.
     pub(super) async fn read(
         &self,
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         request: &Request,
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
-        let server = self.server_of(app, caller, &uri).await;
+        let server = self.server_of(mcp, caller, &uri).await;
         let server = server.ok_or_else(|| not_found(&uri, link))?;
         forward_request(&server, caller, request, [], link).await
     }
@@ -233,29 +240,30 @@ impl Catalog {
     /// another server's resource.
     pub(super) async fn server_of(
         &self,
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         uri: &str,
     ) -> Option<Arc<Server>> {
-        let seen = seen(app, caller).await;
+        let seen = seen(mcp, caller).await;
         let is_it = |entry: &Entry| entry.id == uri;
         let known = self.known(Kind::Resources);
         let is_new = known.is_none();
         let listed = match known {
             Some(known) => known,
-            None => self.refresh(app, Kind::Resources).await,
+            None => self.refresh(mcp, Kind::Resources).await,
         };
         if let Some(found) = first(&listed, &seen, is_it) {
             return Some(found.server);
         }
         let fits = |entry: &Entry| template::matches(&entry.id, uri);
-        let by_template = self.find(app, &seen, Kind::Templates, fits).await;
+        let by_template = self.find(mcp, &seen, Kind::Templates, fits).await;
         // Another server may list the resource by now, and takes precedence over a template.
         let is_sure = by_template.is_some()
-            && (app.upstreams().servers().len() == 1 || self.has_fresh_list(Kind::Resources));
+            && (mcp.gateway.upstreams().servers().len() == 1
+                || self.has_fresh_list(Kind::Resources));
         let listed = match is_new || is_sure {
             true => None,
-            false => first(&self.refresh(app, Kind::Resources).await, &seen, is_it),
+            false => first(&self.refresh(mcp, Kind::Resources).await, &seen, is_it),
         };
         listed.or(by_template).map(|found| found.server)
     }
@@ -263,7 +271,7 @@ impl Catalog {
     /// Handles `completion/complete`.
     pub(super) async fn complete(
         &self,
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         request: &Request,
         link: &Arc<Link>,
@@ -282,7 +290,7 @@ impl Catalog {
         let reference: Reference = serde_json::from_str(written.get()).map_err(|_| wrong())?;
         match reference.kind.as_str() {
             "ref/prompt" => {
-                let prompt = self.prompt(app, caller, &reference.name).await?;
+                let prompt = self.prompt(mcp, caller, &reference.name).await?;
                 let mut written: Members =
                     serde_json::from_str(written.get()).map_err(|_| wrong())?;
                 written.insert("name".to_owned(), raw(&prompt.remote_id)?);
@@ -297,14 +305,14 @@ impl Catalog {
             }
             "ref/resource" => {
                 let uri = &reference.uri;
-                if let Some(result) = local::complete(app, caller, uri) {
+                if let Some(result) = local::complete(mcp, caller, uri) {
                     return result;
                 }
-                let seen = seen(app, caller).await;
+                let seen = seen(mcp, caller).await;
                 let is_it = |entry: &Entry| entry.id == *uri;
-                let server = match self.find(app, &seen, Kind::Templates, is_it).await {
+                let server = match self.find(mcp, &seen, Kind::Templates, is_it).await {
                     Some(template) => Some(template.server),
-                    None => self.server_of(app, caller, uri).await,
+                    None => self.server_of(mcp, caller, uri).await,
                 };
                 let server = server.ok_or_else(|| not_found(uri, link))?;
                 forward_request(&server, caller, request, [], link).await
@@ -336,8 +344,8 @@ fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
 }
 
 /// Returns the servers that the caller may see.
-async fn seen(app: &App, caller: &Caller) -> Seen {
-    let upstreams = app.upstreams();
+async fn seen(mcp: &McpServer, caller: &Caller) -> Seen {
+    let upstreams = mcp.gateway.upstreams();
     upstreams.seen(&caller.context, &caller.visibility).await
 }
 

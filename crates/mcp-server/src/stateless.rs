@@ -15,7 +15,7 @@ use super::held::Resumed;
 use super::running::{Event, Running};
 use super::source::{Listener, Source};
 use super::{Caller, Owner, subscriptions};
-use crate::app::App;
+use crate::McpServer;
 use pillion_gateway::calling_client::capabilities;
 use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
 use pillion_gateway::calling_client::message::{
@@ -43,7 +43,7 @@ const MAX_WAITING: usize = 256;
 /// # Errors
 /// If required members are missing, differ from their headers, or name an unsupported revision.
 pub(super) fn requester(
-    app: &App,
+    mcp: &McpServer,
     request: &Request,
     can_stream: bool,
     repeated: impl Fn(&'static str, &str) -> Result<(), RpcError>,
@@ -68,7 +68,9 @@ pub(super) fn requester(
         repeated(NAME, &request.text(name)?)?;
     }
     if let Some(level) = meta.get(LOG_LEVEL) {
-        app.upstreams().request_log_level(parse_log_level(level)?);
+        mcp.gateway
+            .upstreams()
+            .request_log_level(parse_log_level(level)?);
     }
     Ok(Requester {
         owner: Uuid::new_v4(),
@@ -91,7 +93,7 @@ pub(super) struct Answering {
     running: Option<Running>,
     /// The question that the client has left unanswered.
     unanswered: Option<Question>,
-    app: App,
+    mcp: McpServer,
     owner: Owner,
     request: Arc<Request>,
 }
@@ -104,18 +106,18 @@ pub(super) enum RoundStep {
 impl Answering {
     /// Starts a request, or resumes one that waited for the client.
     pub(super) fn start(
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         request: &Arc<Request>,
         requester: Requester,
     ) -> Result<Self, RpcError> {
         let owner = caller.owner();
-        let resumed = app.mcp().held.resume(request, &owner)?;
-        let start = || Running::start(app, caller, Arc::clone(request), requester, true);
+        let resumed = mcp.state.held.resume(request, &owner)?;
+        let start = || Running::start(mcp, caller, Arc::clone(request), requester, true);
         let mut answering = Self {
             running: None,
             unanswered: None,
-            app: app.clone(),
+            mcp: mcp.clone(),
             owner,
             request: Arc::clone(request),
         };
@@ -133,7 +135,7 @@ impl Answering {
     /// Stores the request until the client has answered.
     fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
         let running = self.running.take().ok_or_else(cancelled)?;
-        let held = &self.app.mcp().held;
+        let held = &self.mcp.state.held;
         held.hold(running, question, &self.request, &self.owner)
     }
 
@@ -180,7 +182,7 @@ fn cancelled() -> RpcError {
 /// Handles `subscriptions/listen`. Returns the first message, and the source of all further
 /// messages.
 pub(super) async fn listen(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
 ) -> Result<(Bytes, Listener), RpcError> {
@@ -194,7 +196,7 @@ pub(super) async fn listen(
         let reason = format!("A client can subscribe to at most {MAX_RESOURCES} resources at once");
         return Err(invalid_params(reason));
     }
-    let changes = app.mcp().listening.listen(app, &caller.visibility);
+    let changes = mcp.state.listening.listen(&mcp.gateway, &caller.visibility);
     let (sender, messages) = mpsc::channel(MAX_WAITING);
     let mut held = Vec::new();
     for uri in &requested.resources {
@@ -203,7 +205,7 @@ pub(super) async fn listen(
             // A slow client misses notifications.
             let _ = sender.try_send(tagged(method, Some(params), &id));
         };
-        held.push(subscriptions::subscribe(app, caller, uri, notify).await?);
+        held.push(subscriptions::subscribe(mcp, caller, uri, notify).await?);
     }
     let acknowledged = json!({
         "notifications": &requested,
@@ -228,7 +230,7 @@ pub(super) async fn listen(
         messages,
         changes,
         to_message: Box::new(to_message),
-        stopped: Box::pin(app.mcp().stopped()),
+        stopped: Box::pin(mcp.state.stopped()),
         last_message: Some(message::response(Some(&request.id), &ended)),
         held,
         _open: Some(sender),

@@ -9,83 +9,64 @@ use pillion_core::tool::Tool;
 use tokio::sync::watch;
 
 use super::unknown_tools::UnknownTools;
-use super::{App, Shared};
-use crate::mcp_server::McpServerState;
-use crate::servers::Servers;
+use super::{Gateway, Shared};
+use crate::approvals::Approvals;
+use crate::credentials::UserCredentials;
+use crate::declared_tools::{self, Registered, StepCheckpoints};
+use crate::events::{Both, ToolListener};
+use crate::models::Models;
+use crate::packs::LoadedPacks;
+use crate::pins::Pins;
+use crate::process::Process;
+use crate::results::Results;
+use crate::state::State;
+use crate::telemetry::Telemetry;
+use crate::tool_keys::ToolKeys;
+use crate::tools;
+use crate::upstream::{Listeners, Upstreams};
+use crate::wasm_tools::WasmTools;
+use crate::workers::Workers;
 use pillion_config::Config;
-use pillion_gateway::access::Access;
-use pillion_gateway::approvals::Approvals;
-use pillion_gateway::credentials::UserCredentials;
-use pillion_gateway::declared_tools::{self, Registered, StepCheckpoints};
-use pillion_gateway::events::Both;
-use pillion_gateway::models::Models;
-use pillion_gateway::packs::LoadedPacks;
-use pillion_gateway::pins::Pins;
-use pillion_gateway::process::Process;
-use pillion_gateway::results::Results;
-use pillion_gateway::state::State;
-use pillion_gateway::telemetry::Telemetry;
-use pillion_gateway::tool_keys::ToolKeys;
-use pillion_gateway::tools;
-use pillion_gateway::upstream::{Listeners, Upstreams};
-use pillion_gateway::wasm_tools::WasmTools;
-use pillion_gateway::workers::Workers;
 
-impl App {
-    /// Builds the state from a configuration, with the tools of `registry`. Performs no I/O: the
-    /// tools of MCP servers are listed on first use. Without `state`, nothing outlives the process
-    /// and no call is recorded.
-    ///
-    /// The configuration's access rules are not in force, because they require user lookups and
-    /// token files; use [`build_with`](Self::build_with) for those.
-    #[must_use]
-    pub fn build(config: &Config, registry: Arc<ToolRegistry>, state: Option<State>) -> Self {
-        Self::build_with(config, registry, state, Access::default())
-    }
+/// What a [`Gateway`] is built from, besides the configuration.
+pub struct GatewayParts {
+    /// The registry, with the built-in tools.
+    pub registry: Arc<ToolRegistry>,
+    /// The data that outlives the process. Without it, no call is recorded.
+    pub state: Option<State>,
+    /// The credentials of users and providers.
+    pub credentials: UserCredentials,
+    /// Is notified when tools of workers or WebAssembly components change.
+    pub tool_listener: Arc<dyn ToolListener>,
+    /// Whether the optional built-in tools and the packs of the configuration are registered.
+    pub has_all_tools: bool,
+}
 
-    /// Like [`build`](Self::build), with access rules.
+impl Gateway {
+    /// Builds a gateway from a configuration. Performs no I/O: the tools of MCP servers are listed
+    /// on first use.
     #[must_use]
-    pub fn build_with(
-        config: &Config,
-        registry: Arc<ToolRegistry>,
-        state: Option<State>,
-        access: Access,
-    ) -> Self {
-        Assembly(config).app(registry, state, None, access)
-    }
-
-    /// Like [`build_with`](Self::build_with), with the built-in tools and the packs of the
-    /// configuration, and with MCP servers that can be added and changed at run time.
-    #[must_use]
-    pub(crate) fn build_complete(
-        config: &Config,
-        registry: Arc<ToolRegistry>,
-        state: State,
-        servers: Arc<Servers>,
-        access: Access,
-    ) -> Self {
-        Assembly(config).app(registry, Some(state), Some(servers), access)
+    pub fn build(config: &Config, parts: GatewayParts) -> Self {
+        Builder(config).gateway(parts)
     }
 }
 
-/// Builds the parts of the state from a configuration.
-pub struct Assembly<'c>(pub(super) &'c Config);
+/// Builds the parts of a gateway from a configuration.
+pub(super) struct Builder<'c>(pub(super) &'c Config);
 
-impl Assembly<'_> {
-    fn app(
-        &self,
-        registry: Arc<ToolRegistry>,
-        state: Option<State>,
-        servers: Option<Arc<Servers>>,
-        access: Access,
-    ) -> App {
-        let has_all_tools = servers.is_some();
+impl Builder<'_> {
+    fn gateway(&self, parts: GatewayParts) -> Gateway {
+        let GatewayParts {
+            registry,
+            state,
+            credentials,
+            tool_listener,
+            has_all_tools,
+        } = parts;
         let process = Arc::new(Process::new(Telemetry::start(&self.0.telemetry)));
-        process.set_peer_rules(&access.peers);
         let results = self.results(state.as_ref());
         let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
-        let credentials = credentials_of(servers.as_ref());
         let upstreams = Upstreams::new(
             &self.0.mcp_servers,
             self.0.mcp.clone(),
@@ -99,17 +80,16 @@ impl Assembly<'_> {
             credentials.clone(),
         );
         process.metrics.tools.record_servers(upstreams.listings());
-        let mcp = Arc::new(McpServerState::default());
         let models = Arc::new(Models::new(self.0, &credentials));
         let workers = Workers::new(
             Arc::clone(&registry),
-            Arc::<McpServerState>::clone(&mcp),
+            Arc::clone(&tool_listener),
             Arc::clone(&process.events),
             self.0.workers.clone(),
         );
         let wasm_tools = WasmTools::new(
             Arc::clone(&registry),
-            Arc::<McpServerState>::clone(&mcp),
+            tool_listener,
             Arc::clone(&process.events),
             &self.0.wasm_tools,
         );
@@ -123,18 +103,14 @@ impl Assembly<'_> {
         );
         let registered = Registered::default().replace_tools(tools, &registry, None);
         self.set_up_builtins(&registry);
-        mcp.offer_packs(&loaded_packs.offered);
         let executor = Executor::with_hooks(registry, self.0.executor_config(), hooks);
-        App::of(Shared {
+        Gateway::of(Shared {
             executor,
             upstreams: Arc::new(upstreams),
-            http: self.0.http.clone(),
-            access,
             approvals,
             state,
-            servers,
+            credentials,
             results,
-            mcp,
             models,
             tool_keys: ToolKeys::of(&self.0.builtins),
             unknown_tools: UnknownTools::of(self.0),
@@ -217,11 +193,4 @@ impl Assembly<'_> {
             ..ExecutorHooks::default()
         }
     }
-}
-
-/// Returns the credentials of users and providers; empty without `servers`.
-pub(super) fn credentials_of(servers: Option<&Arc<Servers>>) -> UserCredentials {
-    servers.map_or_else(UserCredentials::default, |servers| {
-        servers.user_credentials().clone()
-    })
 }

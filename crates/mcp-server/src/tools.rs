@@ -13,10 +13,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Caller, results};
-use crate::app::{App, MissingTool, NameScope};
+use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use pillion_gateway::upstream::{Own, UpstreamTool};
+use pillion_gateway::{MissingTool, NameScope};
 
 /// A tool under the name that clients see.
 struct ExposedTool {
@@ -29,12 +30,12 @@ struct ExposedTool {
 /// Returns all tools with the names that clients see, in the registry's order. A tool of a server
 /// without a configured prefix has the server's name for the tool if that name is unique; all other
 /// tools have their registered names.
-fn exposed(app: &App, own: &Own) -> Vec<ExposedTool> {
-    let mut of_servers = app.upstreams().tools();
+fn exposed(mcp: &McpServer, own: &Own) -> Vec<ExposedTool> {
+    let mut of_servers = mcp.gateway.upstreams().tools();
     let listed = own.listed.iter();
     of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
-    let mut registered = app.registry().tools(None);
-    app.upstreams().sort_by_config(&mut registered);
+    let mut registered = mcp.gateway.registry().tools(None);
+    mcp.gateway.upstreams().sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
     let preferred_names = registered
         .iter()
@@ -49,7 +50,7 @@ fn exposed(app: &App, own: &Own) -> Vec<ExposedTool> {
     }
     let named = registered.iter().zip(&preferred_names).map(|(tool, name)| {
         let registered_as = tool.name().as_str();
-        let is_taken = app.registry().is_taken(name) || own.tools.contains_key(*name);
+        let is_taken = mcp.gateway.registry().is_taken(name) || own.tools.contains_key(*name);
         let is_free = name_counts.get(name) == Some(&1) && !is_taken;
         ExposedTool {
             name: if is_free { *name } else { registered_as }.to_owned(),
@@ -63,20 +64,20 @@ fn exposed(app: &App, own: &Own) -> Vec<ExposedTool> {
 /// Returns the `ListToolsResult`. Tools of unreachable servers are missing, and are requested again
 /// later.
 pub(super) async fn list(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     version: ProtocolVersion,
 ) -> Result<Box<RawValue>, RpcError> {
-    app.discover().await;
-    let own = app.upstreams().own(&caller.context).await;
+    mcp.gateway.discover().await;
+    let own = mcp.gateway.upstreams().own(&caller.context).await;
     let mut tools = Vec::new();
-    for ExposedTool { name, tool, listed } in exposed(app, &own) {
+    for ExposedTool { name, tool, listed } in exposed(mcp, &own) {
         if !caller.visibility.admits(&tool, &name) {
             continue;
         }
         let entry = match listed {
             Some(listed) => listed.listed_as(&name, version),
-            None => match app.workers().listed(tool.name()) {
+            None => match mcp.gateway.workers().listed(tool.name()) {
                 Some(worker) => worker.listed_for(version),
                 None => match native(&name, &tool) {
                     Some(entry) => Ok(entry),
@@ -136,7 +137,7 @@ fn missing_result(missing: &MissingTool, name: &str) -> Result<Box<RawValue>, Rp
 
 /// Returns the `CallToolResult`: a server's result unchanged, any other result translated.
 pub(super) async fn call(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
     link: &Arc<Link>,
@@ -153,7 +154,9 @@ pub(super) async fn call(
     };
     let (context, visibility) = (&caller.context, &caller.visibility);
     let names = [name.as_str()];
-    let resolution = app.resolve(context, visibility, NameScope::ListedToClients, &names);
+    let resolution = mcp
+        .gateway
+        .resolve(context, visibility, NameScope::ListedToClients, &names);
     let mut resolution = resolution.await;
     let tool = match resolution.take_only() {
         Ok(tool) => tool,
@@ -174,7 +177,7 @@ pub(super) async fn call(
         ..caller.context.clone()
     };
     let id = uuid::Uuid::now_v7().to_string();
-    let executor = resolution.executor(app);
+    let executor = resolution.executor(&mcp.gateway);
     drop(resolution);
     let CompletedCall {
         result, response, ..

@@ -5,18 +5,19 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Caller;
-use crate::app::App;
+use crate::McpServer;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 use pillion_gateway::results::RESULT_URI_PREFIX;
 
 /// Returns the `ReadResourceResult` if the URI names an offloaded result of this caller.
 pub(super) async fn read(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
-    let (Some(id), Some(results)) = (uri.strip_prefix(RESULT_URI_PREFIX), app.results()) else {
+    let (Some(id), Some(results)) = (uri.strip_prefix(RESULT_URI_PREFIX), mcp.gateway.results())
+    else {
         return Ok(None);
     };
     let unreadable = |error: std::io::Error| {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
 
-use crate::mcp_server::source::Source;
+use crate::source::Source;
 use pillion_gateway::access::{Heartbeat, TokenValidity};
 
 /// Returns an event stream with the message `first` and the messages of `source`.

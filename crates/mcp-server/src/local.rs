@@ -16,7 +16,7 @@ use super::Caller;
 use super::catalog::{Kind, not_found};
 use super::listening::Change;
 use super::subscriptions::Subscribed;
-use crate::app::App;
+use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Members, Request, raw};
 use pillion_gateway::visibility::Visibility;
@@ -24,11 +24,11 @@ use pillion_gateway::visibility::Visibility;
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
 /// Returns the entries of packs in a list.
-pub(super) async fn list(app: &App, caller: &Caller, kind: Kind) -> Vec<Members> {
+pub(super) async fn list(mcp: &McpServer, caller: &Caller, kind: Kind) -> Vec<Members> {
     match kind {
         Kind::Prompts => Vec::new(),
-        Kind::Resources => entries(&packs(app, caller).resources(reader(caller)).await),
-        Kind::Templates => entries(&packs(app, caller).templates()),
+        Kind::Resources => entries(&packs(mcp, caller).resources(reader(caller)).await),
+        Kind::Templates => entries(&packs(mcp, caller).templates()),
     }
 }
 
@@ -41,8 +41,8 @@ fn entries(list: &[impl Serialize]) -> Vec<Members> {
 
 /// Returns the packs that the caller may see. A URI of a hidden pack is never forwarded to a
 /// server.
-fn packs(app: &App, caller: &Caller) -> Packs {
-    app.packs_for(&caller.visibility)
+fn packs(mcp: &McpServer, caller: &Caller) -> Packs {
+    mcp.gateway.packs_for(&caller.visibility)
 }
 
 fn reader(caller: &Caller) -> ResourceReader<'_> {
@@ -54,16 +54,16 @@ fn reader(caller: &Caller) -> ResourceReader<'_> {
 
 /// Returns the `ReadResourceResult` if the resource belongs to a pack.
 pub(super) async fn read(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
     link: &Link,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
-    if app.packs().provider_of(&uri).is_none() {
+    if mcp.gateway.packs().provider_of(&uri).is_none() {
         return Ok(None);
     }
-    let packs = packs(app, caller);
+    let packs = packs(mcp, caller);
     let provider = packs.provider_of(&uri);
     let provider = provider.ok_or_else(|| not_found(&uri, link))?;
     let contents = provider.read(&uri, reader(caller)).await;
@@ -87,11 +87,11 @@ pub(super) async fn read(
 
 /// Returns the `CompleteResult` for a parameter of a pack's template, which is always empty.
 pub(super) fn complete(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     uri: &str,
 ) -> Option<Result<Box<RawValue>, RpcError>> {
-    let packs = packs(app, caller);
+    let packs = packs(mcp, caller);
     let is_template = || {
         let templates = packs.templates();
         templates
@@ -105,13 +105,13 @@ pub(super) fn complete(
 /// Subscribes to a resource, if it belongs to a pack: `notify` receives the notifications until the
 /// subscription is dropped.
 pub(super) fn subscribe(
-    app: &App,
+    mcp: &McpServer,
     caller: &Caller,
     uri: &str,
     notify: impl Fn(&str, &RawValue) + Send + 'static,
 ) -> Option<Result<Subscribed, RpcError>> {
-    app.packs().provider_of(uri)?;
-    let packs = packs(app, caller);
+    mcp.gateway.packs().provider_of(uri)?;
+    let packs = packs(mcp, caller);
     let Some(provider) = packs.provider_of(uri) else {
         return Some(Err(super::subscriptions::not_found(uri)));
     };

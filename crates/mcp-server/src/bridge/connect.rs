@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 use url::form_urlencoded;
 
-use crate::mcp_server::stdio::PROTOCOL;
+use crate::stdio::PROTOCOL;
 
 /// Maximum time for connecting to a sidecar.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

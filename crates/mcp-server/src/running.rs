@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{Caller, dispatch};
-use crate::app::App;
+use crate::McpServer;
 use axum::body::Bytes;
 use pillion_gateway::calling_client::link::Requester;
 use pillion_gateway::calling_client::link::{ClientMessage, Link, Question};
@@ -39,17 +39,17 @@ impl Running {
     /// Starts a request. `ends_with_this`: in the client's revision, a disconnect cancels the
     /// request.
     pub(super) fn start(
-        app: &App,
+        mcp: &McpServer,
         caller: &Caller,
         request: Arc<Request>,
         requester: Requester,
         ends_with_this: bool,
     ) -> Self {
         let (link, messages) = Link::new(requester, &request);
-        let (app, caller) = (app.clone(), caller.clone());
+        let (mcp, caller) = (mcp.clone(), caller.clone());
         // Boxed because a large future would be moved about ten times before the task runs.
         let answer =
-            async move { Box::pin(dispatch::answer(&app, &caller, &request, &link)).await };
+            async move { Box::pin(dispatch::answer(&mcp, &caller, &request, &link)).await };
         let task = tokio::spawn(answer);
         Self {
             messages,

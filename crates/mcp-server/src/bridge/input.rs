@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use tokio::sync::mpsc;
 
 use super::Event;
-use crate::mcp_server::stdio::MAX_LINE_LEN;
+use crate::stdio::MAX_LINE_LEN;
 use pillion_gateway::calling_client::message::{self, Inbound};
 
 /// Reads the client's messages to the end.

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::Connection;
 use super::{Event, MAX_EVENTS, session_replay};
-use crate::mcp_server::stdio::{DRAINING, write};
+use crate::stdio::{DRAINING, write};
 use pillion_gateway::calling_client::message::Request;
 
 /// A connection to a sidecar, with its unanswered requests.

@@ -10,7 +10,7 @@ use super::Caller;
 use super::listening::{Change, ChangeReceiver};
 use super::sessions::Session;
 use super::subscriptions::Subscribed;
-use crate::app::App;
+use crate::McpServer;
 use pillion_gateway::calling_client::message;
 
 /// A source of messages.
@@ -38,12 +38,12 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Creates the stream of a session for messages that belong to no request.
-    pub(super) fn of_session(app: &App, caller: &Caller, session: &Session) -> Self {
+    pub(super) fn of_session(mcp: &McpServer, caller: &Caller, session: &Session) -> Self {
         Self {
             messages: session.open_stream(),
-            changes: app.mcp().listening.listen(app, &caller.visibility),
+            changes: mcp.state.listening.listen(&mcp.gateway, &caller.visibility),
             to_message: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
-            stopped: Box::pin(app.mcp().stopped()),
+            stopped: Box::pin(mcp.state.stopped()),
             last_message: None,
             held: Vec::new(),
             _open: None,

@@ -1,33 +1,32 @@
-//! Replaces one [`App`] by another on a reload.
+//! Builds the [`Gateway`] that replaces another on a reload.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::assembly::{Assembly, credentials_of};
+use super::builder::Builder;
 use super::unknown_tools::UnknownTools;
-use super::{App, Shared};
+use super::{Gateway, Shared};
+use crate::models::Models;
+use crate::tool_keys::ToolKeys;
 use pillion_config::Config;
-use pillion_gateway::access::Access;
-use pillion_gateway::models::Models;
-use pillion_gateway::tool_keys::ToolKeys;
 
-impl App {
-    /// Returns the [`App`] of a new configuration. The registry stays the same, except for tools of
-    /// MCP servers and of the configuration that were removed or changed; the counters of limits
-    /// and metrics continue. Running calls finish with the `App` with which they began.
-    pub async fn reload(&self, config: &Config, access: Access) -> Self {
-        self.reload_with(config, Some(access)).await
-    }
+/// What a reload applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReloadScope {
+    /// The whole configuration.
+    Everything,
+    /// The configuration without its built-in tools, packs and declared tools, which stay.
+    Servers,
+}
 
-    /// Like [`reload`](Self::reload), if only the MCP servers have changed.
-    pub(crate) async fn reload_servers(&self, config: &Config) -> Self {
-        self.reload_with(config, None).await
-    }
-
-    async fn reload_with(&self, config: &Config, reloaded: Option<Access>) -> Self {
+impl Gateway {
+    /// Returns the [`Gateway`] of a new configuration. The registry stays the same, except for
+    /// tools of MCP servers and of the configuration that were removed or changed; the counters of
+    /// limits and metrics continue. Running calls finish with the `Gateway` with which they began.
+    pub async fn reload(&self, config: &Config, scope: ReloadScope) -> Self {
         let old = &*self.shared;
-        let assembly = Assembly(config);
+        let builder = Builder(config);
         let upstreams = old
             .upstreams
             .reload(&config.mcp_servers, config.mcp.clone())
@@ -36,22 +35,21 @@ impl App {
             .metrics
             .tools
             .record_servers(upstreams.listings());
-        old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
         old.wasm_tools.reconfigure(&config.wasm_tools);
         // A checkpoint store in memory must survive the reload.
         let checkpoints = match &old.state {
-            Some(state) => assembly.checkpoints(Some(state)),
+            Some(state) => builder.checkpoints(Some(state)),
             None => Arc::clone(&old.checkpoints),
         };
-        let credentials = credentials_of(old.servers.as_ref());
+        let credentials = old.credentials.clone();
         let models = Arc::new(Models::new(config, &credentials));
         let (mut loaded_packs, mut registered) = (old.loaded_packs.clone(), old.registered.clone());
-        if reloaded.is_some() {
+        if scope == ReloadScope::Everything {
             let state = old.state.as_ref().filter(|_| old.has_all_tools);
             let (registry, events) = (old.executor.registry(), &old.process.events);
             let tools;
-            (loaded_packs, tools) = assembly.tools_of(
+            (loaded_packs, tools) = builder.tools_of(
                 &old.loaded_packs,
                 &models,
                 state,
@@ -59,12 +57,11 @@ impl App {
                 &checkpoints,
             );
             registered = old.registered.replace_tools(tools, registry, Some(events));
-            assembly.set_up_builtins(registry);
+            builder.set_up_builtins(registry);
         }
-        let access = reloaded.unwrap_or_else(|| old.access.clone());
-        let results = assembly.results(old.state.as_ref());
-        let approvals = assembly.approvals(old.state.as_ref(), &old.process);
-        let hooks = assembly.hooks(
+        let results = builder.results(old.state.as_ref());
+        let approvals = builder.approvals(old.state.as_ref(), &old.process);
+        let hooks = builder.hooks(
             old.state.as_ref(),
             results.as_ref(),
             &old.process,
@@ -73,13 +70,10 @@ impl App {
         Self::of(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
             upstreams,
-            http: config.http.clone(),
-            access,
             approvals,
             state: old.state.clone(),
-            servers: old.servers.clone(),
+            credentials,
             results,
-            mcp: Arc::clone(&old.mcp),
             models,
             tool_keys: ToolKeys::of(&config.builtins),
             unknown_tools: UnknownTools::of(config),
@@ -94,8 +88,8 @@ impl App {
         })
     }
 
-    /// Releases this [`App`] after `successor` has replaced it. When the last request has finished
-    /// with this `App`, ends the sessions with those MCP servers that `successor` does not have.
+    /// Releases this [`Gateway`] after `successor` has replaced it. When the last request has finished
+    /// with this `Gateway`, ends the sessions with those MCP servers that `successor` does not have.
     pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
         let Self { shared } = self;
         let mut used = shared.used.subscribe();

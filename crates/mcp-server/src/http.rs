@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::Caller;
 use super::stateless::VERSION;
-use crate::app::App;
+use crate::McpServer;
 use headers::SESSION_ID;
 use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
@@ -23,20 +23,23 @@ use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, U
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request with the context that all handlers need.
-pub(crate) struct Exchange<'a> {
-    pub(crate) app: &'a App,
-    pub(crate) caller: Caller,
-    pub(crate) headers: &'a HeaderMap,
+pub struct Exchange<'a> {
+    /// The server.
+    pub mcp: &'a McpServer,
+    /// The sender of the request.
+    pub caller: Caller,
+    /// The request's headers.
+    pub headers: &'a HeaderMap,
     /// Whether the origin was already checked. Over TCP, the gate checks it with
     /// `tcp.allowed_origins`.
-    pub(crate) is_origin_checked: bool,
+    pub is_origin_checked: bool,
     /// Checks that the token is still valid, for streams that stay open.
-    pub(crate) token_validity: TokenValidity,
+    pub token_validity: TokenValidity,
 }
 
 impl Exchange<'_> {
     /// Handles a POST.
-    pub(crate) async fn post(self, body: &[u8]) -> Response {
+    pub async fn post(self, body: &[u8]) -> Response {
         if let Some(refusal) = self.refuse_origin() {
             return refusal;
         }
@@ -64,12 +67,12 @@ impl Exchange<'_> {
     }
 
     /// Handles a GET: opens the stream of a session.
-    pub(crate) fn get(&self) -> Response {
+    pub fn get(&self) -> Response {
         self.for_session(legacy::get)
     }
 
     /// Handles a DELETE: ends a session.
-    pub(crate) fn delete(&self) -> Response {
+    pub fn delete(&self) -> Response {
         self.for_session(legacy::delete)
     }
 
@@ -127,7 +130,8 @@ fn json(status: StatusCode, message: axum::body::Bytes) -> Response {
     (status, [(header::CONTENT_TYPE, JSON)], message).into_response()
 }
 
-pub(crate) fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
+/// Returns the response for a request that failed with `error`.
+pub fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
     json(status, message::response(id, &Err(error)))
 }
 

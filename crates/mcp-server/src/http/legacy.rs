@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use super::headers::{self, SESSION_ID};
 use super::stream::{body, body_while_valid};
 use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
-use crate::mcp_server::sessions::Session;
-use crate::mcp_server::source::{Listener, Source};
-use crate::mcp_server::stateful::{Answering, handle_message, initialize, of_session};
-use crate::mcp_server::stateless::VERSION;
+use crate::sessions::Session;
+use crate::source::{Listener, Source};
+use crate::stateful::{Answering, handle_message, initialize, of_session};
+use crate::stateless::VERSION;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 
 /// The error code for a request without a session, as other servers use it.
@@ -31,7 +31,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     {
         return match initialize(&exchange.caller, request) {
             Ok((session, result)) => {
-                exchange.app.mcp().sessions.insert(&session);
+                exchange.mcp.state.sessions.insert(&session);
                 opened(&session, request, result)
             }
             Err(error) => failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
@@ -68,7 +68,7 @@ fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     };
     let owner = exchange.caller.owner();
     let session = id.to_str().ok();
-    let session = session.and_then(|id| exchange.app.mcp().sessions.get(id, &owner));
+    let session = session.and_then(|id| exchange.mcp.state.sessions.get(id, &owner));
     let Some(session) = session else {
         let reason = "Session not found";
         return Err(invalid(StatusCode::NOT_FOUND, SESSION_NOT_FOUND, reason));
@@ -83,13 +83,13 @@ fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
 }
 
 async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Request) -> Response {
-    if let Some(outcome) = of_session(exchange.app, &exchange.caller, session, &request).await {
+    if let Some(outcome) = of_session(exchange.mcp, &exchange.caller, session, &request).await {
         let message = message::response(Some(&request.id), &outcome);
         return json_response(StatusCode::OK, message);
     }
     let can_stream = headers::accepts_stream(exchange.headers);
     let mut answering =
-        Answering::start(exchange.app, &exchange.caller, session, request, can_stream);
+        Answering::start(exchange.mcp, &exchange.caller, session, request, can_stream);
     match answering.next().await {
         // A cancelled request has no response.
         None => event_stream(body(None, answering)),
@@ -148,10 +148,10 @@ async fn answer_in_batch(
     session: &Arc<Session>,
     request: Request,
 ) -> Option<Bytes> {
-    if let Some(outcome) = of_session(exchange.app, &exchange.caller, session, &request).await {
+    if let Some(outcome) = of_session(exchange.mcp, &exchange.caller, session, &request).await {
         return Some(message::response(Some(&request.id), &outcome));
     }
-    let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, false);
+    let mut answering = Answering::start(exchange.mcp, &exchange.caller, session, request, false);
     let mut last = None;
     while let Some(message) = answering.next().await {
         last = Some(message);
@@ -169,7 +169,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Ok(session) => session,
         Err(response) => return response,
     };
-    let listener = Listener::of_session(exchange.app, &exchange.caller, &session);
+    let listener = Listener::of_session(exchange.mcp, &exchange.caller, &session);
     event_stream(body_while_valid(
         None,
         listener,
@@ -181,7 +181,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
 pub(super) fn delete(exchange: &Exchange<'_>) -> Response {
     match session(exchange) {
         Ok(session) => {
-            exchange.app.mcp().sessions.close(&session);
+            exchange.mcp.state.sessions.close(&session);
             json_response(StatusCode::OK, Bytes::new())
         }
         Err(response) => response,

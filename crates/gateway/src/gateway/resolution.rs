@@ -7,13 +7,13 @@ use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, Nesting, ToolFailure};
 use pillion_wire::UnavailableServer;
 
-use super::App;
-use pillion_gateway::upstream::{Absent, Blocked, Own};
-use pillion_gateway::visibility::Visibility;
+use super::Gateway;
+use crate::upstream::{Absent, Blocked, Own};
+use crate::visibility::Visibility;
 
 /// The names by which a caller may call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NameScope {
+pub enum NameScope {
     /// The names and aliases of the registry.
     Registered,
     /// Also the names that MCP clients see: a server's own name for a tool, if the name is unique
@@ -23,18 +23,18 @@ pub(crate) enum NameScope {
 
 /// The tools that one caller means by some names.
 #[derive(Debug)]
-pub(crate) struct Resolution {
+pub struct Resolution {
     /// For each name, in order, the tool or why there is none.
-    pub(crate) tools: Vec<Result<Arc<RegisteredTool>, MissingTool>>,
+    pub tools: Vec<Result<Arc<RegisteredTool>, MissingTool>>,
     /// The tools that only this caller has; `None` if every tool was found without them.
-    pub(crate) own: Option<Own>,
+    pub own: Option<Own>,
     /// The shared MCP servers that failed when they were asked for the names.
-    pub(crate) unavailable_servers: Vec<UnavailableServer>,
+    pub unavailable_servers: Vec<UnavailableServer>,
 }
 
 /// Why a caller has no tool with a name. Does not reveal a tool that the caller may not see.
 #[derive(Debug)]
-pub(crate) enum MissingTool {
+pub enum MissingTool {
     /// The caller has no credential for the tool's server.
     NoCredential(Box<ToolFailure>),
     /// The tool's definition differs from its pin.
@@ -47,24 +47,24 @@ pub(crate) enum MissingTool {
 
 impl Resolution {
     /// Returns the tool of a lookup of one name.
-    pub(crate) fn take_only(&mut self) -> Result<Arc<RegisteredTool>, MissingTool> {
+    pub fn take_only(&mut self) -> Result<Arc<RegisteredTool>, MissingTool> {
         self.tools.pop().unwrap_or(Err(MissingTool::Unknown))
     }
 
     /// Returns the executor for calls of the tools: their nested calls may use the tools that only
     /// this caller has.
-    pub(crate) fn executor(&self, app: &App) -> Executor {
+    pub fn executor(&self, gateway: &Gateway) -> Executor {
         match &self.own {
-            Some(own) => app.executor().with_caller_tools(Arc::clone(&own.tools)),
-            None => app.executor().clone(),
+            Some(own) => gateway.executor().with_caller_tools(Arc::clone(&own.tools)),
+            None => gateway.executor().clone(),
         }
     }
 }
 
-impl App {
+impl Gateway {
     /// Looks up the tools with these names for a caller. If a tool is missing, or calls a missing
     /// tool, first lists the tools of the MCP servers that may have the missing tool.
-    pub(crate) async fn resolve(
+    pub async fn resolve(
         &self,
         context: &CallContext,
         visibility: &Visibility,
@@ -170,7 +170,7 @@ impl App {
     }
 
     /// Returns why a caller with these own tools has no tool with this name.
-    pub(crate) fn missing_tool(
+    pub fn missing_tool(
         &self,
         visibility: &Visibility,
         own: &Own,
