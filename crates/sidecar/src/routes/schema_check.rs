@@ -1,7 +1,7 @@
 use axum::Json;
 use pillion_schema::{CompiledSchema, SchemaError};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::body::Object;
 use super::error::RequestError;
@@ -17,9 +17,8 @@ pub(super) struct SchemaCheck {
 #[serde(rename_all = "camelCase")]
 struct CheckedTool {
     name: String,
-    /// A JSON Schema: an object, or a boolean.
-    #[schema(value_type = Value)]
-    input_schema: Value,
+    #[schema(value_type = Object)]
+    input_schema: Map<String, Value>,
 }
 
 /// Why a schema is rejected.
@@ -48,7 +47,7 @@ pub(super) async fn check(
     Object(request): Object<SchemaCheck>,
 ) -> Result<Json<Value>, RequestError> {
     for CheckedTool { name, input_schema } in request.tools {
-        CompiledSchema::compile(&input_schema)
+        CompiledSchema::compile(&Value::Object(input_schema))
             .map_err(|source| RejectedSchema { tool: name, source })?;
     }
     Ok(Json(json!({"success": true})))
