@@ -1,5 +1,6 @@
 mod bad_input;
 mod fallback;
+mod formats;
 mod health;
 pub mod mcp;
 mod openapi;

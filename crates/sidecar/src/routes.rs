@@ -10,6 +10,7 @@ mod error;
 mod event_stream;
 mod events;
 mod executors;
+mod formats;
 mod gate;
 mod health;
 mod mcp;
@@ -155,6 +156,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     ];
     let routes = routes.into_iter();
     let routes = routes.map(|(path, methods)| (path.to_owned(), methods));
+    let routes = routes.chain(formats::routes());
     routes.chain(servers::routes()).collect()
 }
 

@@ -52,6 +52,10 @@ pub const WORKERS: &str = "/api/v1/workers/";
 /// `POST`: checks the JSON Schemas of tools that are not registered in the sidecar.
 pub const SCHEMA_CHECK: &str = "/api/v1/schemas/check";
 
+/// With `tools`, `tool-calls`, `text`, `messages` or `results` appended, `POST`: converts to or from
+/// the format of the provider in the query.
+pub const FORMATS: &str = "/api/v1/formats/";
+
 /// `POST`: turns the connection into the connection of an executor, which runs the calls of a PHP
 /// process.
 pub const EXECUTORS: &str = "/api/v1/executors/";

@@ -6,8 +6,7 @@ namespace Pillion;
 
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
-use Pillion\Fallback\Json;
-use Pillion\Fallback\Provider\Format;
+use Pillion\Fallback\ProviderFormats;
 
 /**
  * Converts between Pillion and the formats of model providers: `openai`, `openai-responses`, `anthropic` and
@@ -28,11 +27,7 @@ final class ProviderFormat
     {
         Argument::texts([1 => $provider]);
         self::checkElements($definitions, ToolDefinition::class);
-        $format = Format::find($provider);
-        return $format === null ? [] : array_map(
-            static fn (ToolDefinition $definition): array => $format->tool($definition, alwaysStrict: false),
-            array_values($definitions),
-        );
+        return $definitions === [] ? [] : ProviderFormats::tools($provider, array_values($definitions), alwaysStrict: false);
     }
 
     /**
@@ -46,8 +41,7 @@ final class ProviderFormat
      */
     public static function toolCalls(string $provider, array $response): array
     {
-        $format = Format::of($provider);
-        return $format->toolCalls($format->body($response));
+        return ProviderFormats::calls($provider, $response);
     }
 
     /**
@@ -59,8 +53,7 @@ final class ProviderFormat
      */
     public static function text(string $provider, array $response): string
     {
-        $format = Format::of($provider);
-        return $format->text($format->body($response));
+        return ProviderFormats::text($provider, $response);
     }
 
     /**
@@ -74,8 +67,7 @@ final class ProviderFormat
      */
     public static function assistantMessages(string $provider, array $response): array
     {
-        $format = Format::of($provider);
-        return array_map(Json::toLosslessArrays(...), $format->assistantMessages($format->body($response)));
+        return ProviderFormats::messages($provider, $response);
     }
 
     /**
@@ -89,9 +81,8 @@ final class ProviderFormat
      */
     public static function results(string $provider, array $results): array
     {
-        $format = Format::of($provider);
         self::checkElements($results, ToolResult::class);
-        return $results === [] ? [] : $format->results(array_values($results));
+        return ProviderFormats::results($provider, array_values($results));
     }
 
     /**

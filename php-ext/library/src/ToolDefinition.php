@@ -7,7 +7,7 @@ namespace Pillion;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\InputSchema;
-use Pillion\Fallback\Provider\Format;
+use Pillion\Fallback\ProviderFormats;
 use Pillion\Fallback\Signature\Signature;
 use Pillion\Fallback\Signature\Target;
 
@@ -94,7 +94,7 @@ class ToolDefinition
      */
     public function toOpenAiFormat(): array
     {
-        return Format::of('openai')->tool($this, alwaysStrict: true);
+        return ProviderFormats::tools('openai', [$this], alwaysStrict: true)[0];
     }
 
     /**
@@ -104,7 +104,7 @@ class ToolDefinition
      */
     public function toOpenAiResponsesFormat(): array
     {
-        return Format::of('openai-responses')->tool($this, alwaysStrict: true);
+        return ProviderFormats::tools('openai-responses', [$this], alwaysStrict: true)[0];
     }
 
     /**
@@ -115,13 +115,13 @@ class ToolDefinition
      */
     public function toGoogleFormat(): array
     {
-        return Format::of('google')->tool($this, alwaysStrict: true);
+        return ProviderFormats::tools('google', [$this], alwaysStrict: true)[0];
     }
 
     /** @return array{name: string, description: string, input_schema: array<string, mixed>} */
     public function toAnthropicFormat(): array
     {
-        return Format::of('anthropic')->tool($this, alwaysStrict: true);
+        return ProviderFormats::tools('anthropic', [$this], alwaysStrict: true)[0];
     }
 
     /** @return array{name: string, description: string, parameters: array<string, mixed>, strict: bool} */

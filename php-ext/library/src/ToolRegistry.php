@@ -12,7 +12,7 @@ use Pillion\Fallback\Executor\SidecarExecutor;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\McpServer;
-use Pillion\Fallback\Provider\OpenAiChat;
+use Pillion\Fallback\ProviderFormats;
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\Fallback\Registry\SchemaCheck;
@@ -196,14 +196,13 @@ class ToolRegistry implements \Countable
     /** @return list<array{type: 'function', function: array<string, mixed>}> OpenAI's nested form, `strict` only where it is true */
     public function getSchemas(?string $category = null): array
     {
-        $format = new OpenAiChat();
-        $schemas = [];
+        $definitions = [];
         foreach ($this->entries->all() as $entry) {
             if ($category === null || $entry->definition->category === $category) {
-                $schemas[] = $format->tool($entry->definition, alwaysStrict: false);
+                $definitions[] = $entry->definition;
             }
         }
-        return $schemas;
+        return $definitions === [] ? [] : ProviderFormats::tools('openai', $definitions, alwaysStrict: false);
     }
 
     /**

@@ -61,7 +61,9 @@ impl Scope {
             Self::Admin
         } else if calls_tools || chats || reads_resource {
             Self::Execute
-        } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+            || path.starts_with("/api/v1/formats/")
+        {
             Self::Read
         } else if path.starts_with("/api/v1/approvals/") {
             Self::Approve
@@ -220,6 +222,8 @@ mod tests {
         let approve = "/api/v1/approvals/1/approve";
         assert_eq!(needed(Method::POST, approve), Scope::Approve);
         assert_eq!(needed(Method::GET, "/api/v1/approvals/1"), Scope::Read);
+        let format = "/api/v1/formats/openai/tools";
+        assert_eq!(needed(Method::POST, format), Scope::Read);
         assert_eq!(needed(Method::DELETE, "/api/v1/tools/x"), Scope::Admin);
         assert_eq!(needed(Method::GET, "/api/v1/packs/"), Scope::Read);
         let scenes = "/api/v1/packs/tabletop/scenes";

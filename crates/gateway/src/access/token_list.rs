@@ -21,7 +21,7 @@ const HASH_PREFIX: &str = "sha256:";
 /// environment variable, entries may be separated by `;`, and tokens may be in plain text.
 ///
 /// ```
-/// use pillion_sidecar::access::{Scope, TokenList, TokenCheck};
+/// use pillion_gateway::access::{Scope, TokenList, TokenCheck};
 /// let list = TokenList::from_variable("ci execute correct-horse-battery-staple", "TOKENS")?;
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let grant = list.check("correct-horse-battery-staple").await.unwrap().unwrap();

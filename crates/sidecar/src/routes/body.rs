@@ -63,6 +63,19 @@ impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
     }
 }
 
+/// A body with any JSON value.
+pub(super) struct AnyJson(pub(super) Value);
+
+impl FromRequest<App> for AnyJson {
+    type Rejection = RequestError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+        let Body(bytes) = Body::from_request(request, app).await?;
+        let value = serde_json::from_slice(&bytes).map_err(RequestError::MalformedJson)?;
+        Ok(Self(value))
+    }
+}
+
 /// A body with the arguments of one tool: an object. An empty body, `null` and `[]` (PHP's form of
 /// an empty object) count as an empty object.
 pub(super) struct Arguments(pub(super) Value);

@@ -8,6 +8,7 @@ use pillion_core::store::StoreError;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
 
+use super::formats::FormatError;
 use super::schema_check::RejectedSchema;
 use crate::chat::ChatRefusal;
 use crate::servers::ServerError;
@@ -79,6 +80,8 @@ pub(super) enum RequestError {
     ExecutorFromAfar,
     #[error(transparent)]
     RejectedSchema(#[from] RejectedSchema),
+    #[error(transparent)]
+    Format(#[from] FormatError),
     #[error(transparent)]
     ExecutorOption(#[from] OptionError),
     #[error("{0}")]
@@ -175,6 +178,7 @@ impl RequestError {
             | Self::BadToolName
             | Self::ExecutorOption(_)
             | Self::RejectedSchema(_)
+            | Self::Format(_)
             | Self::BadQuery(_)
             | Self::UnknownModel(_)
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),

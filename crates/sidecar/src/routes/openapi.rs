@@ -9,7 +9,7 @@ use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, chat, completions, events, executors, health, messages, metrics, models, packs,
+    approvals, chat, completions, events, executors, formats, health, messages, metrics, models, packs,
     pins, providers, ready, results, schema_check, servers, status, streams, tool_calls, tool_keys,
     tools, workers,
 };
@@ -32,6 +32,11 @@ use pillion_gateway::problem::Problem;
         tool_calls::statistics::statistics,
         tool_calls::show::show,
         schema_check::check,
+        formats::tools,
+        formats::tool_calls,
+        formats::text,
+        formats::messages,
+        formats::results,
         executors::open,
         workers::connect,
         workers::list,
@@ -102,6 +107,7 @@ use pillion_gateway::problem::Problem;
         (name = "pins", description = "The accepted tool definitions of MCP servers"),
         (name = "chat", description = "Chats with language models that use the tools"),
         (name = "models", description = "The language models"),
+        (name = "formats", description = "Conversion to and from the formats of model providers"),
         (name = "events", description = "Live event streams"),
         (name = "workers", description = "Processes that provide tools to the sidecar"),
         (name = "servers", description = "The MCP servers that the sidecar connects to"),

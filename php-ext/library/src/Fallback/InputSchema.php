@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 use Pillion\Exception\InvalidInputException;
-use Pillion\Fallback\Schema\Coercion;
 use Pillion\ToolDefinition;
 
 /**
@@ -55,14 +54,6 @@ final class InputSchema
         return self::complete($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
     }
 
-    /** Returns the schema like {@see tree()}, but always with `required`, which some providers expect. */
-    public static function withRequired(ToolDefinition $definition): \stdClass
-    {
-        $schema = self::tree($definition);
-        $schema->required = is_array($schema->required ?? null) ? $schema->required : [];
-        return $schema;
-    }
-
     /**
      * Adds missing `type` and `properties`; returns null for a value that is not the schema of an object. PHP
      * writes an empty map as `[]`, so `[]` means `{}` here.
@@ -75,7 +66,6 @@ final class InputSchema
             return null;
         }
         $schema->properties = $properties === [] ? new \stdClass() : $properties;
-        Coercion::coerceDefaults($schema);
         return $schema;
     }
 

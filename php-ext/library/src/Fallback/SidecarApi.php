@@ -60,6 +60,19 @@ final class SidecarApi
     }
 
     /**
+     * Converts to or from the format of a model provider.
+     *
+     * @param 'tools'|'tool-calls'|'text'|'messages'|'results' $part
+     * @param string                                           $body JSON
+     *
+     * @throws \Pillion\Exception\InvalidInputException when the provider is unknown, or the body is not valid for it
+     */
+    public function format(string $part, string $provider, string $body): \stdClass
+    {
+        return $this->send(new Request("/api/v1/formats/$part?provider=" . rawurlencode($provider), [], $body));
+    }
+
+    /**
      * @param array<array-key, mixed> $filter
      *
      * @return list<\stdClass>

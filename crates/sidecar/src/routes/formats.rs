@@ -1,0 +1,280 @@
+//! The formats of model providers, for clients that talk to a provider themselves.
+
+use axum::Json;
+use axum::routing::{MethodRouter, post};
+use pillion_core::provider::{
+    Provider, ProviderError, StrictFlag, UnknownProvider, assistant_messages, assistant_text,
+    format_results, format_tool, parse_tool_calls,
+};
+use pillion_core::tool::{DefinitionError, ToolCall, ToolDefinition, ToolResult};
+use pillion_wire::route;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::body::{AnyJson, Object};
+use super::error::RequestError;
+use super::parameters::Parameters;
+use crate::app::App;
+
+/// Why a conversion is rejected.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FormatError {
+    #[error(transparent)]
+    Provider(#[from] UnknownProvider),
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    #[error(transparent)]
+    Response(#[from] ProviderError),
+}
+
+/// The provider of a conversion.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ProviderQuery {
+    /// `openai`, `openai-responses`, `anthropic` or `google`.
+    provider: String,
+}
+
+impl ProviderQuery {
+    fn provider(&self) -> Result<Provider, FormatError> {
+        Ok(self.provider.parse::<Provider>()?)
+    }
+}
+
+/// Returns the routes.
+pub(super) fn routes() -> [(String, MethodRouter<App>); 5] {
+    let at = |part: &str, handler| (format!("{}{part}", route::FORMATS), handler);
+    [
+        at("tools", post(tools)),
+        at("tool-calls", post(tool_calls)),
+        at("text", post(text)),
+        at("messages", post(messages)),
+        at("results", post(results)),
+    ]
+}
+
+/// Definitions of tools.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Definitions {
+    tools: Vec<Definition>,
+    /// Whether OpenAI's chat format has `strict` also for a tool that is not strict.
+    #[serde(default)]
+    always_strict: bool,
+}
+
+/// The definition of a tool.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Definition {
+    name: String,
+    description: String,
+    /// The JSON Schema of the arguments.
+    #[schema(value_type = Object)]
+    input_schema: Map<String, Value>,
+    #[serde(default)]
+    strict: bool,
+}
+
+/// Definitions in the format of a provider.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct FormattedTools {
+    /// Always true.
+    success: bool,
+    /// The entries of the request's `tools`; for Google, of `functionDeclarations`.
+    #[schema(value_type = Vec<Object>)]
+    tools: Vec<Value>,
+}
+
+/// Converts definitions of tools to the format of a provider.
+#[utoipa::path(
+    post,
+    path = "/api/v1/formats/tools",
+    tag = "formats",
+    summary = "Convert tool definitions",
+    params(ProviderQuery),
+    request_body(content = Definitions, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The tools for the provider's request; none for an unknown provider", body = FormattedTools),
+        (status = 400, description = "A definition is invalid"),
+    )
+)]
+pub(super) async fn tools(
+    Parameters(query): Parameters<ProviderQuery>,
+    Object(definitions): Object<Definitions>,
+) -> Result<Json<FormattedTools>, RequestError> {
+    let Ok(provider) = query.provider() else {
+        return Ok(Json(FormattedTools {
+            success: true,
+            tools: Vec::new(),
+        }));
+    };
+    let strict_flag = match definitions.always_strict {
+        true => StrictFlag::Always,
+        false => StrictFlag::WhenTrue,
+    };
+    let tools = definitions.tools.into_iter().map(|tool| {
+        let definition = ToolDefinition::builder(tool.name, tool.description)
+            .schema(Value::Object(tool.input_schema))
+            .strict(tool.strict)
+            .build()?;
+        Ok(format_tool(provider, &definition, strict_flag))
+    });
+    let tools: Result<_, FormatError> = tools.collect();
+    Ok(Json(FormattedTools {
+        success: true,
+        tools: tools?,
+    }))
+}
+
+/// The tool calls of a response.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct ParsedCalls {
+    /// Always true.
+    success: bool,
+    /// The calls in order: `id`, `name`, `arguments` and, if the provider sent it, `index`.
+    #[schema(value_type = Vec<Object>)]
+    calls: Vec<ToolCall>,
+}
+
+/// Returns the tool calls in a complete response of a provider.
+#[utoipa::path(
+    post,
+    path = "/api/v1/formats/tool-calls",
+    tag = "formats",
+    summary = "Read the tool calls of a response",
+    params(ProviderQuery),
+    request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
+    responses(
+        (status = 200, description = "The calls", body = ParsedCalls),
+        (status = 400, description = "The provider is unknown, or the body is not a valid response of it, or reports an error"),
+    )
+)]
+pub(super) async fn tool_calls(
+    Parameters(query): Parameters<ProviderQuery>,
+    AnyJson(response): AnyJson,
+) -> Result<Json<ParsedCalls>, RequestError> {
+    let calls = parse_tool_calls(query.provider()?, &response).map_err(FormatError::from)?;
+    Ok(Json(ParsedCalls {
+        success: true,
+        calls,
+    }))
+}
+
+/// The text of a response.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct ResponseText {
+    /// Always true.
+    success: bool,
+    /// The text; empty if there is none.
+    text: String,
+}
+
+/// Returns the text in a complete response of a provider.
+#[utoipa::path(
+    post,
+    path = "/api/v1/formats/text",
+    tag = "formats",
+    summary = "Read the text of a response",
+    params(ProviderQuery),
+    request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
+    responses(
+        (status = 200, description = "The text", body = ResponseText),
+        (status = 400, description = "The provider is unknown, or the body is not a valid response of it, or reports an error"),
+    )
+)]
+pub(super) async fn text(
+    Parameters(query): Parameters<ProviderQuery>,
+    AnyJson(response): AnyJson,
+) -> Result<Json<ResponseText>, RequestError> {
+    let text = assistant_text(query.provider()?, &response).map_err(FormatError::from)?;
+    Ok(Json(ResponseText {
+        success: true,
+        text,
+    }))
+}
+
+/// Messages in the format of a provider.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct Messages {
+    /// Always true.
+    success: bool,
+    /// The messages, to append to the conversation.
+    #[schema(value_type = Vec<Object>)]
+    messages: Vec<Value>,
+}
+
+/// Returns the messages of a response, for the next request. The messages with the results of its
+/// calls follow them.
+#[utoipa::path(
+    post,
+    path = "/api/v1/formats/messages",
+    tag = "formats",
+    summary = "Read the messages of a response",
+    params(ProviderQuery),
+    request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
+    responses(
+        (status = 200, description = "The messages", body = Messages),
+        (status = 400, description = "The provider is unknown, or the body is not a valid response of it, or reports an error"),
+    )
+)]
+pub(super) async fn messages(
+    Parameters(query): Parameters<ProviderQuery>,
+    AnyJson(response): AnyJson,
+) -> Result<Json<Messages>, RequestError> {
+    let messages = assistant_messages(query.provider()?, &response).map_err(FormatError::from)?;
+    Ok(Json(Messages {
+        success: true,
+        messages,
+    }))
+}
+
+/// Results of tool calls.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(super) struct Results {
+    results: Vec<CallResult>,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+struct CallResult {
+    tool_call_id: String,
+    tool_name: String,
+    success: bool,
+    /// The output for the model.
+    #[serde(default)]
+    result: Value,
+    /// The error message.
+    #[serde(default)]
+    error: Option<String>,
+}
+
+/// Converts results to the messages that a provider expects after those of its response.
+#[utoipa::path(
+    post,
+    path = "/api/v1/formats/results",
+    tag = "formats",
+    summary = "Convert results of tool calls",
+    params(ProviderQuery),
+    request_body(content = Results, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The messages", body = Messages),
+        (status = 400, description = "The provider is unknown"),
+    )
+)]
+pub(super) async fn results(
+    Parameters(query): Parameters<ProviderQuery>,
+    Object(Results { results }): Object<Results>,
+) -> Result<Json<Messages>, RequestError> {
+    let provider = query.provider()?;
+    let results = results.into_iter().map(|result| ToolResult {
+        success: result.success,
+        error: result.error,
+        ..ToolResult::success(result.tool_call_id, result.tool_name, result.result)
+    });
+    let results: Vec<_> = results.collect();
+    Ok(Json(Messages {
+        success: true,
+        messages: format_results(provider, &results),
+    }))
+}

@@ -1,0 +1,117 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback;
+
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/**
+ * Converts to and from the formats of model providers, which the sidecar knows.
+ *
+ * @internal
+ */
+final class ProviderFormats
+{
+    private const TIMEOUT = 30.0;
+    /** Number of lists of converted definitions that are kept: an application converts the same tools repeatedly. */
+    private const MAX_CACHED = 16;
+
+    /** @var array<string, list<array<string, mixed>>> the converted definitions by request */
+    private static array $converted = [];
+
+    /**
+     * @param list<ToolDefinition> $definitions
+     * @param bool                 $alwaysStrict whether OpenAI's chat format has `strict` also for a tool that is not strict
+     *
+     * @return list<array<string, mixed>>
+     *
+     * @throws \Pillion\Exception\PillionException when the provider is unknown or the sidecar does not answer
+     */
+    public static function tools(string $provider, array $definitions, bool $alwaysStrict): array
+    {
+        $tools = array_map(static fn (ToolDefinition $definition): array => [
+            'name' => $definition->name,
+            'description' => $definition->description,
+            'inputSchema' => InputSchema::tree($definition),
+            'strict' => $definition->strict,
+        ], $definitions);
+        $body = Json::encode(['tools' => $tools, 'alwaysStrict' => $alwaysStrict]);
+        $key = hash('xxh128', "$provider\n$body");
+        if (!isset(self::$converted[$key])) {
+            $converted = self::list(self::send('tools', $provider, $body), 'tools');
+            self::$converted = array_slice(self::$converted, 1 - self::MAX_CACHED) + [$key => $converted];
+        }
+        return self::$converted[$key];
+    }
+
+    /**
+     * @param array<array-key, mixed> $response
+     *
+     * @return list<ToolCall>
+     */
+    public static function calls(string $provider, array $response): array
+    {
+        $calls = self::send('tool-calls', $provider, Json::encode($response))->calls;
+        return array_map(static function (\stdClass $call): ToolCall {
+            $arguments = $call->arguments;
+            $arguments = match (true) {
+                $arguments instanceof \stdClass => Json::memberArrays($arguments),
+                is_array($arguments), is_string($arguments) => $arguments,
+                // Not valid arguments: the executor reports the error.
+                default => Json::encode($arguments),
+            };
+            return new ToolCall($call->id, $call->name, $arguments, index: $call->index ?? null);
+        }, $calls);
+    }
+
+    /** @param array<array-key, mixed> $response */
+    public static function text(string $provider, array $response): string
+    {
+        return self::send('text', $provider, Json::encode($response))->text;
+    }
+
+    /**
+     * @param array<array-key, mixed> $response
+     *
+     * @return list<array<string, mixed>>
+     */
+    public static function messages(string $provider, array $response): array
+    {
+        return self::list(self::send('messages', $provider, Json::encode($response)), 'messages');
+    }
+
+    /**
+     * @param list<ToolResult> $results
+     *
+     * @return list<array<string, mixed>>
+     */
+    public static function results(string $provider, array $results): array
+    {
+        $entries = array_map(static function (ToolResult $result): string {
+            $members = [
+                'tool_call_id' => $result->toolCallId,
+                'tool_name' => $result->toolName,
+                'success' => $result->success,
+                'error' => $result->error,
+            ];
+            // Encoded alone: the limit of the depth is that of the result.
+            return substr(Json::encode($members), 0, -1) . ',"result":' . Json::encode($result->result) . '}';
+        }, $results);
+        $body = '{"results":[' . implode(',', $entries) . ']}';
+        return self::list(self::send('results', $provider, $body), 'messages');
+    }
+
+    private static function send(string $part, string $provider, string $body): \stdClass
+    {
+        return (new SidecarApi(SocketPath::default(), self::TIMEOUT))->format($part, $provider, $body);
+    }
+
+    /** @return list<array<string, mixed>> */
+    private static function list(\stdClass $response, string $field): array
+    {
+        return array_map(Json::memberArrays(...), $response->$field);
+    }
+}
