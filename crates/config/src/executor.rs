@@ -131,7 +131,7 @@ impl ExecutorSection {
             ..ExecutorConfig::default()
         }
         .with_concurrency(self.max_concurrent, self.max_concurrent_total);
-        config.rate_limits.every_tool = self.rate_limit.into();
+        config.rate_limits.default = self.rate_limit.into();
         let timeouts = &mut config.tool_timeouts;
         timeouts.insert("calculator".to_owned(), calculator::DEFAULT_TIMEOUT);
         for name in builtins::NAMES {

@@ -98,7 +98,7 @@ fn measure(
         ..RateWindows::default()
     };
     let limits = RateLimits {
-        every_tool: wide,
+        default: wide,
         ..RateLimits::default()
     };
     for (name, limits) in [

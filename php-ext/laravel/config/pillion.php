@@ -158,7 +158,7 @@ return [
     |--------------------------------------------------------------------------
     |
     | Times are in seconds. Rate limits apply per user across all workers (Pillion counts in
-    | the cache): `every_tool`, `tools` by name and `servers` by name, each with `per_minute`,
+    | the cache): `default`, `tools` by name and `servers` by name, each with `per_minute`,
     | `per_hour` or `per_day`. `max_rounds` and `max_calls` limit the rounds of tool calls and
     | the single calls of a conversation; after that, the model must answer without tools.
     |
@@ -177,7 +177,7 @@ return [
         'max_rounds' => 5,
         'max_calls' => 5,
         'rate_limits' => [
-            // 'every_tool' => ['per_minute' => 60],
+            // 'default' => ['per_minute' => 60],
         ],
     ],
 

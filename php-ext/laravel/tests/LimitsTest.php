@@ -37,9 +37,27 @@ final class LimitsTest extends TestCase
         self::assertTrue(Pillion::forUser('alice')->call('get_time')->success);
     }
 
+    public function test_the_limits_of_a_tool_replace_the_default_with_the_messages_of_the_executor(): void
+    {
+        $this->configure(['limits.rate_limits' => [
+            'default' => ['per_minute' => 1],
+            'tools' => ['get_time' => ['per_hour' => 2]],
+        ]]);
+        $this->app->make(ToolRegistry::class)->register(
+            new ToolDefinition('mail', 'Sends mail', cooldownSeconds: 1),
+            fn () => 'sent',
+        );
+        self::assertTrue(Pillion::call('get_time')->success);
+        self::assertTrue(Pillion::call('get_time')->success);
+        $error = Pillion::call('get_time')->error;
+        self::assertMatchesRegularExpression('/^Rate limit exceeded \(per-hour\)\. Retry after \d+ seconds\.$/D', $error);
+        self::assertTrue(Pillion::call('mail')->success);
+        self::assertSame("Tool 'mail' is cooling down. Retry after 1 second.", Pillion::call('mail')->error);
+    }
+
     public function test_a_rejected_call_does_not_affect_other_calls(): void
     {
-        $this->configure(['limits.rate_limits' => ['every_tool' => ['per_hour' => 1]]]);
+        $this->configure(['limits.rate_limits' => ['default' => ['per_hour' => 1]]]);
         $calls = [['id' => 'a', 'name' => 'get_time'], ['id' => 'b', 'name' => 'get_time'], ['id' => 'c', 'name' => 'roll_dice', 'arguments' => ['notation' => '1d6']]];
         $results = Pillion::callTools($calls);
         self::assertSame([true, false, true], array_column($results, 'success'));
@@ -70,7 +88,7 @@ final class LimitsTest extends TestCase
 
     public function test_a_call_that_does_not_run_does_not_count(): void
     {
-        $this->configure(['limits.rate_limits' => ['every_tool' => ['per_minute' => 1]]]);
+        $this->configure(['limits.rate_limits' => ['default' => ['per_minute' => 1]]]);
         self::assertSame('invalid_input', Pillion::call('calculator', ['expression' => 7])->errorCode);
         self::assertSame('not_found', Pillion::call('calculat')->errorCode);
         self::assertTrue(Pillion::call('calculator', ['expression' => '6 * 7'])->success);
@@ -182,7 +200,7 @@ final class LimitsTest extends TestCase
 
     public function test_the_user_is_the_logged_in_user_by_default(): void
     {
-        $this->configure(['limits.rate_limits' => ['every_tool' => ['per_minute' => 1]]]);
+        $this->configure(['limits.rate_limits' => ['default' => ['per_minute' => 1]]]);
         $user = new class extends \Illuminate\Foundation\Auth\User {
             protected $attributes = ['id' => 5];
         };

@@ -153,8 +153,8 @@ impl ExecutorConfig {
 #[derive(Debug, Clone, Default)]
 pub struct RateLimits {
     /// The limits of each tool that is not in `tools`.
-    pub every_tool: RateWindows,
-    /// The limits of single tools, by name; override `every_tool`.
+    pub default: RateWindows,
+    /// The limits of single tools, by name; override `default`.
     pub tools: HashMap<String, RateWindows>,
     /// The limits of all tools of one MCP server together, by the server's label. The limit of the
     /// tool applies too.

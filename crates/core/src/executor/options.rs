@@ -49,7 +49,7 @@ struct Approvals {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Limits {
-    every_tool: Option<Windows>,
+    default: Option<Windows>,
     #[serde(default)]
     tools: HashMap<String, Windows>,
     #[serde(default)]
@@ -192,7 +192,7 @@ impl From<Limits> for RateLimits {
                 .collect()
         };
         Self {
-            every_tool: limits.every_tool.map(RateWindows::from).unwrap_or_default(),
+            default: limits.default.map(RateWindows::from).unwrap_or_default(),
             tools: by_name(limits.tools),
             servers: by_name(limits.servers),
         }

@@ -99,7 +99,7 @@ impl RateLimiter {
         let limits = &self.limits;
         let windows = limits.tools.values().chain(limits.servers.values());
         let windows = windows
-            .chain([&limits.every_tool])
+            .chain([&limits.default])
             .map(RateWindows::longest);
         let tools = registry.tools(None);
         let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
@@ -123,7 +123,7 @@ impl RateLimiter {
                 // Tools of MCP servers have no cooldown.
                 None => Duration::ZERO,
             };
-            let windows = limits.tools.get(&call.tool).unwrap_or(&limits.every_tool);
+            let windows = limits.tools.get(&call.tool).unwrap_or(&limits.default);
             let of_server = call.server.and_then(|label| {
                 let windows = limits.servers.get(&label)?;
                 Some((Subject::Server(label), *windows, Duration::ZERO))
@@ -155,7 +155,7 @@ impl RateLimiter {
             .limits
             .tools
             .get(name)
-            .unwrap_or(&self.limits.every_tool);
+            .unwrap_or(&self.limits.default);
         let server = match tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => {
                 let windows = self.limits.servers.get(server_label);

@@ -438,7 +438,7 @@ async fn c6_a_cooldown_holds_per_user_and_tool() {
 async fn c7_a_limit_of_zero_rejects_every_call() {
     let config = ExecutorConfig {
         rate_limits: RateLimits {
-            every_tool: RateWindows {
+            default: RateWindows {
                 per_minute: Some(0),
                 ..RateWindows::default()
             },
@@ -457,7 +457,7 @@ async fn c7_a_limit_of_zero_rejects_every_call() {
 #[tokio::test(start_paused = true)]
 async fn c7_rate_limits_hold_in_any_window() {
     let limits = RateLimits {
-        every_tool: RateWindows {
+        default: RateWindows {
             per_minute: Some(10),
             per_hour: Some(15),
             per_day: Some(500),
@@ -521,7 +521,7 @@ async fn an_output_over_the_limit_is_an_error_and_not_truncated() {
 async fn c7_counts_survive_a_change_of_the_limits() {
     let limited = |per_minute| ExecutorConfig {
         rate_limits: RateLimits {
-            every_tool: RateWindows {
+            default: RateWindows {
                 per_minute: Some(per_minute),
                 ..RateWindows::default()
             },

@@ -14,16 +14,17 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * Enforces `pillion.limits.rate_limits` and the cooldowns of tool definitions. The application's rate limiter
- * keeps the counts, so that the limits apply across all workers; the limits of an executor would start again
- * with each request.
+ * Enforces `pillion.limits.rate_limits` and the cooldowns of tool definitions by the rules of the executor. The
+ * application's rate limiter keeps the counts, so that the limits apply across all workers; those of an executor
+ * would start again with each request (docs/adr/0037-laravel-counts-rate-limits.md).
  */
 final class RateLimits
 {
     private const SECONDS = ['per_minute' => 60, 'per_hour' => 3600, 'per_day' => 86400];
+    private const COOLDOWN = 'cooldown';
 
     /**
-     * @param array<string, mixed> $limits `every_tool`, `tools`, `servers`
+     * @param array<string, mixed> $limits `default`, `tools`, `servers`
      *
      * @throws InvalidInputException naming the invalid key
      */
@@ -33,11 +34,11 @@ final class RateLimits
         private readonly ?string $tenant,
     ) {
         foreach ($limits as $key => $group) {
-            $known = in_array($key, ['every_tool', 'tools', 'servers'], true);
+            $known = in_array($key, ['default', 'tools', 'servers'], true);
             if (!$known || !is_array($group)) {
-                throw self::invalid((string) $key, $known ? 'must be an array' : 'is unknown: expected every_tool, tools or servers');
+                throw self::invalid((string) $key, $known ? 'must be an array' : 'is unknown: expected default, tools or servers');
             }
-            foreach ($key === 'every_tool' ? ['' => $group] : $group as $name => $windows) {
+            foreach ($key === 'default' ? ['' => $group] : $group as $name => $windows) {
                 self::validate($name === '' ? $key : "$key.$name", $windows);
             }
         }
@@ -56,26 +57,29 @@ final class RateLimits
      */
     public function check(ToolCall $call, ToolInterface $tool, ?string $user): ?ToolResult
     {
-        $windows = $this->windows($tool);
-        $keys = [];
-        foreach ($windows as $window => $maxCalls) {
-            $keys[$window] = 'pillion:'
-                . hash('sha256', implode("\0", [$window, $this->tenant ?? '', $user ?? '']));
+        $windows = [];
+        foreach ($this->windows($tool) as [$subject, $label, $seconds, $maxCalls]) {
+            $key = 'pillion:' . hash('sha256', implode("\0", [$subject, $seconds, $this->tenant ?? '', $user ?? '']));
             // A call that one window rejects does not count in the others.
-            if ($this->limiter->tooManyAttempts($keys[$window], $maxCalls)) {
-                return $this->rejection($call, $window, $keys[$window]);
+            if ($this->limiter->tooManyAttempts($key, $maxCalls)) {
+                return $this->rejection($call, $tool, $label, $key);
             }
+            $windows[] = [$label, $seconds, $maxCalls, $key];
         }
-        foreach ($keys as $window => $key) {
-            $seconds = (int) substr($window, (int) strrpos($window, ':') + 1);
-            if ($this->limiter->hit($key, $seconds) > $windows[$window]) {
-                return $this->rejection($call, $window, $key);
+        foreach ($windows as [$label, $seconds, $maxCalls, $key]) {
+            if ($this->limiter->hit($key, $seconds) > $maxCalls) {
+                return $this->rejection($call, $tool, $label, $key);
             }
         }
         return null;
     }
 
-    /** @return array<string, int> the maximum number of calls of each window; the name ends with the window's length in seconds */
+    /**
+     * The limits of a tool replace the default; those of its server apply as well.
+     *
+     * @return list<array{string, string, int, int}> what is limited, the window's name, its length in seconds, and
+     *                                               the maximum number of calls
+     */
     private function windows(ToolInterface $tool): array
     {
         // Use the tool's own name, so that an alias does not bypass its limits.
@@ -83,21 +87,20 @@ final class RateLimits
         $servers = $this->limits['servers'] ?? [];
         $hasServerLimits = $servers !== [] && $tool instanceof MCPToolInterface;
         $server = $hasServerLimits ? ($tool->getMCPServerConfig()['server_label'] ?? null) : null;
-        $rules = [
-            "every_tool:$name" => $this->limits['every_tool'] ?? [],
-            "tool:$name" => $this->limits['tools'][$name] ?? [],
+        $limits = [
+            "tool:$name" => $this->limits['tools'][$name] ?? $this->limits['default'] ?? [],
             "server:$server" => $server === null ? [] : ($servers[$server] ?? []),
         ];
-        $windows = [];
-        foreach ($rules as $rule => $limits) {
-            foreach (self::SECONDS as $key => $seconds) {
-                if (isset($limits[$key])) {
-                    $windows["$rule:$seconds"] = (int) $limits[$key];
+        $cooldown = (int) ceil($tool->getDefinition()->cooldownSeconds);
+        $windows = $cooldown > 0 ? [["cooldown:$name", self::COOLDOWN, $cooldown, 1]] : [];
+        foreach ($limits as $subject => $maximums) {
+            foreach (self::SECONDS as $label => $seconds) {
+                if (isset($maximums[$label])) {
+                    $windows[] = [$subject, $label, $seconds, (int) $maximums[$label]];
                 }
             }
         }
-        $cooldown = (int) ceil($tool->getDefinition()->cooldownSeconds);
-        return $cooldown > 0 ? $windows + ["cooldown:$name:$cooldown" => 1] : $windows;
+        return $windows;
     }
 
     private static function validate(string $key, mixed $windows): void
@@ -120,11 +123,13 @@ final class RateLimits
         return new InvalidInputException("pillion.limits.rate_limits.$key $problem");
     }
 
-    private function rejection(ToolCall $call, string $window, string $key): ToolResult
+    private function rejection(ToolCall $call, ToolInterface $tool, string $label, string $key): ToolResult
     {
         $seconds = max(1, $this->limiter->availableIn($key));
-        $state = str_starts_with($window, 'cooldown:') ? 'is cooling down' : 'was called too often';
-        $error = "Tool '$call->name' $state: try again in $seconds s";
+        $reason = $label === self::COOLDOWN
+            ? "Tool '{$tool->getName()}' is cooling down."
+            : 'Rate limit exceeded (' . str_replace('_', '-', $label) . ').';
+        $error = "$reason Retry after $seconds " . ($seconds === 1 ? 'second.' : 'seconds.');
         return ToolResult::failure($error, 'rate_limited', $call->id, $call->name, metadata: ['retry_after' => $seconds]);
     }
 }

@@ -392,13 +392,13 @@ async fn g3_the_approver_decides_undecided_calls() {
 #[tokio::test]
 async fn g3_a_call_without_approval_counts_towards_no_limit() {
     let per_minute = Some(1);
-    let every_tool = RateWindows {
+    let default = RateWindows {
         per_minute,
         ..RateWindows::default()
     };
     let config = ExecutorConfig {
         rate_limits: RateLimits {
-            every_tool,
+            default,
             ..RateLimits::default()
         },
         ..ExecutorConfig::default()
@@ -529,7 +529,7 @@ fn once(spent: Result<(), ToolFailure>) -> Arc<Once> {
 async fn g3_a_call_that_does_not_run_leaves_its_approval_unused() {
     let approver = once(Ok(()));
     let rate_limits = RateLimits {
-        every_tool: RateWindows {
+        default: RateWindows {
             per_minute: Some(1),
             ..RateWindows::default()
         },

@@ -11,14 +11,14 @@ use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
 
 fn executor(cooldown: Duration, per_minute: Option<u32>) -> Executor {
-    let every_tool = RateWindows {
+    let default = RateWindows {
         per_minute,
         ..RateWindows::default()
     };
-    limited(cooldown, every_tool)
+    limited(cooldown, default)
 }
 
-fn limited(cooldown: Duration, every_tool: RateWindows) -> Executor {
+fn limited(cooldown: Duration, default: RateWindows) -> Executor {
     let definition = ToolDefinition::builder("ping", "Answers").cooldown(cooldown);
     let ping = FnTool::new(definition.build().unwrap(), |_, _| async {
         Ok(ToolOutput::text("pong"))
@@ -27,7 +27,7 @@ fn limited(cooldown: Duration, every_tool: RateWindows) -> Executor {
     registry.register(Arc::new(ping)).unwrap();
     let config = ExecutorConfig {
         rate_limits: RateLimits {
-            every_tool,
+            default,
             ..RateLimits::default()
         },
         ..ExecutorConfig::default()
@@ -110,11 +110,11 @@ async fn c6_very_long_cooldowns_are_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn c7_the_daily_limit_holds() {
-    let every_tool = RateWindows {
+    let default = RateWindows {
         per_day: Some(2),
         ..RateWindows::default()
     };
-    let executor = limited(Duration::ZERO, every_tool);
+    let executor = limited(Duration::ZERO, default);
     let hour = Duration::from_secs(60 * 60);
     assert_eq!(wait_of(&executor, "alice").await, None);
     tokio::time::advance(10 * hour).await;
@@ -170,7 +170,7 @@ fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
         ..RateWindows::default()
     };
     let limits = RateLimits {
-        every_tool: windows,
+        default: windows,
         ..RateLimits::default()
     };
     let limiter = RateLimiter::new(limits);
