@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use pillion_client::wire::Answer;
+use pillion_client::wire::ExecuteResponse;
 use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
     for (user, asked) in [("alice", 1), ("bob", 1)] {
         let caller = Caller::default().user(user);
         let answer = client.execute("web_search", &json!({"query": "rust"}), &caller);
-        let Answer::Ran(execution) = answer.unwrap() else {
+        let ExecuteResponse::Executed(execution) = answer.unwrap() else {
             panic!("{user}")
         };
         assert!(execution.result.success, "{execution:?}");

@@ -1,7 +1,7 @@
 //! Cached results, by configuration and by the TTL of a server.
 
 use pillion_client::{Caller, Client};
-use pillion_wire::Answer;
+use pillion_wire::ExecuteResponse;
 use serde_json::{Value, json};
 
 use crate::http::get;
@@ -29,7 +29,7 @@ fn start(server: &McpServer, more: &str) -> Daemon {
 fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
     let caller = Caller::default().user(user);
     let answer = Client::new(&daemon.socket).execute(tool, arguments, &caller);
-    let Ok(Answer::Ran(ran)) = answer else {
+    let Ok(ExecuteResponse::Executed(ran)) = answer else {
         panic!("{answer:?}")
     };
     assert!(ran.result.success, "{ran:?}");

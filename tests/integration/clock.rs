@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pillion_wire::{Answer, Outcome};
+use pillion_wire::{ExecuteResponse, ToolOutcome};
 use serde_json::{Value, json};
 
 use crate::http;
@@ -68,8 +68,8 @@ fn run(socket: &Path, headers: &str) -> http::Reply {
     http::send(socket, "POST", CALCULATOR, headers, body)
 }
 
-fn outcome(reply: &http::Reply) -> Outcome {
-    let Answer::Ran(ran) = serde_json::from_slice(&reply.body).unwrap() else {
+fn outcome(reply: &http::Reply) -> ToolOutcome {
+    let ExecuteResponse::Executed(ran) = serde_json::from_slice(&reply.body).unwrap() else {
         panic!("{reply:?}")
     };
     ran.result

@@ -319,7 +319,7 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         assert!(is_replayed(&last), "{}", last.head);
         let result = &last.json()["result"];
         assert_eq!(result["error_code"], "unavailable", "{result}");
-        assert_eq!(result["metadata"]["answer_stored"], false);
+        assert_eq!(result["metadata"]["response_stored"], false);
         let record = result["metadata"]["record_id"].as_str().unwrap();
         let call = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(call.json()["call"]["status"], "success");
@@ -550,7 +550,7 @@ fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
     let client = Client::builder(socket).build();
     let answer = client.execute("far_echo", &json!({"key": key}), &identity);
     match answer.ok()? {
-        pillion_wire::Answer::Ran(ran) => Some(ran.result.success),
-        pillion_wire::Answer::Refused(_) => None,
+        pillion_wire::ExecuteResponse::Executed(ran) => Some(ran.result.success),
+        pillion_wire::ExecuteResponse::NotFound(_) => None,
     }
 }

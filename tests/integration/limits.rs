@@ -4,24 +4,24 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
-use pillion_wire::{Answer, Outcome};
+use pillion_wire::{ExecuteResponse, ToolOutcome};
 use serde_json::{Value, json};
 
 use crate::http::get;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
 
-fn call(socket: &std::path::Path, tool: &str, user: &str) -> Outcome {
+fn call(socket: &std::path::Path, tool: &str, user: &str) -> ToolOutcome {
     let caller = Caller::default().user(user);
     let client = Client::builder(socket).build();
     let answer = client.execute(tool, &json!({"expression": "1"}), &caller);
-    let Ok(Answer::Ran(ran)) = answer else {
+    let Ok(ExecuteResponse::Executed(ran)) = answer else {
         panic!("{answer:?}")
     };
     ran.result
 }
 
-fn code(outcome: &Outcome) -> Option<&str> {
+fn code(outcome: &ToolOutcome) -> Option<&str> {
     outcome.error_code.as_deref()
 }
 
@@ -247,13 +247,13 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let client = Client::builder(&daemon.socket).build();
     let arguments = json!({"long": "\u{e9}".repeat(50_000)});
     let answer = client.execute("far_echo", &arguments, &caller);
-    let Ok(Answer::Ran(ran)) = answer else {
+    let Ok(ExecuteResponse::Executed(ran)) = answer else {
         panic!("{answer:?}")
     };
     assert!(ran.result.success, "{ran:?}");
     assert!(ran.result.text.len() < 1_500);
-    let spilled = &ran.result.metadata["spilled"];
-    let url = spilled["url"].as_str().unwrap();
+    let stored_result = &ran.result.metadata["stored_result"];
+    let url = stored_result["url"].as_str().unwrap();
     assert!(ran.result.text.contains(url), "{}", ran.result.text);
 
     daemon.kill();
@@ -266,7 +266,7 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
         whole.head
     );
     assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
-    assert_eq!(spilled["bytes"], whole.body.len());
+    assert_eq!(stored_result["bytes"], whole.body.len());
     let part = crate::http::send(&daemon.socket, "GET", url, "range: bytes=2-8\r\n", b"");
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
     let range = format!("content-range: bytes 2-8/{}", whole.body.len());
@@ -288,7 +288,7 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     assert!(
         call(&daemon.socket, "far_echo", "alice")
             .metadata
-            .get("spilled")
+            .get("stored_result")
             .is_none()
     );
 }
@@ -353,7 +353,7 @@ fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     );
     let body = answer.split_once("\r\n\r\n").unwrap().1;
     let answer: serde_json::Value = serde_json::from_str(body).unwrap();
-    let url = answer["result"]["metadata"]["spilled"]["url"]
+    let url = answer["result"]["metadata"]["stored_result"]["url"]
         .as_str()
         .unwrap();
     let status = |token, user| send("GET", url, token, user, "")[9..12].to_owned();

@@ -430,23 +430,23 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_eq!(pack["tools"].as_array().unwrap().len(), 5);
     assert_eq!(pack["resources"][1], "scene://{id}");
     assert_eq!(pack["streams"], json!(["orchestrator", "app"]));
-    let keeps = json!([
-        {"kind": "scenes", "number": 3, "most": 3},
-        {"kind": "characters", "number": 1, "most": 500},
+    let stored = json!([
+        {"kind": "scenes", "count": 3, "max": 3},
+        {"kind": "characters", "count": 1, "max": 500},
     ]);
-    assert_eq!(pack["keeps"], keeps);
+    assert_eq!(pack["stored_items"], stored);
 
     let scenes = "/api/v1/packs/tabletop/scenes";
     let page = get(&daemon.socket, &format!("{scenes}?limit=2")).json();
-    assert_eq!(page["kept"][0]["name"], odd, "{page}");
-    assert_eq!(page["kept"][1]["name"], "cave");
-    assert_eq!(page["kept"][1]["facts"]["messages"], 2);
+    assert_eq!(page["items"][0]["name"], odd, "{page}");
+    assert_eq!(page["items"][1]["name"], "cave");
+    assert_eq!(page["items"][1]["details"]["messages"], 2);
     let state = read(&daemon, "scene://cave");
-    let reported = &page["kept"][1]["facts"]["last_message_at"];
+    let reported = &page["items"][1]["details"]["last_message_at"];
     assert_eq!(*reported, state["last_message_at"]);
     assert_eq!(page["next"], "cave");
     let last = get(&daemon.socket, &format!("{scenes}?limit=2&after=cave")).json();
-    assert_eq!(last["kept"][0]["name"], "hall", "{last}");
+    assert_eq!(last["items"][0]["name"], "hall", "{last}");
     assert_eq!(last.get("next"), None);
     let whole = get(&daemon.socket, &format!("{scenes}?limit=3")).json();
     assert_eq!(whole.get("next"), None, "{whole}");
@@ -485,7 +485,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     daemon.kill();
     let daemon = daemon.again();
     let names = get(&daemon.socket, scenes).json();
-    let names: Vec<_> = names["kept"]
+    let names: Vec<_> = names["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -510,7 +510,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let list = stdout(&packs(&daemon, &["list"]));
     assert!(list.contains("scenes 2/2, characters 1/500"), "{list}");
     let json: Value = serde_json::from_str(&stdout(&packs(&daemon, &["list", "--json"]))).unwrap();
-    assert_eq!(json["packs"][0]["keeps"][0]["number"], 2);
+    assert_eq!(json["packs"][0]["stored_items"][0]["count"], 2);
     let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
     assert!(
         stdout(&page).contains("H\u{f6}hle 7/b  messages=1  last_message_at=2"),

@@ -143,11 +143,11 @@ fn settings_that_need_a_restart_are_reported() {
     let daemon = Daemon::start();
     reload(&daemon, "[log]\nfilter = \"debug\"\n");
     assert!(!daemon.log().contains("restart the sidecar to apply"));
-    let changed = "[chat]\nkeep_ms = 1000\n[store]\ndurability = \"power-loss\"\n\
+    let changed = "[chat]\nretention_ms = 1000\n[store]\ndurability = \"power-loss\"\n\
                    [results]\ndirectory = \"/nowhere\"\n";
     reload(&daemon, changed);
     let log = daemon.log();
-    for key in ["chat.keep_ms", "store", "results.directory"] {
+    for key in ["chat.retention_ms", "store", "results.directory"] {
         let said = format!("{key} has changed: restart the sidecar to apply the change");
         assert!(log.contains(&said), "{key}: {log}");
     }
@@ -222,11 +222,11 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
 
 #[test]
 fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
-    let daemon = Daemon::with_config("[workers]\ngrace_ms = 1\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 1\n", &[]);
     let client = Client::new(&daemon.socket);
     let tools = json!([{"name": "pick", "description": "a worker's", "inputSchema": {}}]);
     let worker = Worker::connect(&daemon.socket, &tools);
-    let declared = "[workers]\ngrace_ms = 1\n\
+    let declared = "[workers]\ngrace_period_ms = 1\n\
         [[composed_tools]]\nname = \"pick\"\ndescription = \"composed\"\n\
         steps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \"6 * 7\" } }]\n";
     let said = || {

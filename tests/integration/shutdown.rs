@@ -39,7 +39,7 @@ fn idle_connections_do_not_delay_the_shutdown() {
 
 #[test]
 fn after_the_grace_period_calls_are_aborted() {
-    let sidecar = Sidecar::with_config("[shutdown]\ngrace_ms = 200");
+    let sidecar = Sidecar::with_config("[shutdown]\ngrace_period_ms = 200");
     let client = sidecar.client();
     let call = std::thread::spawn(move || {
         client.execute("sleep", &json!({"ms": 25_000}), &Caller::default())

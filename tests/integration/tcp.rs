@@ -174,7 +174,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
 
 #[test]
 fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
-    let server = Server::start("[approvals]\npolicy = \"always-ask\"\nask_clients = \"all\"");
+    let server = Server::start("[approvals]\npolicy = \"always-ask\"\nelicit_from = \"all\"");
     let ask = |token: &str, more: Value| {
         let mut params = json!({"name": "calculator", "arguments": {"expression": "6 * 7"}});
         params
@@ -310,7 +310,7 @@ fn a_client_that_never_reads_is_disconnected() {
         server.daemon.log().contains("the client stopped reading")
     });
     let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");
-    let line = "pillion_connections_seen_total{transport=\"tcp\",fate=\"cut_off\"} 1";
+    let line = "pillion_connections_accepted_total{transport=\"tcp\",outcome=\"cut_off\"} 1";
     assert!(metrics.contains(line), "{metrics}");
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use pillion_client::wire::Answer;
+use pillion_client::wire::ExecuteResponse;
 use pillion_client::{Caller, Client};
 use pillion_testkit::{Postgres, PostgresRelay};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     let arguments = json!({"expression": "6 * 7", "note": "x".repeat(50_000)});
     let mut recorded = Vec::new();
     let call = || match client.execute("calculator", &arguments, &Caller::default()) {
-        Ok(Answer::Ran(ran)) => ran.result,
+        Ok(ExecuteResponse::Executed(ran)) => ran.result,
         other => panic!("{other:?}"),
     };
     let refused = loop {
@@ -178,7 +178,7 @@ fn f4_an_error_of_the_server_finishes_the_record() {
     let daemon = Daemon::with_config(&config, &[]);
     let client = Client::builder(&daemon.socket).build();
     let answer = client.execute("far_refused", &json!({}), &Caller::default());
-    let Ok(Answer::Ran(ran)) = answer else {
+    let Ok(ExecuteResponse::Executed(ran)) = answer else {
         panic!("{answer:?}")
     };
     let text = "MCP Error -32600: Invalid Request";
@@ -230,7 +230,7 @@ fn f4_while_postgres_is_silent_calls_finish_and_the_sidecar_stops() {
         &json!({"expression": "6 * 7"}),
         &Caller::default(),
     ) {
-        Ok(Answer::Ran(ran)) => ran.result,
+        Ok(ExecuteResponse::Executed(ran)) => ran.result,
         other => panic!("{other:?}"),
     };
     assert!(call().success);

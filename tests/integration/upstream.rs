@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pillion_client::Caller;
-use pillion_client::wire::{Answer, Outcome, ToolList};
+use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome};
 use serde_json::{Value, json};
 
 use crate::http;
@@ -46,13 +46,13 @@ fn names(list: &ToolList) -> Vec<&str> {
     list.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
-fn call(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Outcome {
+fn call(sidecar: &Sidecar, tool: &str, arguments: &Value) -> ToolOutcome {
     let answer = sidecar
         .client()
         .execute(tool, arguments, &Caller::default());
     match answer.unwrap() {
-        Answer::Ran(execution) => execution.result,
-        Answer::Refused(failure) => panic!("{failure:?}"),
+        ExecuteResponse::Executed(execution) => execution.result,
+        ExecuteResponse::NotFound(failure) => panic!("{failure:?}"),
     }
 }
 
@@ -185,7 +185,7 @@ fn a_failed_server_is_named_and_affects_no_other_server() {
     // A call of one of its tools returns the reason.
     let client = sidecar.client();
     let answer = client.execute("ill_echo", &json!({}), &Caller::default());
-    let Answer::Refused(failure) = answer.unwrap() else {
+    let ExecuteResponse::NotFound(failure) = answer.unwrap() else {
         panic!("there is no such tool");
     };
     assert_eq!(failure.error_code, "unavailable");
@@ -233,7 +233,7 @@ fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
     };
     // Fails often enough that the client considers the server down.
     for _ in 0..5 {
-        let Answer::Refused(failure) = execute().unwrap() else {
+        let ExecuteResponse::NotFound(failure) = execute().unwrap() else {
             panic!("there is no such tool")
         };
         assert_eq!(failure.error_code, "unavailable", "{failure:?}");
@@ -253,7 +253,7 @@ fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
     // A name without a server's prefix is still unknown.
     let client = sidecar.client();
     let answer = client.execute("nobody", &json!({}), &Caller::default());
-    let Answer::Refused(failure) = answer.unwrap() else {
+    let ExecuteResponse::NotFound(failure) = answer.unwrap() else {
         panic!("there is no such tool")
     };
     assert_eq!(failure.error_code, "not_found");

@@ -70,7 +70,7 @@ impl Host {
     /// Returns the faults of the folder from the list of tools.
     fn faults(&self) -> Value {
         let list = http::get(&self.daemon.socket, "/api/v1/tools/").json();
-        list["faulty_tools"].clone()
+        list["invalid_tools"].clone()
     }
 }
 
@@ -196,7 +196,7 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     // A broken file removes the tool, and the list reports the error.
     host.put("text_facts.wasm", &component[..component.len() / 2]);
     patiently("it is broken", || {
-        host.faults()[0]["is_older_offered"] == true
+        host.faults()[0]["previous_version_offered"] == true
     });
     assert_eq!(
         host.execute("text_facts", &json!({"text": "a b"}))["data"]["words"],

@@ -247,7 +247,7 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
 
 #[test]
 fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
-    let daemon = Daemon::with_config("[workers]\ngrace_ms = 700\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 700\n", &[]);
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || {
@@ -301,7 +301,7 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
 
 #[test]
 fn f5_added_and_removed_tools_of_workers_are_announced() {
-    let daemon = Daemon::with_config("[workers]\ngrace_ms = 100\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n", &[]);
     let mut events = UnixStream::connect(&daemon.socket).unwrap();
     let patience = Some(Duration::from_secs(20));
     events.set_read_timeout(patience).unwrap();

@@ -8,7 +8,7 @@ use tokio::io::BufReader;
 
 use super::{CliError, SocketOption};
 
-use pillion_config::{AskClients, Config};
+use pillion_config::{Config, ElicitFrom};
 use pillion_gateway::access::Access;
 use pillion_gateway::state::State;
 use pillion_gateway::visibility::Visibility;
@@ -92,8 +92,8 @@ impl McpStdio {
         let state = state.map_err(DaemonError::from)?;
         let Assembly { current_app, .. } = Assembly::of(config, &state, Access::default()).await?;
         // The user who started this process decides on its calls.
-        let decider = match config.approvals.ask_clients {
-            AskClients::None => None,
+        let decider = match config.approvals.elicit_from {
+            ElicitFrom::None => None,
             _ => Some(format!("uid:{}", nix::unistd::getuid())),
         };
         let context = CallContext {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::{Caller, Client};
-use pillion_wire::{ModelAnswer, ModelEntry, ModelList, ModelTool};
+use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool};
 
 use super::table::table;
 use super::{CliError, SocketOption, decode, print, print_json};
@@ -100,7 +100,7 @@ impl Show {
         if self.json {
             return print_json(&String::from_utf8_lossy(&body));
         }
-        let answer: ModelAnswer = decode(&body)?;
+        let answer: ModelResponse = decode(&body)?;
         let rows: Vec<_> = answer.tools.iter().map(tool_row).collect();
         print(&table(&["TOOL", "SERVER", "VISIBLE", "REASON"], &rows))
     }

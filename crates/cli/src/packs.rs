@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::Client;
-use pillion_wire::{KeptEntry, KeptList, PackEntry, PackList};
+use pillion_wire::{PackEntry, PackList, StoredItemEntry, StoredItemList};
 use serde_json::Value;
 
 use super::table::table;
@@ -110,8 +110,8 @@ impl Show {
             print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: KeptList = decode(&body)?;
-        let rows: Vec<_> = list.kept.iter().map(entry_row).collect();
+        let list: StoredItemList = decode(&body)?;
+        let rows: Vec<_> = list.items.iter().map(entry_row).collect();
         print(&table(&["NAME", "FACTS"], &rows))?;
         if let Some(next) = list.next {
             super::print_diagnostic(&format!(
@@ -140,26 +140,26 @@ impl Remove {
 }
 
 fn pack_row(pack: &PackEntry) -> [String; 5] {
-    let keeps = pack.keeps.iter().map(|kept| match kept.most {
-        Some(most) => format!("{} {}/{most}", kept.kind, kept.number),
-        None => format!("{} {}", kept.kind, kept.number),
+    let stored = pack.stored_items.iter().map(|kept| match kept.max {
+        Some(max) => format!("{} {}/{max}", kept.kind, kept.count),
+        None => format!("{} {}", kept.kind, kept.count),
     });
     [
         pack.name.clone(),
-        keeps.collect::<Vec<_>>().join(", "),
+        stored.collect::<Vec<_>>().join(", "),
         pack.tools.join(", "),
         pack.resources.join(", "),
         pack.streams.join(", "),
     ]
 }
 
-fn entry_row(kept: &KeptEntry) -> [String; 2] {
-    let facts = kept.facts.iter().map(|(fact, value)| {
+fn entry_row(kept: &StoredItemEntry) -> [String; 2] {
+    let details = kept.details.iter().map(|(detail, value)| {
         let value = match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        format!("{fact}={value}")
+        format!("{detail}={value}")
     });
-    [kept.name.clone(), facts.collect::<Vec<_>>().join("  ")]
+    [kept.name.clone(), details.collect::<Vec<_>>().join("  ")]
 }

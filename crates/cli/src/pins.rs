@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::Client;
-use pillion_wire::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
+use pillion_wire::{AcceptPin, PinChange, PinEntry, PinList, PinResponse};
 use serde_json::Value;
 
 use super::table::table;
@@ -76,7 +76,7 @@ impl Pins {
             Command::List(list) => list.apply(&client),
             Command::Diff(PinnedToolArgs { server, tool, user }) => {
                 let body = client.raw().pin(&server, &tool, user.as_deref())?;
-                let answer: PinAnswer = decode(&body)?;
+                let answer: PinResponse = decode(&body)?;
                 print(difference(&answer).trim_end())?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -85,7 +85,7 @@ impl Pins {
                 let PinnedToolArgs { server, tool, user } = tool;
                 let user = user.as_deref();
                 let body = client.raw().accept_pin(&server, &tool, user, &request)?;
-                let answer: PinAnswer = decode(&body)?;
+                let answer: PinResponse = decode(&body)?;
                 print(&format!("accepted: {server} {tool} {}", answer.pin.hash))?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -128,7 +128,7 @@ fn row(pin: &PinEntry) -> [String; 6] {
 }
 
 /// Returns the changes, path by path, with invisible characters escaped.
-fn difference(answer: &PinAnswer) -> String {
+fn difference(answer: &PinResponse) -> String {
     let pin = &answer.pin;
     let mut text = String::new();
     // Writing to a string cannot fail.

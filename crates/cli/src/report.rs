@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pillion_wire::{FaultyTool, Status, ToolStatus};
+use pillion_wire::{InvalidTool, Status, ToolStatus};
 
 use super::table::table;
 use pillion_gateway::pins::visible;
@@ -31,7 +31,7 @@ pub(super) fn summary(status: &Status) -> String {
         calls.failed,
         calls.in_flight,
         calls.queued,
-        status.tools_known,
+        status.tools_discovered,
         status.connections,
         status.requests
     );
@@ -43,11 +43,11 @@ pub(super) fn summary(status: &Status) -> String {
             .open_descriptors
             .map_or_else(unknown, |n| n.to_string()),
         process
-            .most_descriptors
+            .max_descriptors
             .map_or_else(unknown, |n| n.to_string()),
         process.threads.map_or_else(unknown, |n| n.to_string()),
         process
-            .processor_seconds
+            .cpu_seconds
             .map_or_else(unknown, |s| format!("{s:.1} s")),
     );
     if let Some(error) = &status.store_error {
@@ -71,15 +71,15 @@ pub(super) fn summary(status: &Status) -> String {
 }
 
 /// Returns one line about an invalid file in the directory of WebAssembly tools.
-pub(super) fn faulty_tool(fault: &FaultyTool) -> String {
-    let FaultyTool {
+pub(super) fn faulty_tool(fault: &InvalidTool) -> String {
+    let InvalidTool {
         tool, code, error, ..
     } = fault;
     let what = match tool {
         Some(tool) => format!("Sandboxed tool '{tool}'"),
         None => "The folder of sandboxed tools".to_owned(),
     };
-    let stays = match fault.is_older_offered {
+    let stays = match fault.previous_version_offered {
         true => "; the previous version stays available",
         false => "",
     };
@@ -125,7 +125,7 @@ pub(super) fn servers(status: &Status) -> String {
             let error = error.lines().next().unwrap_or_default();
             [
                 server.label.clone(),
-                server.state.clone(),
+                server.status.clone(),
                 server.tools.to_string(),
                 error.to_owned(),
             ]

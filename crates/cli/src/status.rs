@@ -41,8 +41,8 @@ fn of(answer: &Answer) -> String {
         text.push_str(&report::servers(answer));
         text.push('\n');
     }
-    if !answer.faulty_tools.is_empty() {
-        let faulty = answer.faulty_tools.iter().map(report::faulty_tool);
+    if !answer.invalid_tools.is_empty() {
+        let faulty = answer.invalid_tools.iter().map(report::faulty_tool);
         text.push('\n');
         text.push_str(&faulty.collect::<Vec<_>>().join("\n"));
         text.push('\n');

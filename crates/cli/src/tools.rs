@@ -62,7 +62,7 @@ impl Tools {
 }
 
 /// Warns about invalid files in the directory of WebAssembly tools.
-fn warn_of_faulty(faulty: &[pillion_wire::FaultyTool]) {
+fn warn_of_faulty(faulty: &[pillion_wire::InvalidTool]) {
     for fault in faulty {
         print_diagnostic(&super::report::faulty_tool(fault));
     }

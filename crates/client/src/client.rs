@@ -4,7 +4,9 @@ mod stream;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use pillion_wire::{Answer, BatchAnswer, BatchRequest, Health, SchemaList, Status, ToolList};
+use pillion_wire::{
+    BatchRequest, BatchResponse, ExecuteResponse, Health, SchemaList, Status, ToolList,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{HeaderValue, Request, Response};
@@ -89,7 +91,7 @@ impl Client {
         decode(&self.raw().schemas(category)?)
     }
 
-    /// Runs one tool. A failed call and an unknown tool are an [`Answer`], not an error.
+    /// Runs one tool. A failed call and an unknown tool are an [`ExecuteResponse`], not an error.
     ///
     /// # Errors
     /// As for [`health`](Self::health); also [`ClientError::Encode`] for arguments that cannot be
@@ -100,7 +102,7 @@ impl Client {
         tool: &str,
         arguments: &A,
         caller: &Caller,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<ExecuteResponse, ClientError> {
         decode(&self.raw().execute(tool, &encode(arguments)?, caller)?)
     }
 
@@ -112,7 +114,7 @@ impl Client {
         &self,
         request: &BatchRequest,
         caller: &Caller,
-    ) -> Result<BatchAnswer, ClientError> {
+    ) -> Result<BatchResponse, ClientError> {
         decode(&self.raw().batch(&encode(request)?, caller)?)
     }
 

@@ -6,14 +6,14 @@
 //!
 //! ```no_run
 //! use pillion_client::{Caller, Client};
-//! use pillion_wire::Answer;
+//! use pillion_wire::ExecuteResponse;
 //! use serde_json::json;
 //!
 //! let client = Client::new(pillion_client::default_socket_path());
 //! let caller = Caller::default().user("alice");
 //! match client.execute("calculator", &json!({"expression": "2 + 2"}), &caller)? {
-//!     Answer::Ran(execution) => println!("{}", execution.result.text),
-//!     Answer::Refused(failure) => eprintln!("{}", failure.error),
+//!     ExecuteResponse::Executed(execution) => println!("{}", execution.result.text),
+//!     ExecuteResponse::NotFound(failure) => eprintln!("{}", failure.error),
 //! }
 //! # Ok::<(), pillion_client::ClientError>(())
 //! ```

@@ -77,7 +77,7 @@ impl<'a> Raw<'a> {
         body_of(status, body)
     }
 
-    /// `GET /api/v1/tools/{tool}`, as a [`ToolAnswer`](pillion_wire::ToolAnswer): one tool from the
+    /// `GET /api/v1/tools/{tool}`, as a [`ToolResponse`](pillion_wire::ToolResponse): one tool from the
     /// caller's tool list.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl<'a> Raw<'a> {
         self.get(&with_query(route::TOOL_CALLS, query))
     }
 
-    /// `GET /api/v1/tool-calls/{id}`, as a [`ToolCallAnswer`](pillion_wire::ToolCallAnswer).
+    /// `GET /api/v1/tool-calls/{id}`, as a [`ToolCallResponse`](pillion_wire::ToolCallResponse).
     ///
     /// # Errors
     /// [`ClientError`]: `not_found` if the call does not exist.
@@ -171,7 +171,7 @@ impl<'a> Raw<'a> {
         self.get(&with_query(route::APPROVALS, query))
     }
 
-    /// `GET /api/v1/approvals/{id}`, as an [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
+    /// `GET /api/v1/approvals/{id}`, as an [`ApprovalResponse`](pillion_wire::ApprovalResponse).
     ///
     /// # Errors
     /// [`ClientError`]: `not_found` if the approval does not exist.
@@ -182,7 +182,7 @@ impl<'a> Raw<'a> {
 
     /// `POST /api/v1/approvals/{id}/approve`, or `/deny`; the body is a
     /// [`DecisionRequest`](pillion_wire::DecisionRequest) as JSON. The response is an
-    /// [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
+    /// [`ApprovalResponse`](pillion_wire::ApprovalResponse).
     ///
     /// # Errors
     /// [`ClientError`]: `not_found`; status 409 if the approval was already decided or has
@@ -207,7 +207,7 @@ impl<'a> Raw<'a> {
         self.get(route::MODELS)
     }
 
-    /// `GET /api/v1/models/{id}`, as a [`ModelAnswer`](pillion_wire::ModelAnswer) with the tools
+    /// `GET /api/v1/models/{id}`, as a [`ModelResponse`](pillion_wire::ModelResponse) with the tools
     /// that the caller may use.
     ///
     /// # Errors
@@ -335,7 +335,7 @@ impl<'a> Raw<'a> {
         self.get(&with_query(route::PINS, query))
     }
 
-    /// `GET /api/v1/pins/{server}/{tool}`, as a [`PinAnswer`](pillion_wire::PinAnswer); `user` is
+    /// `GET /api/v1/pins/{server}/{tool}`, as a [`PinResponse`](pillion_wire::PinResponse); `user` is
     /// the user whose tool list has the tool, if the server lists its tools per user.
     ///
     /// # Errors
@@ -351,7 +351,7 @@ impl<'a> Raw<'a> {
 
     /// `POST /api/v1/pins/{server}/{tool}/accept`, with `user` as for [`pin`](Self::pin); the body
     /// is an [`AcceptPin`](pillion_wire::AcceptPin) as JSON, the response a
-    /// [`PinAnswer`](pillion_wire::PinAnswer).
+    /// [`PinResponse`](pillion_wire::PinResponse).
     ///
     /// # Errors
     /// [`ClientError`]: `not_found`; status 409 if no definition, or a definition with another

@@ -36,14 +36,14 @@ pub struct ApprovalsSection {
     pub max_waiting: NonZeroUsize,
     /// Which MCP clients with elicitation support ask their user for the decision: `deciders`
     /// (clients that may also decide through the REST API), `all` or `none`.
-    pub ask_clients: AskClients,
+    pub elicit_from: ElicitFrom,
 }
 
 /// Which MCP clients are asked to decide on their own calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
-pub enum AskClients {
+pub enum ElicitFrom {
     /// Clients that may also decide through the REST API are asked.
     #[default]
     Deciders,
@@ -62,7 +62,7 @@ impl Default for ApprovalsSection {
             max_wait: Duration::from_secs(300),
             max_pending: NonZeroU64::new(1_000).unwrap_or(NonZeroU64::MIN),
             max_waiting: NonZeroUsize::new(200).unwrap_or(NonZeroUsize::MIN),
-            ask_clients: AskClients::Deciders,
+            elicit_from: ElicitFrom::Deciders,
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct ChatSection {
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Duration,
     /// How long a chat is kept after its last message.
-    #[serde(rename = "keep_ms", deserialize_with = "millis::positive")]
+    #[serde(rename = "retention_ms", deserialize_with = "millis::positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub keep: Duration,
 }

@@ -72,7 +72,7 @@ use pillion_core::executor::ExecutorConfig;
 use pillion_core::provider::Provider;
 use serde::Deserialize;
 
-pub use approvals::{ApprovalsSection, AskClients};
+pub use approvals::{ApprovalsSection, ElicitFrom};
 pub use builtins::{BuiltinTools, ServiceKey};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;

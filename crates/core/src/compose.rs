@@ -62,7 +62,7 @@ pub struct Composition {
     definition: ToolDefinition,
     steps: Vec<Step>,
     output: Output,
-    lends: Vec<String>,
+    grants: Vec<String>,
     /// SHA-256 of the whole declaration.
     digest: String,
 }
@@ -77,7 +77,7 @@ enum Output {
 
 impl Composition {
     /// Parses and validates a declaration: an object with `name`, `description`, `steps`, and
-    /// optionally `category`, `input_schema`, `output` and `lends`.
+    /// optionally `category`, `input_schema`, `output` and `grants`.
     ///
     /// # Errors
     /// [`ComposeError`] with the location of the error in the declaration.
@@ -108,8 +108,8 @@ impl Composition {
 
     /// Returns the tools that this tool may call even if its caller may not call them directly.
     #[must_use]
-    pub fn lends(&self) -> &[String] {
-        &self.lends
+    pub fn grants(&self) -> &[String] {
+        &self.grants
     }
 
     /// Returns a digest of the whole declaration.

@@ -184,7 +184,7 @@ impl Executor {
 
     /// Returns this executor with overrides: a call goes through the whole pipeline, including
     /// limits, approvals and call log, but runs the override instead of the registered tool of the
-    /// same name. An override needs its own [acting identity](crate::tool::Tool::acts_as), so that
+    /// same name. An override needs its own [acting identity](crate::tool::Tool::acting_identity), so that
     /// it shares neither approvals nor cached results with the tool that it overrides.
     #[must_use]
     pub fn with_overrides(&self, tools: Arc<CallerOnlyTools>) -> Self {

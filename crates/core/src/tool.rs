@@ -27,7 +27,8 @@ pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
 pub use further_calls::{FurtherCalls, NestedCallFuture, NestedCallRunner, Nesting, ToolFilter};
 pub use handler::{
-    ActsAs, ActsAsFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds,
+    ActingIdentity, ActingIdentityFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput,
+    whole_seconds,
 };
 pub use link::Link;
 pub use name::{InvalidToolName, ToolName};

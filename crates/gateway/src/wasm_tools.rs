@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName};
 use pillion_wasm_tools::{FaultCode, WasmFolder, WasmTool};
-use pillion_wire::FaultyTool;
+use pillion_wire::InvalidTool;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -39,7 +39,7 @@ pub struct WasmTools {
 #[derive(Default)]
 struct State {
     offered: HashMap<ToolName, Arc<WasmTool>>,
-    faults: Vec<FaultyTool>,
+    faults: Vec<InvalidTool>,
 }
 
 impl WasmTools {
@@ -85,7 +85,7 @@ impl WasmTools {
     }
 
     /// Returns the faulty files in the folder.
-    pub fn faults(&self) -> Vec<FaultyTool> {
+    pub fn faults(&self) -> Vec<InvalidTool> {
         self.state.lock().faults.clone()
     }
 
@@ -126,17 +126,17 @@ impl WasmTools {
         }
         for fault in &faults {
             if !state.faults.contains(fault) {
-                let FaultyTool {
+                let InvalidTool {
                     tool,
                     code,
                     error,
-                    is_older_offered,
+                    previous_version_offered,
                 } = fault;
                 tracing::warn!(
                     tool.name = tool,
                     code,
                     error,
-                    is_older_offered,
+                    previous_version_offered,
                     "Cannot use a WebAssembly tool"
                 );
             }
@@ -242,25 +242,25 @@ async fn search(folder: &mut WasmFolder) {
     }
 }
 
-fn faulty(fault: pillion_wasm_tools::WasmFileError) -> FaultyTool {
-    FaultyTool {
+fn faulty(fault: pillion_wasm_tools::WasmFileError) -> InvalidTool {
+    InvalidTool {
         tool: fault.tool,
         code: fault.error.code.to_string(),
         error: fault.error.what,
-        is_older_offered: fault.is_older_offered,
+        previous_version_offered: fault.previous_version_offered,
     }
 }
 
-fn unregistered(name: &ToolName, error: &RegistryError) -> FaultyTool {
+fn unregistered(name: &ToolName, error: &RegistryError) -> InvalidTool {
     let code = match error {
         RegistryError::AlreadyRegistered(_) => FaultCode::NameTaken,
         _ => FaultCode::BadDefinition,
     };
-    FaultyTool {
+    InvalidTool {
         tool: Some(name.to_string()),
         code: code.to_string(),
         error: error.to_string(),
-        is_older_offered: false,
+        previous_version_offered: false,
     }
 }
 

@@ -11,7 +11,7 @@ use super::dialect::{Opening, ServerDialect};
 #[non_exhaustive]
 pub struct ProbeStep {
     /// The request, such as `POST server/discover`.
-    pub tried: String,
+    pub attempt: String,
     /// The outcome: what was negotiated, or the error.
     pub outcome: Result<String, String>,
 }
@@ -24,16 +24,16 @@ pub(super) struct Steps(Arc<Mutex<Vec<ProbeStep>>>);
 impl Steps {
     pub(super) fn note(
         &mut self,
-        tried: impl Into<String>,
+        attempt: impl Into<String>,
         outcome: Result<String, &McpErrorKind>,
     ) {
-        let tried = tried.into();
+        let attempt = attempt.into();
         let outcome = outcome.map_err(ToString::to_string);
         match &outcome {
-            Ok(agreed) => tracing::debug!(tried, agreed, "Connecting"),
-            Err(error) => tracing::debug!(tried, error, "Connecting"),
+            Ok(agreed) => tracing::debug!(attempt, agreed, "Connecting"),
+            Err(error) => tracing::debug!(attempt, error, "Connecting"),
         }
-        self.0.lock().push(ProbeStep { tried, outcome });
+        self.0.lock().push(ProbeStep { attempt, outcome });
     }
 
     pub(super) fn snapshot(&self) -> Vec<ProbeStep> {

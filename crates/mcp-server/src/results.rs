@@ -38,18 +38,18 @@ pub(super) async fn read(
 
 /// Adds a resource link to the whole result to a `CallToolResult` with a truncated result, if the
 /// client's revision supports resource links.
-pub(super) fn add_link(result: &mut Value, spilled: &Value, version: ProtocolVersion) {
+pub(super) fn add_link(result: &mut Value, stored: &Value, version: ProtocolVersion) {
     // Resource links were introduced in the same revision as the version header.
     if !version.supports(Feature::ProtocolVersionHeader) {
         return;
     }
-    let id = spilled["id"].as_str().unwrap_or_default();
+    let id = stored["id"].as_str().unwrap_or_default();
     let link = json!({
         "type": "resource_link",
         "uri": format!("{RESULT_URI_PREFIX}{id}"),
         "name": "The whole result",
-        "mimeType": spilled["mediaType"],
-        "size": spilled["bytes"],
+        "mimeType": stored["mediaType"],
+        "size": stored["bytes"],
     });
     if let Some(content) = result["content"].as_array_mut() {
         content.push(link);

@@ -191,9 +191,9 @@ pub(super) async fn call(
         )
         .await;
     let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
-    if let Some(spilled) = metadata.get("spilled") {
+    if let Some(stored_result) = metadata.get("stored_result") {
         let mut beginning = translated(&result, is_mcp);
-        results::add_link(&mut beginning, spilled, link.requester.version);
+        results::add_link(&mut beginning, stored_result, link.requester.version);
         return message::raw(&beginning);
     }
     let is_kept = metadata.contains_key("cached");

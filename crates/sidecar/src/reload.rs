@@ -236,7 +236,7 @@ fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
             "call_log.max_age_days, .max_calls or .max_bytes",
             old.call_log.retention() != new.call_log.retention(),
         ),
-        ("chat.keep_ms", old.chat.keep != new.chat.keep),
+        ("chat.retention_ms", old.chat.keep != new.chat.keep),
         ("store", old.store != new.store),
         (
             "results.directory",
@@ -244,7 +244,7 @@ fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         ),
         ("telemetry", old.telemetry != new.telemetry),
         ("log.format", old.log.format != new.log.format),
-        ("shutdown.grace_ms", old.shutdown != new.shutdown),
+        ("shutdown.grace_period_ms", old.shutdown != new.shutdown),
     ];
     let differ = differ.into_iter().filter(|(_, differ)| *differ);
     differ.map(|(key, _)| key).collect()

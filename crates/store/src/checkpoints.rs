@@ -11,7 +11,7 @@ impl StepCheckpointStore for SqlStore {
         json: &str,
         expires_at: Timestamp,
     ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO kept_steps (name, json, expires_at) VALUES ($1, $2, $3) \
+        let sql = "INSERT INTO step_checkpoints (name, json, expires_at) VALUES ($1, $2, $3) \
                    ON CONFLICT (name) DO UPDATE SET json = excluded.json, \
                    expires_at = excluded.expires_at";
         let values = vec![key.into(), json.into(), expires_at.into()];
@@ -24,21 +24,21 @@ impl StepCheckpointStore for SqlStore {
         key: &str,
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
-        let find = "SELECT json FROM kept_steps WHERE name = $1 AND expires_at > $2";
+        let find = "SELECT json FROM step_checkpoints WHERE name = $1 AND expires_at > $2";
         let values = vec![key.into(), now.into()];
         let Some(row) = self.database.read_one(find, values).await? else {
             return Ok(None);
         };
         let json = row.text("json")?;
         // If several callers have read the entry, only one deletes and gets it.
-        let take = "DELETE FROM kept_steps WHERE name = $1 AND json = $2";
+        let take = "DELETE FROM step_checkpoints WHERE name = $1 AND json = $2";
         let values = vec![key.into(), json.as_str().into()];
         let is_taken = self.database.write(take, values).await? == 1;
         Ok(is_taken.then_some(json))
     }
 
     async fn remove_expired_step_checkpoints(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM kept_steps WHERE expires_at <= $1";
+        let sql = "DELETE FROM step_checkpoints WHERE expires_at <= $1";
         self.database.write(sql, vec![now.into()]).await
     }
 }

@@ -37,7 +37,7 @@ pub struct WasmFileError {
     /// The error.
     pub error: WasmToolError,
     /// Whether the tool is still offered, from the previous version of its file.
-    pub is_older_offered: bool,
+    pub previous_version_offered: bool,
 }
 
 /// A search for the files of a folder.
@@ -273,7 +273,7 @@ impl WasmFolder {
         let of_folder = self.fault.iter().map(|error| WasmFileError {
             tool: None,
             error: error.clone(),
-            is_older_offered: self
+            previous_version_offered: self
                 .files
                 .values()
                 .any(|file_state| file_state.tool.is_some()),
@@ -282,7 +282,7 @@ impl WasmFolder {
             Some(WasmFileError {
                 tool: Some(bounded_text::single_line(name)),
                 error: file_state.fault.clone()?,
-                is_older_offered: file_state.tool.is_some(),
+                previous_version_offered: file_state.tool.is_some(),
             })
         });
         of_folder.chain(of_files).collect()

@@ -163,7 +163,7 @@ impl WasmTool {
         let name = self.definition.name().as_str();
         let arguments = Value::Object(arguments).to_string();
         let context = wit::Context {
-            user_is_vouched: context.verified_user().is_some(),
+            user_is_verified: context.verified_user().is_some(),
             call_id: context.call_id,
             user: context.user,
             channel: context.channel,

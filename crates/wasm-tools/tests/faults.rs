@@ -14,7 +14,7 @@ fn fault_of(bytes: &[u8]) -> (String, String) {
     folder.put("tool.wasm", bytes);
     let fault = folder.fault("");
     assert_eq!(fault.tool.as_deref(), Some("tool"));
-    assert!(!fault.is_older_offered);
+    assert!(!fault.previous_version_offered);
     (fault.error.code.to_string(), fault.error.what)
 }
 
@@ -191,7 +191,7 @@ async fn p_a_world_writable_or_missing_folder_has_no_tools() {
     folder.put("other.wasm", component(ECHO));
     common::look_again(&mut opened);
     assert_eq!(opened.tools().len(), 1);
-    assert!(opened.faults()[0].is_older_offered);
+    assert!(opened.faults()[0].previous_version_offered);
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     common::look_again(&mut opened);
     assert_eq!(opened.tools().len(), 2);

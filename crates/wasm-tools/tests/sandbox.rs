@@ -104,7 +104,7 @@ async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
         channel: Some("general".to_owned()),
         ..CallContext::default()
     };
-    for (user, is_vouched, expected) in [
+    for (user, is_verified, expected) in [
         (
             Some("alice"),
             false,
@@ -113,7 +113,7 @@ async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
         (Some("alice"), true, json!(["c1", "alice", true, "general"])),
         (None, true, json!(["c1", null, false, "general"])),
     ] {
-        let said = call_as(&tool, json!({"do": "context"}), context(user, is_vouched));
+        let said = call_as(&tool, json!({"do": "context"}), context(user, is_verified));
         assert_eq!(said.await.unwrap().result, expected);
     }
     for _ in 0..3 {
@@ -404,7 +404,7 @@ async fn p_grants_are_valid_for_one_file_until_they_are_withdrawn() {
     look_again(&mut opened);
     let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
     assert_eq!(fault.error.code.as_str(), "other_file");
-    assert!(fault.is_older_offered);
+    assert!(fault.previous_version_offered);
     assert_eq!(opened.tools()[0].digest(), less.digest());
 }
 
@@ -430,7 +430,7 @@ async fn p_added_replaced_and_removed_files_are_noticed() {
     folder.put("echo.wasm", "broken");
     look_again(&mut opened);
     assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
-    assert!(opened.faults()[0].is_older_offered);
+    assert!(opened.faults()[0].previous_version_offered);
     let other = Parts {
         description: "Another one",
         ..Parts::default()

@@ -61,7 +61,7 @@ pub struct ApprovalList {
 /// Response body of `GET /api/v1/approvals/{id}` and of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ApprovalAnswer {
+pub struct ApprovalResponse {
     /// Always true.
     pub success: bool,
     /// The approval.

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Answer;
+use crate::ExecuteResponse;
 
 /// Request body of `POST /api/v1/tools/batch-execute`.
 ///
@@ -54,7 +54,7 @@ pub enum BatchMode {
 /// Response body of `POST /api/v1/tools/batch-execute`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct BatchAnswer {
+pub struct BatchResponse {
     /// Always true: each result has its own `success`.
     pub success: bool,
     /// One result per call, in the order of the calls.
@@ -72,7 +72,7 @@ pub struct BatchResult {
     pub id: String,
     /// The response to the call.
     #[serde(flatten)]
-    pub answer: Answer,
+    pub answer: ExecuteResponse,
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     fn a_batch_result_is_the_single_response_plus_its_id() {
         let result = BatchResult {
             id: "a".to_owned(),
-            answer: Answer::Refused(Failure::new("not_found", "no").for_tool("x")),
+            answer: ExecuteResponse::NotFound(Failure::new("not_found", "no").for_tool("x")),
         };
         let text = serde_json::to_string(&result).unwrap();
         assert_eq!(

@@ -229,7 +229,7 @@ pub struct ModelList {
 /// Response body of `GET /api/v1/models/{id}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ModelAnswer {
+pub struct ModelResponse {
     /// Always true.
     pub success: bool,
     /// The model.

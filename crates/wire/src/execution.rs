@@ -7,21 +7,21 @@ use crate::{Failure, JsonObject};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Answer {
+pub enum ExecuteResponse {
     /// The tool exists, and its call has an outcome. `result.success` says whether the call
     /// succeeded.
-    Ran(Execution),
+    Executed(Execution),
     /// The tool does not exist.
-    Refused(Failure),
+    NotFound(Failure),
 }
 
-impl Answer {
+impl ExecuteResponse {
     /// Returns whether the tool exists and the call succeeded.
     #[must_use]
     pub fn is_success(&self) -> bool {
         match self {
-            Self::Ran(execution) => execution.result.success,
-            Self::Refused(_) => false,
+            Self::Executed(execution) => execution.result.success,
+            Self::NotFound(_) => false,
         }
     }
 }
@@ -35,7 +35,7 @@ pub struct Execution {
     /// The tool's name as in the request.
     pub tool: String,
     /// The outcome of the call.
-    pub result: Outcome,
+    pub result: ToolOutcome,
 }
 
 /// The outcome of a tool call.
@@ -45,7 +45,7 @@ pub struct Execution {
 /// `result` is absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Outcome {
+pub struct ToolOutcome {
     /// Whether the call succeeded.
     pub success: bool,
     /// The tool's data, or else the tool's result. A failed call may also have data.
@@ -79,17 +79,21 @@ mod tests {
     #[test]
     fn i2_the_two_envelopes_are_distinguished() {
         let ran = json!({"success": true, "tool": "t", "result": {"success": false, "data": null, "error": "boom"}});
-        let answer: Answer = serde_json::from_value(ran).unwrap();
-        assert!(matches!(&answer, Answer::Ran(execution) if !execution.result.success));
+        let answer: ExecuteResponse = serde_json::from_value(ran).unwrap();
+        assert!(
+            matches!(&answer, ExecuteResponse::Executed(execution) if !execution.result.success)
+        );
         assert!(!answer.is_success());
         let refused = json!({"success": false, "tool": "x", "error": "Tool 'x' not found", "error_code": "not_found"});
-        let answer: Answer = serde_json::from_value(refused).unwrap();
-        assert!(matches!(&answer, Answer::Refused(failure) if failure.error_code == "not_found"));
+        let answer: ExecuteResponse = serde_json::from_value(refused).unwrap();
+        assert!(
+            matches!(&answer, ExecuteResponse::NotFound(failure) if failure.error_code == "not_found")
+        );
     }
 
     #[test]
     fn i1_mandatory_keys_are_always_written() {
-        let outcome = Outcome {
+        let outcome = ToolOutcome {
             success: true,
             data: Value::Null,
             error: None,

@@ -1,11 +1,11 @@
 //! The request and response bodies, routes and headers of the sidecar's REST API.
 //!
 //! The server (`pillion serve`), the client and the PHP extension share these types. A response has
-//! two levels: the envelope says whether the tool was *found and run*, and the [`Outcome`] inside
+//! two levels: the envelope says whether the tool was *found and run*, and the [`ToolOutcome`] inside
 //! the envelope says whether the call *succeeded*.
 //!
 //! ```
-//! use pillion_wire::{Answer, Outcome};
+//! use pillion_wire::{ExecuteResponse, ToolOutcome};
 //! let body = r#"{
 //!     "success": true,
 //!     "tool": "calculator",
@@ -16,7 +16,7 @@
 //!         "metadata": {"execution_time": 0.001}
 //!     }
 //! }"#;
-//! let Answer::Ran(execution) = serde_json::from_str(body)? else { unreachable!() };
+//! let ExecuteResponse::Executed(execution) = serde_json::from_str(body)? else { unreachable!() };
 //! assert_eq!(execution.result.data["result"], 4);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -41,37 +41,41 @@ mod streams;
 mod tool_calls;
 mod workers;
 
-pub use approvals::{ApprovalAnswer, ApprovalEntry, ApprovalList, DecisionRequest};
-pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
+pub use approvals::{ApprovalEntry, ApprovalList, ApprovalResponse, DecisionRequest};
+pub use batch::{BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult};
 pub use caller::{
     APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER,
     IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER, USER_HEADER,
 };
 pub use chat::{
     ChatAnswer, ChatApproval, ChatList, ChatRemoved, ChatRequest, ChatToolCall, ChatTranscript,
-    ChatUsage, ModelAnswer, ModelEntry, ModelList, ModelTool, ProviderEntry, ProviderKeyInput,
+    ChatUsage, ModelEntry, ModelList, ModelResponse, ModelTool, ProviderEntry, ProviderKeyInput,
     ProviderList, ToolKeyEntry, ToolKeyList,
 };
-pub use execution::{Answer, Execution, Outcome};
+pub use execution::{ExecuteResponse, Execution, ToolOutcome};
 pub use failure::Failure;
 pub use health::Health;
 pub use listing::{
-    FaultyTool, Parameter, SchemaList, ToolAnswer, ToolList, ToolSummary, UnavailableServer,
+    InvalidTool, Parameter, SchemaList, ToolList, ToolResponse, ToolSummary, UnavailableServer,
 };
-pub use packs::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackList};
-pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
-pub use resources::{ResourceAnswer, ResourceList};
+pub use packs::{
+    PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved,
+};
+pub use pins::{AcceptPin, PinChange, PinEntry, PinList, PinResponse};
+pub use resources::{ResourceList, ResourceResponse};
 pub use servers::{
-    ServerAnswer, ServerAuthentication, ServerCalls, ServerEntry, ServerInput, ServerList,
-    ServerRateLimit, ServerRemoved, ServerTrial, UserCredentialAnswer, UserCredentialEntry,
-    UserCredentialInput, UserCredentialList,
+    ServerAuthentication, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRateLimit,
+    ServerRemoved, ServerResponse, ServerTrial, UserCredentialEntry, UserCredentialInput,
+    UserCredentialList, UserCredentialResponse,
 };
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
 };
 pub use streams::{StreamEntry, StreamList};
 
-pub use tool_calls::{ToolCallAnswer, ToolCallEntry, ToolCallList, ToolCallStatistics, ToolUse};
+pub use tool_calls::{
+    ToolCallEntry, ToolCallList, ToolCallResponse, ToolCallStatistics, ToolUsage,
+};
 pub use workers::{WorkerEntry, WorkerList};
 
 /// A JSON object that keeps the order of its keys.

@@ -16,7 +16,7 @@ pub struct ToolList {
     pub unavailable_servers: Vec<UnavailableServer>,
     /// The invalid files in the folder of sandboxed (WebAssembly) tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faulty_tools: Vec<FaultyTool>,
+    pub invalid_tools: Vec<InvalidTool>,
 }
 
 /// A tool with its parameters.
@@ -50,7 +50,7 @@ pub struct ToolSummary {
 /// Response body of `GET /api/v1/tools/{name}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ToolAnswer {
+pub struct ToolResponse {
     /// Always true.
     pub success: bool,
     /// The tool.
@@ -92,7 +92,7 @@ pub struct UnavailableServer {
 /// An invalid file in the folder of sandboxed (WebAssembly) tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct FaultyTool {
+pub struct InvalidTool {
     /// The name of the file's tool; null if the folder itself is faulty.
     pub tool: Option<String>,
     /// The error code, such as `not_granted` or `core_module`.
@@ -100,7 +100,7 @@ pub struct FaultyTool {
     /// The error message.
     pub error: String,
     /// Whether the previous version of the tool is still offered.
-    pub is_older_offered: bool,
+    pub previous_version_offered: bool,
 }
 
 /// Response body of `GET /api/v1/tools/schemas`.

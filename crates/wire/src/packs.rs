@@ -25,32 +25,32 @@ pub struct PackEntry {
     /// The names of the pack's event streams.
     pub streams: Vec<String>,
     /// The kinds of entries that the pack stores.
-    pub keeps: Vec<KeptKind>,
+    pub stored_items: Vec<StoredItemKind>,
 }
 
 /// One kind of entry that a pack stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KeptKind {
+pub struct StoredItemKind {
     /// The kind's name, such as `scenes`; the path segment after the pack's name.
     pub kind: String,
     /// The number of stored entries.
     #[cfg_attr(feature = "openapi", schema(minimum = 0))]
-    pub number: u64,
+    pub count: u64,
     /// The maximum number of stored entries; absent if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 4_294_967_295_i64, format = Int64))]
-    pub most: Option<u32>,
+    pub max: Option<u32>,
 }
 
 /// Response body of `GET /api/v1/packs/{pack}/{kind}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KeptList {
+pub struct StoredItemList {
     /// Always true.
     pub success: bool,
     /// The stored entries, ordered by name.
-    pub kept: Vec<KeptEntry>,
+    pub items: Vec<StoredItemEntry>,
     /// The value of `after` that requests the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -59,18 +59,18 @@ pub struct KeptList {
 /// An entry that a pack stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KeptEntry {
+pub struct StoredItemEntry {
     /// The entry's name; percent-encoded, the last segment of the entry's path.
     pub name: String,
-    /// Facts about the entry; for a scene, `messages` and `last_message_at`.
+    /// Details of the entry; for a scene, `messages` and `last_message_at`.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
-    pub facts: JsonObject,
+    pub details: JsonObject,
 }
 
 /// Response body of `DELETE /api/v1/packs/{pack}/{kind}/{name}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct KeptRemoved {
+pub struct StoredItemRemoved {
     /// Always true.
     pub success: bool,
     /// The name of the removed entry.

@@ -43,7 +43,7 @@ pub struct PinList {
 /// Response body of `GET /api/v1/pins/{server}/{tool}` and of `accept`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct PinAnswer {
+pub struct PinResponse {
     /// Always true.
     pub success: bool,
     /// The pin.

@@ -23,7 +23,7 @@ pub struct ResourceList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct ResourceAnswer {
+pub struct ResourceResponse {
     /// Always true.
     pub success: bool,
     /// The first content of the resource; empty if the server returned none.
@@ -37,5 +37,5 @@ pub struct ResourceAnswer {
     /// The other contents of the resource, as the server sent them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
-    pub further: Vec<Value>,
+    pub other_contents: Vec<Value>,
 }

@@ -1,22 +1,22 @@
 //! The paths of the API. A trailing slash may be added or omitted in each path.
 
 /// `GET`: all tools with their parameters, as a [`ToolList`](crate::ToolList). With a
-/// percent-encoded tool name appended: one tool, as a [`ToolAnswer`](crate::ToolAnswer).
+/// percent-encoded tool name appended: one tool, as a [`ToolResponse`](crate::ToolResponse).
 pub const TOOLS: &str = "/api/v1/tools/";
 
 /// `GET`: the schemas of all tools in OpenAI's format, as a [`SchemaList`](crate::SchemaList).
 pub const SCHEMAS: &str = "/api/v1/tools/schemas";
 
 /// `POST` with a percent-encoded tool name appended: runs one tool and returns an
-/// [`Answer`](crate::Answer). The body is the arguments object.
+/// [`ExecuteResponse`](crate::ExecuteResponse). The body is the arguments object.
 pub const EXECUTE: &str = "/api/v1/tools/execute/";
 
 /// `POST`: runs the calls of a [`BatchRequest`](crate::BatchRequest) and returns a
-/// [`BatchAnswer`](crate::BatchAnswer).
+/// [`BatchResponse`](crate::BatchResponse).
 pub const BATCH_EXECUTE: &str = "/api/v1/tools/batch-execute";
 
 /// `GET`: the recorded calls, as a [`ToolCallList`](crate::ToolCallList). With an id appended: one
-/// call, as a [`ToolCallAnswer`](crate::ToolCallAnswer).
+/// call, as a [`ToolCallResponse`](crate::ToolCallResponse).
 pub const TOOL_CALLS: &str = "/api/v1/tool-calls/";
 
 /// `GET`: the call statistics of each tool, as [`ToolCallStatistics`](crate::ToolCallStatistics).
@@ -64,7 +64,7 @@ pub const EXECUTORS: &str = "/api/v1/executors/";
 pub const STATUS: &str = "/api/v1/status";
 
 /// `GET`: the pending and past approvals, as an [`ApprovalList`](crate::ApprovalList). With an id
-/// appended: one approval, as an [`ApprovalAnswer`](crate::ApprovalAnswer). `POST` with an id and
+/// appended: one approval, as an [`ApprovalResponse`](crate::ApprovalResponse). `POST` with an id and
 /// `/approve` or `/deny` appended: decides; the optional body is a
 /// [`DecisionRequest`](crate::DecisionRequest).
 pub const APPROVALS: &str = "/api/v1/approvals/";
@@ -78,13 +78,13 @@ pub const STREAMS: &str = "/api/v1/streams/";
 
 /// `GET`: the packs and the number of entries that each pack stores, as a
 /// [`PackList`](crate::PackList). With a pack's name and a kind appended: the entries of that kind,
-/// as a [`KeptList`](crate::KeptList). `DELETE` with a pack's name, a kind and a percent-encoded
+/// as a [`StoredItemList`](crate::StoredItemList). `DELETE` with a pack's name, a kind and a percent-encoded
 /// entry name appended: removes the entry.
 pub const PACKS: &str = "/api/v1/packs/";
 
 /// `GET`: the accepted definitions of MCP servers' tools, as a [`PinList`](crate::PinList). With a
 /// server's label and the tool's name on that server appended: one pin and its differences, as a
-/// [`PinAnswer`](crate::PinAnswer). `POST` with `/accept` appended after the tool: accepts the
+/// [`PinResponse`](crate::PinResponse). `POST` with `/accept` appended after the tool: accepts the
 /// changed definition.
 pub const PINS: &str = "/api/v1/pins/";
 
@@ -111,7 +111,7 @@ pub const VAULT_ROTATE: &str = "/api/v1/vault/rotate";
 pub const CHAT: &str = "/api/v1/chat/";
 
 /// `GET`: the language models, as a [`ModelList`](crate::ModelList). With a percent-encoded id
-/// appended: one model and the tools that it sees, as a [`ModelAnswer`](crate::ModelAnswer).
+/// appended: one model and the tools that it sees, as a [`ModelResponse`](crate::ModelResponse).
 pub const MODELS: &str = "/api/v1/models/";
 
 /// `GET`: the providers of language models, as a [`ProviderList`](crate::ProviderList). With a name

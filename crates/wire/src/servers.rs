@@ -135,7 +135,7 @@ pub struct ServerList {
 /// Response body of requests that read, add or change one server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ServerAnswer {
+pub struct ServerResponse {
     /// Always true.
     pub success: bool,
     /// The server in its current state.
@@ -274,7 +274,7 @@ pub struct UserCredentialList {
 /// Response body of a request that set a user's credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct UserCredentialAnswer {
+pub struct UserCredentialResponse {
     /// Always true.
     pub success: bool,
     /// The user's credential, without secrets.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{FaultyTool, UnavailableServer};
+use crate::{InvalidTool, UnavailableServer};
 
 /// Response body of `GET /readyz`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub struct Status {
     /// The number of HTTP requests since the sidecar started.
     pub requests: u64,
     /// The number of registered tools.
-    pub tools_known: usize,
+    pub tools_discovered: usize,
     /// The numbers of calls of all tools.
     pub calls: CallCounts,
     /// The tools that were called since the sidecar started, most called first.
@@ -62,7 +62,7 @@ pub struct Status {
     pub servers: Vec<ServerStatus>,
     /// The invalid files in the folder of sandboxed (WebAssembly) tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faulty_tools: Vec<FaultyTool>,
+    pub invalid_tools: Vec<InvalidTool>,
     /// Why the last write to the call log failed; calls fail while the call log cannot be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
@@ -110,14 +110,14 @@ pub struct ToolStatus {
     pub p99_ms: Option<f64>,
 }
 
-/// The state of one MCP server.
+/// The status of one MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerStatus {
     /// The server's label.
     pub label: String,
-    /// `available`, `unavailable` or `not asked yet`.
-    pub state: String,
+    /// `available`, `unavailable` or `unknown`.
+    pub status: String,
     /// The number of tools that the server offers.
     pub tools: usize,
     /// Why the server is unavailable.
@@ -134,9 +134,9 @@ pub struct ProcessStatus {
     /// The number of open file descriptors.
     pub open_descriptors: Option<u64>,
     /// The maximum number of open file descriptors.
-    pub most_descriptors: Option<u64>,
+    pub max_descriptors: Option<u64>,
     /// The number of threads.
     pub threads: Option<u64>,
     /// The processor time since the sidecar started, in seconds.
-    pub processor_seconds: Option<f64>,
+    pub cpu_seconds: Option<f64>,
 }

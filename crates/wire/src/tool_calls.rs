@@ -67,7 +67,7 @@ pub struct ToolCallList {
 /// The response to `GET /api/v1/tool-calls/{id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ToolCallAnswer {
+pub struct ToolCallResponse {
     /// Always true.
     pub success: bool,
     /// The call.
@@ -81,14 +81,14 @@ pub struct ToolCallStatistics {
     /// Always true.
     pub success: bool,
     /// The statistics of each tool.
-    pub tools: Vec<ToolUse>,
+    pub tools: Vec<ToolUsage>,
 }
 
 /// The statistics of the calls of one tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct ToolUse {
+pub struct ToolUsage {
     /// The id of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,

@@ -106,7 +106,7 @@ fn the_status_contains_calls_and_server_states() {
     let sidecar = Sidecar::with_config(&toml);
     let client = sidecar.client();
     let before = client.status().unwrap();
-    assert_eq!(before.servers[0].state, "not asked yet");
+    assert_eq!(before.servers[0].status, "unknown");
     client
         .execute("far_echo", &json!({}), &Caller::default())
         .unwrap();
@@ -117,7 +117,7 @@ fn the_status_contains_calls_and_server_states() {
     assert_eq!(status.version, env!("CARGO_PKG_VERSION"));
     assert_eq!(status.pid, std::process::id());
     assert_eq!((status.calls.total, status.calls.failed), (2, 1));
-    assert_eq!(status.servers[0].state, "available");
+    assert_eq!(status.servers[0].status, "available");
     assert_eq!(status.servers[0].tools, 1);
     let echo = status
         .tools

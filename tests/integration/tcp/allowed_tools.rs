@@ -193,10 +193,10 @@ fn l3_an_unlisted_tool_is_unknown_with_an_idempotency_key_too() {
 }
 
 #[test]
-fn l3_a_composed_tool_gives_a_token_only_the_tools_it_lends() {
-    let tool = |name: &str, lends: &str| {
+fn l3_a_composed_tool_gives_a_token_only_the_tools_it_grants() {
+    let tool = |name: &str, grants: &str| {
         format!(
-            "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\nlends = [{lends}]\n\
+            "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\ngrants = [{grants}]\n\
              steps = [{{ name = \"dice\", tool = \"roll_dice\", arguments = {{ notation = \"1d6\" }} }}]\n"
         )
     };

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::store::MemoryStore;
 use pillion_core::tool::{
-    ActsAsFuture, CallContext, ErrorCode, JsonObject, ParameterType, Tool, ToolDefinition,
+    ActingIdentityFuture, CallContext, ErrorCode, JsonObject, ParameterType, Tool, ToolDefinition,
     ToolFailure, ToolFuture, ToolOutput, ToolParameter,
 };
 use serde_json::{Value, json};
@@ -57,8 +57,8 @@ impl Tool for Forget {
         &self.definition
     }
 
-    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
-        Some(MemoryScope::acts_as(context))
+    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
+        Some(MemoryScope::acting_identity(context))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

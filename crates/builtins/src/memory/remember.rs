@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use pillion_core::store::{Memory, MemoryCategory, MemoryStore, Timestamp};
 use pillion_core::tool::{
-    ActsAsFuture, CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure,
-    ToolFuture, ToolOutput, ToolParameter,
+    ActingIdentityFuture, CallContext, JsonObject, ParameterType, Tool, ToolDefinition,
+    ToolFailure, ToolFuture, ToolOutput, ToolParameter,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -110,8 +110,8 @@ impl Tool for Remember {
         &self.definition
     }
 
-    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
-        Some(MemoryScope::acts_as(context))
+    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
+        Some(MemoryScope::acting_identity(context))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

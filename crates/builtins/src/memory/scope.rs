@@ -1,4 +1,6 @@
-use pillion_core::tool::{ActsAs, ActsAsFuture, CallContext, ErrorCode, ToolFailure};
+use pillion_core::tool::{
+    ActingIdentity, ActingIdentityFuture, CallContext, ErrorCode, ToolFailure,
+};
 use serde_json::json;
 
 /// The channel and user whose memories a call uses.
@@ -30,13 +32,13 @@ impl MemoryScope {
 
     /// Returns the acting identity of a call, so that its result is cached only for the same
     /// channel and user.
-    pub(super) fn acts_as(context: &CallContext) -> ActsAsFuture {
+    pub(super) fn acting_identity(context: &CallContext) -> ActingIdentityFuture {
         let place = Self::of(context);
         Box::pin(async move {
             let place = place?;
             let identity = json!([place.channel, place.user]).to_string();
             let credential = identity.clone();
-            Ok(ActsAs::new(identity, credential))
+            Ok(ActingIdentity::new(identity, credential))
         })
     }
 }
@@ -52,12 +54,12 @@ mod tests {
             MemoryScope::of(&claimed).unwrap_err().code,
             ErrorCode::Denied
         );
-        let vouched = CallContext {
+        let verified = CallContext {
             is_user_verified: true,
             channel: Some("table".to_owned()),
             ..claimed
         };
-        let place = MemoryScope::of(&vouched).unwrap();
+        let place = MemoryScope::of(&verified).unwrap();
         assert_eq!(
             (place.channel.as_str(), place.user.as_deref()),
             ("table", Some("alice"))

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
-use pillion_wire::{ApprovalAnswer, DecisionRequest};
+use pillion_wire::{ApprovalResponse, DecisionRequest};
 
 use super::CliError;
 use pillion_gateway::pins::visible_line;
@@ -38,7 +38,7 @@ impl Decide {
             super::print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let ApprovalAnswer { approval, .. } = super::decode(&body)?;
+        let ApprovalResponse { approval, .. } = super::decode(&body)?;
         let by = approval.decided_by.unwrap_or_default();
         let (tool, status) = (approval.tool, approval.status);
         super::print(&visible_line(&format!("{status} by {by}: {tool}")))?;

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::ApprovalAnswer;
+use pillion_wire::ApprovalResponse;
 
 use super::CliError;
 
@@ -25,7 +25,7 @@ impl Show {
             super::print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let answer: ApprovalAnswer = super::decode(&body)?;
+        let answer: ApprovalResponse = super::decode(&body)?;
         let text = serde_json::to_string_pretty(&answer.approval).map_err(CliError::Answer)?;
         super::print_json(&text)?;
         Ok(ExitCode::SUCCESS)

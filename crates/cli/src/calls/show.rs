@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::ToolCallAnswer;
+use pillion_wire::ToolCallResponse;
 
 use super::CliError;
 
@@ -18,7 +18,7 @@ impl Show {
         let body = client.raw().tool_call(&self.id);
         let body =
             body.map_err(|error| CliError::with_id(error, &self.id, "pillion calls list"))?;
-        let answer: ToolCallAnswer = super::decode(&body)?;
+        let answer: ToolCallResponse = super::decode(&body)?;
         let text = serde_json::to_string_pretty(&answer.call).map_err(CliError::Answer)?;
         super::print_json(&text)?;
         Ok(ExitCode::SUCCESS)

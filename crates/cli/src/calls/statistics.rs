@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolCallStatistics, ToolUse};
+use pillion_wire::{ToolCallStatistics, ToolUsage};
 
 use super::super::table::table;
 use super::{CliError, Filter};
@@ -32,7 +32,7 @@ impl Statistics {
     }
 }
 
-fn row(tool: &ToolUse) -> [String; 7] {
+fn row(tool: &ToolUsage) -> [String; 7] {
     let time = |ms: Option<f64>| ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default();
     let rate = tool
         .success_rate

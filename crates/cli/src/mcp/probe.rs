@@ -140,15 +140,18 @@ fn format_steps(steps: &[ProbeStep]) -> String {
             Ok(agreed) => agreed.clone(),
             Err(error) => format!("failed: {error}"),
         };
-        plain::truncate(&plain::one_line(&format!("{}: {outcome}", step.tried)), 300)
+        plain::truncate(
+            &plain::one_line(&format!("{}: {outcome}", step.attempt)),
+            300,
+        )
     }));
     lines.join("\n  ")
 }
 
 pub(super) fn steps_as_json(steps: &[ProbeStep]) -> Value {
     let step = |step: &ProbeStep| match &step.outcome {
-        Ok(agreed) => json!({"tried": step.tried, "outcome": agreed}),
-        Err(error) => json!({"tried": step.tried, "error": error}),
+        Ok(agreed) => json!({"attempt": step.attempt, "outcome": agreed}),
+        Err(error) => json!({"attempt": step.attempt, "error": error}),
     };
     steps.iter().map(step).collect()
 }

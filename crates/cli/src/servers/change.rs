@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_wire::{ServerAnswer, ServerEntry};
+use pillion_wire::{ServerEntry, ServerResponse};
 use serde_json::{Map, Value, json};
 
 use super::super::{CliError, decode, print, print_json};
@@ -122,7 +122,7 @@ fn to_json_bytes(keys: Map<String, Value>) -> Vec<u8> {
 
 /// Shows the sidecar's response.
 fn print_answer(context: &Context, body: &[u8]) -> Result<ExitCode, CliError> {
-    let answer: ServerAnswer = decode(body)?;
+    let answer: ServerResponse = decode(body)?;
     print_server(context, Some(&answer.server), "")
 }
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pillion_wire::{UserCredentialAnswer, UserCredentialList};
+use pillion_wire::{UserCredentialList, UserCredentialResponse};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ impl Set {
         let body = json!({ "authentication": authentication }).to_string();
         let raw = context.client.raw();
         let body = raw.set_server_credential(&server.id, &self.user, body.as_bytes())?;
-        let answer: UserCredentialAnswer = decode(&body)?;
+        let answer: UserCredentialResponse = decode(&body)?;
         done(context, &server.name, &answer.credential.user, "set")
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_core::tool::ErrorCode;
-use pillion_wire::{Answer, Failure, UnavailableServer};
+use pillion_wire::{ExecuteResponse, Failure, UnavailableServer};
 use serde::de::IgnoredAny;
 
 use super::super::{CliError, input, print_diagnostic};
@@ -61,13 +61,13 @@ impl Call {
             caller = caller.wait_for_approval(wait);
         }
         let body = client.raw().execute(&self.name, &arguments, &caller)?;
-        let answer: Answer = super::decode(&body)?;
+        let answer: ExecuteResponse = super::decode(&body)?;
         let is_success = answer.is_success();
         if self.json {
             super::print_json(&String::from_utf8_lossy(&body))?;
         }
         match answer {
-            Answer::Ran(execution) if is_success => {
+            ExecuteResponse::Executed(execution) if is_success => {
                 if !self.json {
                     let text = execution.result.text;
                     // Output to a program is not escaped.
@@ -79,7 +79,7 @@ impl Call {
                 }
                 return Ok(ExitCode::SUCCESS);
             }
-            Answer::Ran(execution) => {
+            ExecuteResponse::Executed(execution) => {
                 let outcome = execution.result;
                 let error = outcome.error.as_deref().unwrap_or("unknown error");
                 let code = outcome.error_code.as_deref().unwrap_or("internal_error");
@@ -95,7 +95,7 @@ impl Call {
                     ));
                 }
             }
-            Answer::Refused(failure) => {
+            ExecuteResponse::NotFound(failure) => {
                 print_diagnostic(&refusal(&failure));
                 // An `unavailable` error already names the servers.
                 if failure.error_code != ErrorCode::Unavailable.as_str() {

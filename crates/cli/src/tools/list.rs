@@ -35,7 +35,7 @@ impl List {
             });
         }
         super::warn_of_unavailable(&list.unavailable_servers);
-        super::warn_of_faulty(&list.faulty_tools);
+        super::warn_of_faulty(&list.invalid_tools);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
-use pillion_wire::{Parameter, ToolAnswer, ToolSummary};
+use pillion_wire::{Parameter, ToolResponse, ToolSummary};
 
 use super::super::CliError;
 use pillion_gateway::pins::visible_line;
@@ -27,7 +27,7 @@ impl Show {
             .user
             .map_or_else(Caller::default, |user| Caller::default().user(user));
         let body = client.raw().tool(&self.name, &caller)?;
-        let answer: ToolAnswer = super::decode(&body)?;
+        let answer: ToolResponse = super::decode(&body)?;
         if self.json {
             super::print_json(&String::from_utf8_lossy(&body))?;
         } else {

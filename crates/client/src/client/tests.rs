@@ -134,7 +134,9 @@ fn requests_carry_the_caller_and_an_encoded_name() {
         .channel("c")
         .request_id("r-1");
     let answer = peer.client().execute("a b", &json!({}), &caller).unwrap();
-    assert!(matches!(answer, Answer::Refused(failure) if failure.error_code == "not_found"));
+    assert!(
+        matches!(answer, ExecuteResponse::NotFound(failure) if failure.error_code == "not_found")
+    );
     let head = peer.heads.recv().unwrap().to_lowercase();
     assert!(
         head.starts_with("post /api/v1/tools/execute/a%20b http/1.1\r\n"),

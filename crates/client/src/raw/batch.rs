@@ -33,7 +33,7 @@ const CONTENT_TOO_LARGE: u16 = 413;
 pub struct BatchPart {
     /// The indices of the calls in the batch.
     pub calls: Range<usize>,
-    /// The body of a [`BatchAnswer`](pillion_wire::BatchAnswer), or the error of the request.
+    /// The body of a [`BatchResponse`](pillion_wire::BatchResponse), or the error of the request.
     pub answer: Result<Vec<u8>, ClientError>,
 }
 

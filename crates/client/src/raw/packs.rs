@@ -14,7 +14,7 @@ impl Raw<'_> {
         self.get(route::PACKS)
     }
 
-    /// `GET /api/v1/packs/{pack}/{kind}` with `query`, as a [`KeptList`](pillion_wire::KeptList).
+    /// `GET /api/v1/packs/{pack}/{kind}` with `query`, as a [`StoredItemList`](pillion_wire::StoredItemList).
     ///
     /// # Errors
     /// [`ClientError`]: `not_found` if the pack does not exist or has no such kind.
@@ -28,7 +28,7 @@ impl Raw<'_> {
     }
 
     /// `DELETE /api/v1/packs/{pack}/{kind}/{name}`, as a
-    /// [`KeptRemoved`](pillion_wire::KeptRemoved).
+    /// [`StoredItemRemoved`](pillion_wire::StoredItemRemoved).
     ///
     /// # Errors
     /// As for [`list_pack_items`](Self::list_pack_items); `not_found` also if there is no entry of that name.

@@ -14,7 +14,7 @@ impl Raw<'_> {
         self.get(route::SERVERS)
     }
 
-    /// `GET /api/v1/servers/{id}`, as a [`ServerAnswer`](pillion_wire::ServerAnswer).
+    /// `GET /api/v1/servers/{id}`, as a [`ServerResponse`](pillion_wire::ServerResponse).
     ///
     /// # Errors
     /// [`ClientError`]: `not_found` if the server does not exist.
@@ -23,7 +23,7 @@ impl Raw<'_> {
     }
 
     /// `POST /api/v1/servers/`; the body is a [`ServerInput`](pillion_wire::ServerInput) as JSON,
-    /// the response a [`ServerAnswer`](pillion_wire::ServerAnswer).
+    /// the response a [`ServerResponse`](pillion_wire::ServerResponse).
     ///
     /// # Errors
     /// [`ClientError`]: `invalid_input`, also if the name is in use; `denied`
@@ -49,7 +49,7 @@ impl Raw<'_> {
     }
 
     /// `POST /api/v1/servers/{id}/reconnect`, as a
-    /// [`ServerAnswer`](pillion_wire::ServerAnswer).
+    /// [`ServerResponse`](pillion_wire::ServerResponse).
     ///
     /// # Errors
     /// As for [`server`](Self::server).
@@ -57,7 +57,7 @@ impl Raw<'_> {
         self.ask("POST", &path_of(id, "/reconnect"), Some(b""))
     }
 
-    /// `POST /api/v1/servers/{id}/connect`, as a [`ServerAnswer`](pillion_wire::ServerAnswer);
+    /// `POST /api/v1/servers/{id}/connect`, as a [`ServerResponse`](pillion_wire::ServerResponse);
     /// `status` is the result of the connection attempt.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Raw<'_> {
     }
 
     /// `POST /api/v1/servers/{id}/disconnect`, as a
-    /// [`ServerAnswer`](pillion_wire::ServerAnswer).
+    /// [`ServerResponse`](pillion_wire::ServerResponse).
     ///
     /// # Errors
     /// As for [`connect_server`](Self::connect_server).
@@ -87,7 +87,7 @@ impl Raw<'_> {
     }
 
     /// `GET /api/v1/servers/{id}/resources/read`, as a
-    /// [`ResourceAnswer`](pillion_wire::ResourceAnswer).
+    /// [`ResourceResponse`](pillion_wire::ResourceResponse).
     ///
     /// # Errors
     /// As for [`connect_server`](Self::connect_server); `not_found` also if the server has no such
@@ -134,7 +134,7 @@ impl Raw<'_> {
 
     /// `PUT /api/v1/servers/{id}/credentials/{user}`; the body is a
     /// [`UserCredentialInput`](pillion_wire::UserCredentialInput) as JSON, the response a
-    /// [`UserCredentialAnswer`](pillion_wire::UserCredentialAnswer).
+    /// [`UserCredentialResponse`](pillion_wire::UserCredentialResponse).
     ///
     /// # Errors
     /// [`ClientError`]: `not_found`; `invalid_input`, also if calls of the server use

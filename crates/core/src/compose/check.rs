@@ -20,7 +20,7 @@ struct Check<'a> {
 }
 
 pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
-    let Composition { steps, lends, .. } = composition;
+    let Composition { steps, grants, .. } = composition;
     let mut all = HashSet::new();
     let mut count = 0;
     let mut twice = None;
@@ -39,9 +39,9 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
         return Err(ComposeError::new("steps", what));
     }
     let called = composition.called_tools();
-    if let Some(stray) = lends.iter().find(|name| !called.contains(&name.as_str())) {
+    if let Some(stray) = grants.iter().find(|name| !called.contains(&name.as_str())) {
         let what = format!("no step calls '{stray}'");
-        return Err(ComposeError::new("lends", what));
+        return Err(ComposeError::new("grants", what));
     }
     let check = Check { all };
     let mut before = PrecedingSteps::default();

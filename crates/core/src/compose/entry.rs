@@ -23,7 +23,7 @@ struct Entry {
     #[serde(default)]
     output: Option<Value>,
     #[serde(default)]
-    lends: Vec<String>,
+    grants: Vec<String>,
 }
 
 /// The declaration of a step, with the keys of all kinds of steps.
@@ -72,7 +72,7 @@ pub(super) fn read(declared: Value, digest: String) -> Result<Composition, Compo
         definition,
         steps,
         output,
-        lends: entry.lends,
+        grants: entry.grants,
         digest,
     };
     check::check(&composition)?;

@@ -149,9 +149,12 @@ impl ComposedRun<'_> {
         let arguments = arguments
             .map_err(|pointer| self.missing_value_failure(&format!("'{}'", call.name), &pointer))?;
         let id = format!("{}/{}", self.context.call_id, call.name);
-        let is_lent = self.composition.lends.contains(&call.tool);
+        let is_granted = self.composition.grants.contains(&call.tool);
         let made = ToolCall::new(id, &call.tool, arguments);
-        let result = self.calls.make(made, self.context.clone(), is_lent).await;
+        let result = self
+            .calls
+            .make(made, self.context.clone(), is_granted)
+            .await;
         if !result.success {
             return Err(failure_of(call, result));
         }

@@ -128,9 +128,9 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
     for (said, expected) in cases {
         assert!(said.contains(expected), "{said}\n  is not\n{expected}");
     }
-    let mut lends = declared(json!([call("a", json!({}))]));
-    lends["lends"] = json!(["other"]);
-    assert_eq!(fault(lends), "lends: no step calls 'other'");
+    let mut grants = declared(json!([call("a", json!({}))]));
+    grants["grants"] = json!(["other"]);
+    assert_eq!(fault(grants), "grants: no step calls 'other'");
     let mut nameless = declared(json!([call("a", json!({}))]));
     nameless["name"] = json!("");
     assert!(fault(nameless).contains("Invalid tool name"));

@@ -122,8 +122,8 @@ pub(super) async fn check(
             call: None,
         };
         // A stored request must not keep the connection of a user open.
-        if let Some(acts_as) = &mut request.context.acts_as {
-            acts_as.connection = None;
+        if let Some(acting_identity) = &mut request.context.acting_identity {
+            acting_identity.connection = None;
         }
         if let Some(entry) = entry.as_deref_mut() {
             // A call with a prescribed record id keeps that id.

@@ -106,7 +106,7 @@ pub(super) struct Request<'a> {
     variant: Option<String>,
     /// The credential of the tool's acting identity. If set, the result is private to the caller,
     /// whatever the scope of the rule or the server's hint is.
-    acts_as: Option<String>,
+    acting_identity: Option<String>,
     rule: Option<CacheRule>,
     deadline: Instant,
 }
@@ -136,10 +136,10 @@ impl<'a> Request<'a> {
             arguments: arguments.clone(),
             caller,
             variant: context.variant.clone(),
-            acts_as: context
-                .acts_as
+            acting_identity: context
+                .acting_identity
                 .as_ref()
-                .map(|acts_as| acts_as.credential.clone()),
+                .map(|acting_identity| acting_identity.credential.clone()),
             rule,
             deadline,
         })
@@ -157,7 +157,7 @@ impl<'a> Request<'a> {
         };
         let caller = match scope {
             CacheScope::Private => self.caller.clone(),
-            CacheScope::Public if self.acts_as.is_some() => self.caller.clone(),
+            CacheScope::Public if self.acting_identity.is_some() => self.caller.clone(),
             CacheScope::Public => json!(null),
         };
         let mut call = json!({
@@ -167,7 +167,7 @@ impl<'a> Request<'a> {
             "definition": [self.tool.definition().description(), self.tool.definition().input_schema()],
             "digest": self.tool.tool().digest(),
             "variant": self.variant,
-            "acts_as": self.acts_as,
+            "acting_identity": self.acting_identity,
             "caller": caller,
         });
         call.sort_all_objects();

@@ -27,10 +27,10 @@ impl Calls {
 }
 
 impl NestedCallRunner for Calls {
-    fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> NestedCallFuture {
+    fn make(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture {
         let executor = self.executor.clone();
         let mut nesting = self.nesting.clone();
-        nesting.is_lent = is_lent;
+        nesting.is_granted = is_granted;
         let context = CallContext {
             // Always a new record: a call that still waits since an earlier run belongs to that
             // run.

@@ -75,7 +75,7 @@ impl Bound {
     }
 
     /// Returns the output unchanged if it is within the limit. Otherwise stores the output and
-    /// returns its beginning, with a reference to the stored result as `spilled` in the metadata.
+    /// returns its beginning, with a reference to the stored result as `stored_result` in the metadata.
     pub(super) async fn apply(
         self,
         result_store: Option<&dyn ResultStore>,
@@ -117,7 +117,7 @@ impl Bound {
             metadata,
             ..ToolOutput::text(text)
         };
-        Ok(preview.with_metadata("spilled", place))
+        Ok(preview.with_metadata("stored_result", place))
     }
 }
 

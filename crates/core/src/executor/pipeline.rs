@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | resolve the tool, and accept the call if it is nested | `resolve.rs` |
 //! | read the arguments, and check them against the schema | `arguments.rs` |
-//! | determine the acting identity | [`Tool::acts_as`](crate::tool::Tool::acts_as) |
+//! | determine the acting identity | [`Tool::acting_identity`](crate::tool::Tool::acting_identity) |
 //! | approve | `approval.rs` |
 //! | enter the gate | `gate.rs` |
 //! | check rate limits and cooldowns | `rate_limit.rs` |
@@ -68,7 +68,7 @@ impl Executor {
         } = &*self.shared;
         let mut context = CallContext {
             call_id: call.id,
-            acts_as: None,
+            acting_identity: None,
             ..context.clone()
         };
 
@@ -77,8 +77,8 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let checked = checks.check(config, &tool, arguments, &context).await?;
         let arguments = checked.arguments;
-        if let Some(acts_as) = tool.tool().acts_as(&context) {
-            context.acts_as = Some(acts_as.await?);
+        if let Some(acting_identity) = tool.tool().acting_identity(&context) {
+            context.acting_identity = Some(acting_identity.await?);
         }
         let approver = hooks.approver.as_deref();
         let paused = context.nesting.as_deref().map(Nesting::pause);
@@ -97,8 +97,8 @@ impl Executor {
             .as_ref()
             .and_then(|granted| granted.request.as_ref());
         // While an approver decides, the user may remove the credential.
-        if let (Some(acts_as), Some(_)) = (&mut context.acts_as, request) {
-            acts_as.connection = None;
+        if let (Some(acting_identity), Some(_)) = (&mut context.acting_identity, request) {
+            acting_identity.connection = None;
         }
         if let Some(gate) = &hooks.gate {
             let ready = ReadyCall {

@@ -98,9 +98,7 @@ impl RateLimiter {
     pub(super) fn lookback(&self, registry: &ToolRegistry) -> Duration {
         let limits = &self.limits;
         let windows = limits.tools.values().chain(limits.servers.values());
-        let windows = windows
-            .chain([&limits.default])
-            .map(RateWindows::longest);
+        let windows = windows.chain([&limits.default]).map(RateWindows::longest);
         let tools = registry.tools(None);
         let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
         let longest = windows.chain(cooldowns).max().unwrap_or_default();
@@ -151,11 +149,7 @@ impl RateLimiter {
     ) -> Result<(), ToolFailure> {
         let cooldown = tool.definition().cooldown();
         let name = tool.name().as_str();
-        let tool_windows = self
-            .limits
-            .tools
-            .get(name)
-            .unwrap_or(&self.limits.default);
+        let tool_windows = self.limits.tools.get(name).unwrap_or(&self.limits.default);
         let server = match tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => {
                 let windows = self.limits.servers.get(server_label);

@@ -27,7 +27,7 @@ pub(super) fn admit(
     let Some(nesting) = &context.nesting else {
         return Ok(());
     };
-    if let Some(filter) = context.may_use.as_ref().filter(|_| !nesting.is_lent)
+    if let Some(filter) = context.may_use.as_ref().filter(|_| !nesting.is_granted)
         && !filter.admits(tool.name().as_str(), tool.origin())
     {
         // Reported as unknown, because the caller may not learn that the tool exists.

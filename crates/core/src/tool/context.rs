@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ActsAs, FurtherCalls, JsonObject, Link, Nesting, ToolFilter, TraceContext};
+use super::{ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, ToolFilter, TraceContext};
 use crate::store::CallId;
 
 /// The caller and circumstances of a call: what a tool can know besides its arguments.
@@ -36,9 +36,9 @@ pub struct CallContext {
     /// The id of the call. The executor sets it before the tool runs.
     pub call_id: String,
     /// The tool's acting identity for this call, if it depends on the caller
-    /// ([`Tool::acts_as`](super::Tool::acts_as)). The executor sets it before it requests an
+    /// ([`Tool::acting_identity`](super::Tool::acting_identity)). The executor sets it before it requests an
     /// approval.
-    pub acts_as: Option<ActsAs>,
+    pub acting_identity: Option<ActingIdentity>,
     /// The id for the call-log record; a new id by default. When the tool runs, the id of the
     /// actual record.
     pub record: Option<CallId>,
@@ -85,7 +85,7 @@ impl CallContext {
         json!({
             "principal": self.principal,
             "user": self.user,
-            "vouched": self.is_user_verified,
+            "user_verified": self.is_user_verified,
         })
     }
 

@@ -13,8 +13,8 @@ pub type NestedCallFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 /// Runs the nested calls of a tool; implemented by the executor.
 pub trait NestedCallRunner: Send + Sync + 'static {
     /// Runs one call through the whole pipeline, on behalf of the caller in `context`. With
-    /// `is_lent`, the caller itself need not be allowed to use the tool.
-    fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> NestedCallFuture;
+    /// `is_granted`, the caller itself need not be allowed to use the tool.
+    fn make(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture;
 }
 
 /// Lets a running tool call other tools as part of its own call: on behalf of the same caller,
@@ -29,8 +29,8 @@ impl FurtherCalls {
     }
 
     /// Runs one call; see [`NestedCallRunner::make`]. Dropping the future cancels the call.
-    pub async fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> ToolResult {
-        self.0.make(call, context, is_lent).await
+    pub async fn make(&self, call: ToolCall, context: CallContext, is_granted: bool) -> ToolResult {
+        self.0.make(call, context, is_granted).await
     }
 }
 
@@ -55,7 +55,7 @@ pub struct Nesting {
     /// Number of calls above this call.
     pub depth: usize,
     /// Whether the call may use a tool that its caller may not use.
-    pub is_lent: bool,
+    pub is_granted: bool,
     /// Number of nested calls of the outermost call so far, at all levels.
     made: Arc<AtomicUsize>,
     /// The pausable clocks of all calls above this call.
@@ -79,13 +79,13 @@ impl Nesting {
         let mut nesting = above.cloned().unwrap_or_else(|| Self {
             parent: None,
             depth: 0,
-            is_lent: false,
+            is_granted: false,
             made: Arc::default(),
             above: Vec::new(),
         });
         nesting.parent = parent;
         nesting.depth += 1;
-        nesting.is_lent = false;
+        nesting.is_granted = false;
         nesting.above.push(time);
         nesting
     }
@@ -103,7 +103,7 @@ impl Nesting {
 
 impl PartialEq for Nesting {
     fn eq(&self, other: &Self) -> bool {
-        (self.parent, self.depth, self.is_lent) == (other.parent, other.depth, other.is_lent)
+        (self.parent, self.depth, self.is_granted) == (other.parent, other.depth, other.is_granted)
             && Arc::ptr_eq(&self.made, &other.made)
     }
 }

@@ -13,12 +13,13 @@ use super::{
 /// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
 
-/// The return type of [`Tool::acts_as`].
-pub type ActsAsFuture = Pin<Box<dyn Future<Output = Result<ActsAs, ToolFailure>> + Send>>;
+/// The return type of [`Tool::acting_identity`].
+pub type ActingIdentityFuture =
+    Pin<Box<dyn Future<Output = Result<ActingIdentity, ToolFailure>> + Send>>;
 
 /// The identity and credential with which a tool acts for a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActsAs {
+pub struct ActingIdentity {
     /// The acting identity; does not change when the credential is renewed. Approvals are bound to
     /// it, and the tool must not act under another identity.
     pub identity: String,
@@ -31,7 +32,7 @@ pub struct ActsAs {
     pub connection: Option<Link>,
 }
 
-impl ActsAs {
+impl ActingIdentity {
     /// Creates an identity and credential without a connection.
     #[must_use]
     pub fn new(identity: impl Into<String>, credential: impl Into<String>) -> Self {
@@ -86,10 +87,10 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Returns the acting identity for this caller, if it depends on the caller. Results of such a
     /// tool are cached only for the same caller. A failure ends the call before an approval is
-    /// requested. When the tool runs, [`CallContext::acts_as`] contains the returned identity. If it
-    /// has no [connection](ActsAs::connection) and the identity has changed since, the tool must not
+    /// requested. When the tool runs, [`CallContext::acting_identity`] contains the returned identity. If it
+    /// has no [connection](ActingIdentity::connection) and the identity has changed since, the tool must not
     /// act. Default: `None`.
-    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         let _ = context;
         None
     }

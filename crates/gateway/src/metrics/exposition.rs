@@ -174,10 +174,10 @@ impl Scrape {
                 .encode_gauge(&open)?;
         }
         let help = "Connections that were accepted, and of these refused and cut off";
-        let mut family = counters(encoder, "pillion_connections_seen", help)?;
+        let mut family = counters(encoder, "pillion_connections_accepted", help)?;
         for (transport, connections) in both {
-            for (fate, count) in connections.totals() {
-                let labels = [("transport", transport), ("fate", fate)];
+            for (outcome, count) in connections.totals() {
+                let labels = [("transport", transport), ("outcome", outcome)];
                 counter(&mut family, &labels, count)?;
             }
         }
@@ -233,7 +233,7 @@ impl Scrape {
             virtual_bytes,
             threads,
             open_descriptors,
-            most_descriptors,
+            max_descriptors,
             processor_time,
         } = &self.system;
         let gauges = [
@@ -256,7 +256,7 @@ impl Scrape {
             (
                 "process_max_fds",
                 "Maximum number of open file descriptors",
-                most_descriptors,
+                max_descriptors,
             ),
         ];
         for (name, help, value) in gauges {

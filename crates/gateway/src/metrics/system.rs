@@ -12,7 +12,7 @@ pub struct System {
     /// Number of open file descriptors.
     pub open_descriptors: Option<u64>,
     /// Maximum number of open file descriptors.
-    pub most_descriptors: Option<u64>,
+    pub max_descriptors: Option<u64>,
     /// CPU time in user and kernel mode.
     pub processor_time: Option<Duration>,
 }
@@ -34,13 +34,13 @@ impl System {
             virtual_bytes: number("VmSize:").map(|kilobytes| kilobytes * 1024),
             threads: number("Threads:"),
             open_descriptors: descriptors.ok(),
-            most_descriptors: most_descriptors(),
+            max_descriptors: max_descriptors(),
             processor_time: processor_time(),
         }
     }
 }
 
-fn most_descriptors() -> Option<u64> {
+fn max_descriptors() -> Option<u64> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits
         .lines()

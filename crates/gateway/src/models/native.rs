@@ -12,8 +12,8 @@ use pillion_core::executor::{CallerOnlyTools, Executor};
 use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{
-    ActsAs, ActsAsFuture, CallContext, JsonObject, Tool, ToolCall, ToolDefinition, ToolFuture,
-    ToolName, ToolOrigin, ToolOutput, ToolResult,
+    ActingIdentity, ActingIdentityFuture, CallContext, JsonObject, Tool, ToolCall, ToolDefinition,
+    ToolFuture, ToolName, ToolOrigin, ToolOutput, ToolResult,
 };
 
 use super::Model;
@@ -199,9 +199,11 @@ impl Tool for ToolOverride {
 
     /// Acts as the provider, so that approvals and cached results are not shared with the sidecar's
     /// own calls.
-    fn acts_as(&self, _context: &CallContext) -> Option<ActsAsFuture> {
+    fn acting_identity(&self, _context: &CallContext) -> Option<ActingIdentityFuture> {
         let name = format!("provider {}", self.api);
-        Some(Box::pin(async move { Ok(ActsAs::new(name.clone(), name)) }))
+        Some(Box::pin(async move {
+            Ok(ActingIdentity::new(name.clone(), name))
+        }))
     }
 
     fn call(self: Arc<Self>, _arguments: JsonObject, _context: CallContext) -> ToolFuture {

@@ -44,11 +44,11 @@ async fn l1_a_stored_result_has_mode_0600_and_only_its_owner_can_read_it() {
     let directory = tempfile::tempdir().unwrap();
     let results = results(directory.path(), HOUR, 10_000);
     assert!(results.find("0").await.unwrap().is_none());
-    let spilled = put(&results, "first\nsecond").await.unwrap();
-    assert_eq!(spilled.bytes, 12);
-    assert_eq!(spilled.url, format!("/api/v1/results/{}", spilled.id));
-    assert_eq!(text(&results, &spilled.id).await.unwrap(), "first\nsecond");
-    let found = results.find(&spilled.id).await.unwrap().unwrap();
+    let stored = put(&results, "first\nsecond").await.unwrap();
+    assert_eq!(stored.bytes, 12);
+    assert_eq!(stored.url, format!("/api/v1/results/{}", stored.id));
+    assert_eq!(text(&results, &stored.id).await.unwrap(), "first\nsecond");
+    let found = results.find(&stored.id).await.unwrap().unwrap();
     assert!(found.header.is_of(&CallContext::for_user("alice")));
     assert!(!found.header.is_of(&CallContext::for_user("bob")));
     assert!(!found.header.is_of(&CallContext {
@@ -59,7 +59,7 @@ async fn l1_a_stored_result_has_mode_0600_and_only_its_owner_can_read_it() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let path = directory.path().join("results");
     assert_eq!(mode(&path), 0o700);
-    assert_eq!(mode(&path.join(&spilled.id)), 0o600);
+    assert_eq!(mode(&path.join(&stored.id)), 0o600);
     for odd in ["../results", "..", "", "/etc/passwd"] {
         assert!(results.find(odd).await.unwrap().is_none(), "{odd}");
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{
-    ActsAsFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
+    ActingIdentityFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
     ToolOrigin, ToolOutput,
 };
 use pillion_mcp_client::{EntryKind, ProtocolVersion};
@@ -124,12 +124,14 @@ impl Tool for UpstreamTool {
         self.inner.origin()
     }
 
-    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         if !self.server.uses_user_credentials() {
             return None;
         }
         let (server, context) = (Arc::clone(&self.server), context.clone());
-        Some(Box::pin(async move { server.acts_as(&context).await }))
+        Some(Box::pin(
+            async move { server.acting_identity(&context).await },
+        ))
     }
 
     /// Identifies the server's endpoint and the entry as the server listed it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_core::tool::{ActsAs, CallContext, ErrorCode, Link, ToolFailure};
+use pillion_core::tool::{ActingIdentity, CallContext, ErrorCode, Link, ToolFailure};
 use pillion_mcp_client::{Authentication, ServerConfig};
 use tokio::time::{Instant, sleep};
 
@@ -193,7 +193,7 @@ fn give_up(connection: Arc<UpstreamConnection>) {
 
 impl Server {
     /// Returns the connection for a call of this caller: the one for which
-    /// [`acts_as`](Self::acts_as) read the credential, if the call still has it.
+    /// [`acting_identity`](Self::acting_identity) read the credential, if the call still has it.
     ///
     /// # Errors
     /// If the server was disconnected; if the call names no user, a user that the caller may not
@@ -206,8 +206,10 @@ impl Server {
         if self.is_closed() {
             return Err(not_connected());
         }
-        let acts_as = context.acts_as.as_ref();
-        if let Some(connection) = acts_as.and_then(|acts_as| acts_as.connection.as_ref()?.get()) {
+        let acting_identity = context.acting_identity.as_ref();
+        if let Some(connection) =
+            acting_identity.and_then(|acting_identity| acting_identity.connection.as_ref()?.get())
+        {
             return Ok(Arc::clone(connection));
         }
         let acting = self.acting(context).await?;
@@ -234,7 +236,10 @@ impl Server {
     ///
     /// # Errors
     /// As for [`connection_for`](Self::connection_for).
-    pub(super) async fn acts_as(&self, context: &CallContext) -> Result<ActsAs, ToolFailure> {
+    pub(super) async fn acting_identity(
+        &self,
+        context: &CallContext,
+    ) -> Result<ActingIdentity, ToolFailure> {
         let acting = self.acting(context).await?;
         let connection = self.connection_as(&acting)?;
         let identity = acting.identity();
@@ -242,9 +247,9 @@ impl Server {
             Acting::Server => identity.to_owned(),
             Acting::User(_, credential) => credential.version,
         };
-        Ok(ActsAs {
+        Ok(ActingIdentity {
             connection: Some(Link::new(connection)),
-            ..ActsAs::new(identity, credential)
+            ..ActingIdentity::new(identity, credential)
         })
     }
 
@@ -255,7 +260,7 @@ impl Server {
         context: &CallContext,
         acting: &Acting<'_>,
     ) -> Result<(), ToolFailure> {
-        let Some(before) = &context.acts_as else {
+        let Some(before) = &context.acting_identity else {
             return Ok(());
         };
         if before.identity == acting.identity() {
@@ -290,7 +295,7 @@ impl Server {
         let Some(user) = context.user.as_deref() else {
             return without("the call names no user".to_owned());
         };
-        let Some(user) = context.verified_user().filter(|vouched| *vouched == user) else {
+        let Some(user) = context.verified_user().filter(|verified| *verified == user) else {
             return without(format!(
                 "the caller may not act for '{user}' (see `pillion tokens create --user`)"
             ));

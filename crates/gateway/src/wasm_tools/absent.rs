@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_core::registry::ToolRegistry;
-use pillion_wire::FaultyTool;
+use pillion_wire::InvalidTool;
 
 use crate::events::{Bus, ToolListener};
 use pillion_config::WasmToolsSection;
@@ -30,7 +30,7 @@ impl WasmTools {
     pub async fn start(self: &Arc<Self>) {}
 
     /// Returns no faults.
-    pub fn faults(&self) -> Vec<FaultyTool> {
+    pub fn faults(&self) -> Vec<InvalidTool> {
         Vec::new()
     }
 }

@@ -9,7 +9,7 @@ use pillion_core::tool::{
     ApprovalPolicy, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
     ToolFuture, ToolName, ToolOrigin, ToolOutput,
 };
-use pillion_wire::{Answer, Failure, Outcome, route};
+use pillion_wire::{ExecuteResponse, Failure, ToolOutcome, route};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -111,18 +111,18 @@ impl Tool for RegistryTool {
 fn outcome_of(status: StatusCode, body: &[u8]) -> Result<ToolOutput, ToolFailure> {
     let answer = match status {
         StatusCode::OK => serde_json::from_slice(body),
-        _ => serde_json::from_slice(body).map(Answer::Refused),
+        _ => serde_json::from_slice(body).map(ExecuteResponse::NotFound),
     };
     let answer = answer.map_err(|error| ToolFailure::internal(error.to_string()))?;
     let code_of =
         |code: &str| ErrorCode::deserialize(&json!(code)).unwrap_or(ErrorCode::InternalError);
     let execution = match answer {
-        Answer::Ran(execution) => execution,
-        Answer::Refused(Failure {
+        ExecuteResponse::Executed(execution) => execution,
+        ExecuteResponse::NotFound(Failure {
             error, error_code, ..
         }) => return Err(ToolFailure::new(code_of(&error_code), error)),
     };
-    let Outcome {
+    let ToolOutcome {
         success,
         data,
         error,

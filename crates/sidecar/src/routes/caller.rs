@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
 use crate::app::App;
-use pillion_config::AskClients;
+use pillion_config::ElicitFrom;
 use pillion_gateway::access::{AccessGrant, GrantHolder, Scope, Users};
 use pillion_gateway::visibility::Visibility;
 
@@ -131,10 +131,10 @@ fn named_by(
 /// Returns the principal, if this client may decide on its own calls.
 fn decider_of(parts: &Parts, app: &App) -> Option<String> {
     let grant = parts.extensions.get::<AccessGrant>()?;
-    let may_decide = match app.approvals().section().ask_clients {
-        AskClients::Deciders => grant.allows(Scope::Approve),
-        AskClients::All => true,
-        AskClients::None => false,
+    let may_decide = match app.approvals().section().elicit_from {
+        ElicitFrom::Deciders => grant.allows(Scope::Approve),
+        ElicitFrom::All => true,
+        ElicitFrom::None => false,
     };
     may_decide.then(|| grant.principal())
 }

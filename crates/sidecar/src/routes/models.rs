@@ -7,7 +7,7 @@ use axum::response::Response;
 use pillion_core::capability::DropReason;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
-use pillion_wire::{ModelAnswer, ModelEntry, ModelList, ModelTool};
+use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool};
 
 use super::caller::Caller;
 use super::error::RequestError;
@@ -53,7 +53,7 @@ pub(super) async fn list(
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")
     ),
     responses(
-        (status = 200, description = "The model and the tools", body = ModelAnswer),
+        (status = 200, description = "The model and the tools", body = ModelResponse),
         (status = 403, description = "The token is for another user"),
         (status = 404, description = "Model not found"),
     )
@@ -62,7 +62,7 @@ pub(super) async fn show(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
     caller: Caller,
-) -> Result<Json<ModelAnswer>, RequestError> {
+) -> Result<Json<ModelResponse>, RequestError> {
     let id = path.map(|Path(id)| id).unwrap_or_default();
     let Some(model) = app.models().get(&id) else {
         return Err(ChatRefusal::UnknownModel { id }.into());
@@ -71,7 +71,7 @@ pub(super) async fn show(
     let tools = offered.tools.iter();
     let seen = tools.clone().filter(|tool| refusal(model, tool).is_none());
     let native = NativeTools::of(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
-    Ok(Json(ModelAnswer {
+    Ok(Json(ModelResponse {
         success: true,
         model: entry(&app, model),
         tools: tools.map(|tool| model_tool(model, &native, tool)).collect(),

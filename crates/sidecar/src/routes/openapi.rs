@@ -9,9 +9,9 @@ use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, chat, completions, events, executors, formats, health, messages, metrics, models, packs,
-    pins, providers, ready, results, schema_check, servers, status, streams, tool_calls, tool_keys,
-    tools, workers,
+    approvals, chat, completions, events, executors, formats, health, messages, metrics, models,
+    packs, pins, providers, ready, results, schema_check, servers, status, streams, tool_calls,
+    tool_keys, tools, workers,
 };
 use pillion_gateway::problem::Problem;
 

@@ -7,7 +7,9 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::pack::{PackContents, StoredItems};
 use pillion_core::tool::ToolOrigin;
-use pillion_wire::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackList};
+use pillion_wire::{
+    PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved,
+};
 
 use super::error::RequestError;
 use super::page::PageQuery;
@@ -57,7 +59,7 @@ pub(super) async fn list(
         PageQuery,
     ),
     responses(
-        (status = 200, description = "A page of entries, ordered by name", body = KeptList),
+        (status = 200, description = "A page of entries, ordered by name", body = StoredItemList),
         (status = 400, description = "A parameter is invalid"),
         (status = 404, description = "Pack not found, or the pack does not store this kind"),
         (status = 503, description = "The store is not readable"),
@@ -68,7 +70,7 @@ pub(super) async fn list_items(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(page): Parameters<PageQuery>,
-) -> Result<Json<KeptList>, RequestError> {
+) -> Result<Json<StoredItemList>, RequestError> {
     let Path((pack, kind)) = path.map_err(|_| RequestError::UnknownKind)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let page = page.request()?;
@@ -79,13 +81,13 @@ pub(super) async fn list_items(
         Some(last) if !items.list(Some(&last.name), 1).await?.is_empty() => Some(last.name.clone()),
         _ => None,
     };
-    let entries = found.into_iter().map(|item| KeptEntry {
+    let entries = found.into_iter().map(|item| StoredItemEntry {
         name: item.name,
-        facts: item.facts,
+        details: item.facts,
     });
-    Ok(Json(KeptList {
+    Ok(Json(StoredItemList {
         success: true,
-        kept: entries.collect(),
+        items: entries.collect(),
         next,
     }))
 }
@@ -103,7 +105,7 @@ pub(super) async fn list_items(
         ("name" = String, Path, description = "The entry's name, percent-encoded", min_length = 1),
     ),
     responses(
-        (status = 200, description = "The entry is removed", body = KeptRemoved),
+        (status = 200, description = "The entry is removed", body = StoredItemRemoved),
         (status = 400, description = "The name is invalid"),
         (status = 404, description = "Entry not found"),
         (status = 503, description = "The store is not writable"),
@@ -113,7 +115,7 @@ pub(super) async fn remove(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String, String)>, PathRejection>,
-) -> Result<Json<KeptRemoved>, RequestError> {
+) -> Result<Json<StoredItemRemoved>, RequestError> {
     let Path((pack, kind, name)) = path.map_err(|_| RequestError::NotKept)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let removed = name.clone();
@@ -129,7 +131,7 @@ pub(super) async fn remove(
         name = removed,
         "Removed a stored entry of a pack"
     );
-    Ok(Json(KeptRemoved {
+    Ok(Json(StoredItemRemoved {
         success: true,
         removed,
     }))
@@ -140,10 +142,10 @@ async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry
     let tools = tools.filter(|tool| visibility.is_name_visible(tool, tool, &ToolOrigin::Native));
     let mut kinds = Vec::new();
     for items in pack.stored_items() {
-        kinds.push(KeptKind {
+        kinds.push(StoredItemKind {
             kind: items.kind().to_owned(),
-            number: items.count().await?,
-            most: items.max_items(),
+            count: items.count().await?,
+            max: items.max_items(),
         });
     }
     let templates = pack.templates().into_iter();
@@ -153,7 +155,7 @@ async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry
         tools: tools.map(str::to_owned).collect(),
         resources: templates.map(|template| template.uri_template).collect(),
         streams: streams.map(|stream| stream.name().to_owned()).collect(),
-        keeps: kinds,
+        stored_items: kinds,
     })
 }
 

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::{Extension, Json};
 use pillion_core::store::{PinOwner, Store, ToolPin};
-use pillion_wire::{AcceptPin, PinAnswer, PinEntry, PinList};
+use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -127,7 +127,7 @@ pub(super) async fn list(
         Owner,
     ),
     responses(
-        (status = 200, description = "The pin", body = PinAnswer),
+        (status = 200, description = "The pin", body = PinResponse),
         (status = 404, description = "Pin not found"),
         (status = 503, description = "The store is not readable"),
     )
@@ -137,7 +137,7 @@ pub(super) async fn show(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner): Parameters<Owner>,
-) -> Result<Json<PinAnswer>, RequestError> {
+) -> Result<Json<PinResponse>, RequestError> {
     let Path((server, tool)) = path.map_err(|_| RequestError::UnknownPin)?;
     let owner = owner.of(&server, &grant)?;
     answer(&*store_of(&app)?, owner, &tool).await
@@ -157,7 +157,7 @@ pub(super) async fn show(
     ),
     request_body(content = Option<AcceptPin>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The updated pin", body = PinAnswer),
+        (status = 200, description = "The updated pin", body = PinResponse),
         (status = 400, description = "The request body is invalid"),
         (status = 404, description = "Pin not found"),
         (status = 409, description = "The definition has not changed, or `hash` is not that of the current definition"),
@@ -170,7 +170,7 @@ pub(super) async fn accept(
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner): Parameters<Owner>,
     Body(body): Body,
-) -> Result<Json<PinAnswer>, RequestError> {
+) -> Result<Json<PinResponse>, RequestError> {
     let Path((server, tool)) = path.map_err(|_| RequestError::UnknownPin)?;
     let owner = owner.of(&server, &grant)?;
     let AcceptPin { hash } = if body.trim_ascii().is_empty() {
@@ -205,14 +205,14 @@ async fn answer(
     store: &dyn Store,
     owner: PinOwner<'_>,
     tool: &str,
-) -> Result<Json<PinAnswer>, RequestError> {
+) -> Result<Json<PinResponse>, RequestError> {
     let pin = store.pin(owner, tool).await?;
     let pin = pin.ok_or(RequestError::UnknownPin)?;
     let changes = match &pin.pending {
         Some(pending) => pins::between(&pin.definition, &pending.definition),
         None => Vec::new(),
     };
-    Ok(Json(PinAnswer {
+    Ok(Json(PinResponse {
         success: true,
         definition: serde_json::from_str(&pin.definition).unwrap_or_default(),
         changes,

@@ -25,7 +25,7 @@ use pillion_gateway::access::{AccessGrant, Scope};
     path = "/api/v1/results/{id}",
     tag = "tools",
     summary = "Fetch a stored large result",
-    description = "The ID is in `metadata.spilled` of the call's result. The stored result is available to the caller of the tool, for the same user, and to tokens with the scope `admin`.",
+    description = "The ID is in `metadata.stored_result` of the call's result. The stored result is available to the caller of the tool, for the same user, and to tokens with the scope `admin`.",
     params(
         ("id" = String, Path, description = "The result's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call ran"),

@@ -19,7 +19,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::routing::{MethodRouter, get, post, put};
-use pillion_wire::{ServerAnswer, route};
+use pillion_wire::{ServerResponse, route};
 use serde_json::{Map, Value};
 
 use super::body::Body;
@@ -125,12 +125,16 @@ async fn run_to_completion<T: Send + 'static>(
 
 /// Returns the current state of the server, which may be newer than the application state of this
 /// request.
-fn answer_of(app: &App, servers: &Servers, key: &str) -> Result<Json<ServerAnswer>, RequestError> {
+fn answer_of(
+    app: &App,
+    servers: &Servers,
+    key: &str,
+) -> Result<Json<ServerResponse>, RequestError> {
     let gateway = servers.gateway();
     let gateway = gateway.as_ref().unwrap_or_else(|| app.gateway());
     let (_, place) = servers.find(key)?;
     let server = servers.entries(gateway).into_iter().nth(place);
-    Ok(Json(ServerAnswer {
+    Ok(Json(ServerResponse {
         success: true,
         server: server.ok_or(ServerError::NotFound)?,
     }))

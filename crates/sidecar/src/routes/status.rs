@@ -29,7 +29,7 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         uptime_seconds: metrics.uptime().as_secs(),
         connections: metrics.unix.open() + metrics.tcp.open(),
         requests: metrics.requests.latency.count(),
-        tools_known: scrape.tools,
+        tools_discovered: scrape.tools,
         calls: CallCounts {
             in_flight: u64::try_from(metrics.tools.in_flight()).unwrap_or_default(),
             running: scrape.load.running as u64,
@@ -39,14 +39,14 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         },
         tools,
         servers: servers(&scrape),
-        faulty_tools: app.wasm_tools().faults(),
+        invalid_tools: app.wasm_tools().faults(),
         store_error: readiness.store_error,
         process: ProcessStatus {
             resident_bytes: scrape.system.resident_bytes,
             open_descriptors: scrape.system.open_descriptors,
-            most_descriptors: scrape.system.most_descriptors,
+            max_descriptors: scrape.system.max_descriptors,
             threads: scrape.system.threads,
-            processor_seconds: scrape.system.processor_time.map(|time| time.as_secs_f64()),
+            cpu_seconds: scrape.system.processor_time.map(|time| time.as_secs_f64()),
         },
         last_reload: readiness.last_reload,
         store_id: app
@@ -76,15 +76,15 @@ fn tools(scrape: &Scrape) -> Vec<ToolStatus> {
 
 fn servers(scrape: &Scrape) -> Vec<ServerStatus> {
     let servers = scrape.servers.iter();
-    let state = |was_asked, error: &Option<String>| match (was_asked, error) {
-        (false, _) => "not asked yet",
+    let status_of = |was_asked, error: &Option<String>| match (was_asked, error) {
+        (false, _) => "unknown",
         (true, None) => "available",
         (true, Some(_)) => "unavailable",
     };
     servers
         .map(|server| ServerStatus {
             label: server.label.clone(),
-            state: state(server.was_asked, &server.error).to_owned(),
+            status: status_of(server.was_asked, &server.error).to_owned(),
             tools: server.tools,
             error: server.error.clone(),
         })

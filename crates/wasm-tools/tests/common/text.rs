@@ -116,7 +116,7 @@ impl Parts<'_> {
       (field "description" string) (field "input-schema" string) (field "category" $os)
       (field "requires-confirmation" bool) (field "effects" $effects)))
     (export "definition" (type (eq $d)))
-    (type $c (record (field "call-id" string) (field "user" $os) (field "user-is-vouched" bool) (field "channel" $os)))
+    (type $c (record (field "call-id" string) (field "user" $os) (field "user-is-verified" bool) (field "channel" $os)))
     (export "context" (type (eq $c)))
     (type $o (variant (case "text" string) (case "json" string)))
     (export "output" (type (eq $o)))

@@ -24,7 +24,7 @@ fn a_program_is_probed_listed_and_called() {
     let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(found["transport"], "stdio");
     assert!(
-        found["steps"][0]["tried"]
+        found["steps"][0]["attempt"]
             .as_str()
             .unwrap()
             .starts_with("stdio ")

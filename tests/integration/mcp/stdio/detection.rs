@@ -30,7 +30,7 @@ async fn e6_a_program_without_discover_gets_the_handshake() {
     let tried: Vec<_> = connection
         .steps
         .iter()
-        .map(|step| step.tried.as_str())
+        .map(|step| step.attempt.as_str())
         .collect();
     assert_eq!(
         tried,

@@ -258,7 +258,7 @@ async fn results_that_are_not_call_tool_results_become_one_for_every_revision() 
         let raw = sidecar
             .client()
             .execute(name, &json!({}), &pillion_client::Caller::default());
-        let pillion_client::wire::Answer::Ran(raw) = raw.unwrap() else {
+        let pillion_client::wire::ExecuteResponse::Executed(raw) = raw.unwrap() else {
             panic!("the tool exists");
         };
         let written: Value = serde_json::from_str(written).unwrap();

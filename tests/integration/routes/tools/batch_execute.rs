@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use pillion_client::wire::{Answer, BatchCall, BatchMode, BatchRequest};
+use pillion_client::wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse};
 use pillion_client::{Caller, ClientError};
 use serde_json::{Value, json};
 
@@ -172,7 +172,7 @@ fn the_caller_reaches_every_call() {
     };
     let caller = Caller::default().user("alice");
     let answer = sidecar.client().batch(&request, &caller).unwrap();
-    let Answer::Ran(execution) = &answer.results[0].answer else {
+    let ExecuteResponse::Executed(execution) = &answer.results[0].answer else {
         panic!("{answer:?}");
     };
     assert_eq!(

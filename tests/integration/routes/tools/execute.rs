@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use pillion_client::Caller;
-use pillion_client::wire::{Answer, Execution};
+use pillion_client::wire::{ExecuteResponse, Execution};
 use serde_json::{Value, json};
 
 use crate::http;
@@ -10,8 +10,8 @@ use crate::sidecar::Sidecar;
 fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
     let caller = Caller::default();
     match sidecar.client().execute(tool, arguments, &caller).unwrap() {
-        Answer::Ran(execution) => execution,
-        Answer::Refused(failure) => panic!("{failure:?}"),
+        ExecuteResponse::Executed(execution) => execution,
+        ExecuteResponse::NotFound(failure) => panic!("{failure:?}"),
     }
 }
 
@@ -116,7 +116,7 @@ fn b5_odd_names_are_unknown_tools() {
     ] {
         let caller = Caller::default();
         let answer = sidecar.client().execute(name, &json!({}), &caller).unwrap();
-        let Answer::Refused(failure) = answer else {
+        let ExecuteResponse::NotFound(failure) = answer else {
             panic!("{name}");
         };
         let shown: String = name.chars().take(128).collect();
@@ -139,8 +139,8 @@ fn h3_aliases_call_their_tools() {
                 .unwrap()
         };
         assert_eq!(
-            matches!(answer(alias), Answer::Refused(_)),
-            matches!(answer(target), Answer::Refused(_))
+            matches!(answer(alias), ExecuteResponse::NotFound(_)),
+            matches!(answer(target), ExecuteResponse::NotFound(_))
         );
     }
 }
@@ -178,7 +178,7 @@ fn c7_rate_limits_count_per_user() {
             .unwrap()
     };
     assert!(run("alice").is_success());
-    let Answer::Ran(refused) = run("alice") else {
+    let ExecuteResponse::Executed(refused) = run("alice") else {
         panic!("the tool is there");
     };
     assert_eq!(refused.result.error_code.as_deref(), Some("rate_limited"));
@@ -197,7 +197,7 @@ fn the_caller_reaches_the_tool() {
         .client()
         .execute("who", &json!({}), &caller)
         .unwrap();
-    let Answer::Ran(execution) = answer else {
+    let ExecuteResponse::Executed(execution) = answer else {
         panic!("{answer:?}");
     };
     assert_eq!(

@@ -1,12 +1,12 @@
 use pillion_client::Caller;
-use pillion_client::wire::ToolAnswer;
+use pillion_client::wire::ToolResponse;
 
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::sidecar::Sidecar;
 use serde_json::json;
 
-fn show(sidecar: &Sidecar, name: &str) -> ToolAnswer {
+fn show(sidecar: &Sidecar, name: &str) -> ToolResponse {
     let body = sidecar.client().raw().tool(name, &Caller::default());
     serde_json::from_slice(&body.unwrap()).unwrap()
 }

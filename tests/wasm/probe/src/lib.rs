@@ -36,7 +36,7 @@ impl Guest for Probe {
             "context" => Ok(json!([
                 context.call_id,
                 context.user,
-                context.user_is_vouched,
+                context.user_is_verified,
                 context.channel
             ])),
             "count" => Ok(json!(CALLS.fetch_add(1, Ordering::Relaxed) + 1)),

@@ -210,7 +210,7 @@ async fn p_a_step_runs_in_the_callers_name() {
     let result = bench.run("ask", json!({})).await;
     assert_eq!(
         result.result,
-        json!({"user": "alice", "call": "c/me", "is_vouched": false})
+        json!({"user": "alice", "call": "c/me", "is_verified": false})
     );
 }
 
@@ -219,10 +219,10 @@ async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
     let bench = Bench::new();
     let steps = json!([{"name": "me", "tool": "who"}]);
     bench.compose("asks", json!({"steps": steps}));
-    bench.compose("lends", json!({"steps": steps, "lends": ["who"]}));
+    bench.compose("grants", json!({"steps": steps, "grants": ["who"]}));
     bench.compose(
-        "lends_the_asker",
-        json!({"steps": [{"name": "a", "tool": "asks"}], "lends": ["asks"]}),
+        "grants_the_asker",
+        json!({"steps": [{"name": "a", "tool": "asks"}], "grants": ["asks"]}),
     );
     let executor = bench.executor();
     let few = CallContext {
@@ -236,9 +236,9 @@ async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
         Some("Step 'me': Unknown tool: who")
     );
     assert_eq!(refused.error_code, Some(ErrorCode::NotFound));
-    assert!(run("lends").await.success);
+    assert!(run("grants").await.success);
     // A lent composed tool does not lend its tools further.
-    let refused = run("lends_the_asker").await;
+    let refused = run("grants_the_asker").await;
     assert_eq!(refused.error_code, Some(ErrorCode::NotFound));
 }
 

@@ -11,7 +11,7 @@ use crate::tool::{CallContext, JsonObject, ToolOrigin};
 /// `definition` is the description and the schema: an approval does not hold for a tool of the same
 /// name on another server, nor for a changed tool or server. `user` may be null.
 ///
-/// A tool with several acting identities adds `acts_as`: an approval for the user's identity does
+/// A tool with several acting identities adds `acting_identity`: an approval for the user's identity does
 /// not hold for the server's. A call of a principal for an unverified user adds `principal`: an
 /// approval does not hold for another principal, or for no principal, that claims this user.
 pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> String {
@@ -27,8 +27,8 @@ pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallCo
         "tool": tool.name().as_str(),
         "user": context.user,
     });
-    if let Some(acts_as) = &context.acts_as {
-        call["acts_as"] = json!(acts_as.identity);
+    if let Some(acting_identity) = &context.acting_identity {
+        call["acting_identity"] = json!(acting_identity.identity);
     }
     if let Some(principal) = &context.principal
         && context.verified_user().is_none()

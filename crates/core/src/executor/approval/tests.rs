@@ -5,8 +5,8 @@ use super::*;
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{
-    ActsAs, ActsAsFuture, FnTool, Link, ParameterType, Tool, ToolCall, ToolDefinition, ToolFuture,
-    ToolOrigin, ToolOutput, ToolParameter, ToolResult,
+    ActingIdentity, ActingIdentityFuture, FnTool, Link, ParameterType, Tool, ToolCall,
+    ToolDefinition, ToolFuture, ToolOrigin, ToolOutput, ToolParameter, ToolResult,
 };
 
 /// A tool of the MCP server `games` that answers with its arguments.
@@ -206,21 +206,26 @@ impl Tool for ActsFor {
         &self.0
     }
 
-    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         let identity = context.channel.clone()?;
         let credential = uuid::Uuid::new_v4().to_string();
         Some(Box::pin(async move {
-            Ok(ActsAs {
+            Ok(ActingIdentity {
                 connection: Some(Link::new(())),
-                ..ActsAs::new(identity, credential)
+                ..ActingIdentity::new(identity, credential)
             })
         }))
     }
 
     fn call(self: Arc<Self>, _arguments: JsonObject, context: CallContext) -> ToolFuture {
-        let acts_as = context.acts_as;
-        let acts_as = acts_as.map(|acts_as| (acts_as.identity, acts_as.connection.is_some()));
-        Box::pin(async move { Ok(ToolOutput::value(json!(acts_as))) })
+        let acting_identity = context.acting_identity;
+        let acting_identity = acting_identity.map(|acting_identity| {
+            (
+                acting_identity.identity,
+                acting_identity.connection.is_some(),
+            )
+        });
+        Box::pin(async move { Ok(ToolOutput::value(json!(acting_identity))) })
     }
 }
 

@@ -9,8 +9,8 @@ use crate::executor::{
 };
 use crate::registry::ToolRegistry;
 use crate::tool::{
-    ActsAs, ActsAsFuture, CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition,
-    ToolFailure, ToolFuture, ToolOrigin, ToolOutput, ToolResult,
+    ActingIdentity, ActingIdentityFuture, CallContext, ErrorCode, JsonObject, Tool, ToolCall,
+    ToolDefinition, ToolFailure, ToolFuture, ToolOrigin, ToolOutput, ToolResult,
 };
 
 /// Returns the argument `answer` after 100 ms, or fails if that is "fail"; counts its runs.
@@ -31,13 +31,13 @@ impl Tool for Answers {
         self.origin.clone()
     }
 
-    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         let user = context.user.clone().unwrap_or_default();
-        self.acts_for_users.then(|| -> ActsAsFuture {
+        self.acts_for_users.then(|| -> ActingIdentityFuture {
             Box::pin(async move {
                 match user.as_str() {
                     "nobody" => Err(ToolFailure::new(ErrorCode::Denied, "no credential")),
-                    _ => Ok(ActsAs {
+                    _ => Ok(ActingIdentity {
                         connection: None,
                         identity: "the user".to_owned(),
                         credential: "the same for all".to_owned(),

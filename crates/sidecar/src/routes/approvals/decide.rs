@@ -2,7 +2,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
-use pillion_wire::{ApprovalAnswer, DecisionRequest};
+use pillion_wire::{ApprovalResponse, DecisionRequest};
 
 use super::entry;
 use crate::app::App;
@@ -32,7 +32,7 @@ type Decider = Extension<AccessGrant>;
     ),
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The updated approval", body = ApprovalAnswer),
+        (status = 200, description = "The updated approval", body = ApprovalResponse),
         (status = 400, description = "The request body is invalid"),
         (status = 404, description = "Approval not found"),
         (status = 409, description = "The approval is already decided, or has expired"),
@@ -45,7 +45,7 @@ pub(in crate::routes) async fn approve(
     decider: Decider,
     Caller { context, .. }: Caller,
     Body(body): Body,
-) -> Result<Json<ApprovalAnswer>, RequestError> {
+) -> Result<Json<ApprovalResponse>, RequestError> {
     decide(&app, path, &decider, context.user, &body, Verdict::Approved).await
 }
 
@@ -62,7 +62,7 @@ pub(in crate::routes) async fn approve(
     ),
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The updated approval", body = ApprovalAnswer),
+        (status = 200, description = "The updated approval", body = ApprovalResponse),
         (status = 400, description = "The request body is invalid"),
         (status = 404, description = "Approval not found"),
         (status = 409, description = "The approval is already decided, or has expired"),
@@ -75,7 +75,7 @@ pub(in crate::routes) async fn deny(
     decider: Decider,
     Caller { context, .. }: Caller,
     Body(body): Body,
-) -> Result<Json<ApprovalAnswer>, RequestError> {
+) -> Result<Json<ApprovalResponse>, RequestError> {
     decide(&app, path, &decider, context.user, &body, Verdict::Denied).await
 }
 
@@ -86,7 +86,7 @@ async fn decide(
     user: Option<String>,
     body: &[u8],
     verdict: Verdict,
-) -> Result<Json<ApprovalAnswer>, RequestError> {
+) -> Result<Json<ApprovalResponse>, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
     let reason = reason_of(body)?;
     let holder = grant.principal();
@@ -103,7 +103,7 @@ async fn decide(
     let store = store_of(app)?;
     let decided = app.approvals().decide(&*store, &id, &decision).await;
     match decided {
-        Ok(record) => Ok(Json(ApprovalAnswer {
+        Ok(record) => Ok(Json(ApprovalResponse {
             success: true,
             approval: entry(record),
         })),

@@ -1,7 +1,7 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use pillion_wire::ApprovalAnswer;
+use pillion_wire::ApprovalResponse;
 
 use super::entry;
 use crate::app::App;
@@ -18,7 +18,7 @@ use pillion_gateway::access::AccessGrant;
     description = "A token for one user sees only that user's approvals, unless the token has the scope `approve`.",
     params(("id" = String, Path, description = "The approval's ID, from a result's `metadata.approval_id`")),
     responses(
-        (status = 200, description = "The approval", body = ApprovalAnswer),
+        (status = 200, description = "The approval", body = ApprovalResponse),
         (status = 404, description = "Approval not found"),
         (status = 503, description = "The store is not readable"),
     )
@@ -27,13 +27,13 @@ pub(in crate::routes) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<String>, PathRejection>,
-) -> Result<Json<ApprovalAnswer>, RequestError> {
+) -> Result<Json<ApprovalResponse>, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
     let record = store_of(&app)?.approval(&id).await?;
     let own = grant.approvals_of();
     let record = record.filter(|record| own.is_none() || own == record.user.as_deref());
     let record = record.ok_or(RequestError::UnknownApproval)?;
-    Ok(Json(ApprovalAnswer {
+    Ok(Json(ApprovalResponse {
         success: true,
         approval: entry(record),
     }))

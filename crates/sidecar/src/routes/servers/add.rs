@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
-use pillion_wire::{ServerAnswer, ServerInput, route};
+use pillion_wire::{ServerInput, ServerResponse, route};
 
 use super::{Keys, answer_of, run_to_completion, servers_of};
 use crate::app::App;
@@ -21,7 +21,7 @@ use crate::routes::error::RequestError;
         example = json!({"name": "weather", "url": "https://mcp.example.com/mcp", "timeout": 10_000})
     ),
     responses(
-        (status = 201, description = "The server", body = ServerAnswer),
+        (status = 201, description = "The server", body = ServerResponse),
         (status = 400, description = "A setting of the server is invalid"),
         (status = 403, description = "The server uses the stdio transport or names a local file, or the vault has no key to encrypt a credential"),
         (status = 409, description = "Another server has this name"),

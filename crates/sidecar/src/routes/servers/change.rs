@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{ServerAnswer, ServerInput};
+use pillion_wire::{ServerInput, ServerResponse};
 use serde_json::{Map, Value};
 
 use super::{Keys, ServerKey, answer_of, run_to_completion, servers_of};
@@ -18,7 +18,7 @@ use crate::servers::How;
     params(("id" = String, Path, description = "The server's ID or name")),
     request_body(content = ServerInput, content_type = "application/json"),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 400, description = "A setting of the server is invalid"),
         (status = 403, description = "The server uses the stdio transport or names a local file, or the vault has no key to encrypt a credential"),
         (status = 404, description = "Server not found"),
@@ -30,7 +30,7 @@ pub(in crate::routes) async fn replace(
     State(app): State<App>,
     ServerKey(key): ServerKey,
     Keys(keys): Keys,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, keys, How::Replace).await
 }
 
@@ -44,7 +44,7 @@ pub(in crate::routes) async fn replace(
     params(("id" = String, Path, description = "The server's ID or name")),
     request_body(content = ServerInput, content_type = "application/merge-patch+json"),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 400, description = "A setting of the server is invalid"),
         (status = 403, description = "The server uses the stdio transport or names a local file, or the vault has no key to encrypt a credential"),
         (status = 404, description = "Server not found"),
@@ -56,7 +56,7 @@ pub(in crate::routes) async fn patch(
     State(app): State<App>,
     ServerKey(key): ServerKey,
     Keys(keys): Keys,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, keys, How::Patch).await
 }
 
@@ -68,7 +68,7 @@ pub(in crate::routes) async fn patch(
     summary = "Enable an MCP server",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 403, description = "The server uses the stdio transport, which is not allowed here"),
         (status = 404, description = "Server not found"),
         (status = 409, description = "The server is defined in the configuration file"),
@@ -78,7 +78,7 @@ pub(in crate::routes) async fn patch(
 pub(in crate::routes) async fn enable(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, enabled(true), How::Patch).await
 }
 
@@ -91,7 +91,7 @@ pub(in crate::routes) async fn enable(
     description = "Removes the server's tools from the lists at once. Running calls finish normally.",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 404, description = "Server not found"),
         (status = 409, description = "The server is defined in the configuration file"),
         (status = 503, description = "The store is not writable"),
@@ -100,7 +100,7 @@ pub(in crate::routes) async fn enable(
 pub(in crate::routes) async fn disable(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, enabled(false), How::Patch).await
 }
 
@@ -113,7 +113,7 @@ pub(in crate::routes) async fn disable(
     description = "The server's session closes when its running calls finish. The next call to the server opens a new session with the authorization that is stored at that time.",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 404, description = "Server not found"),
         (status = 503, description = "The sidecar has no store"),
     )
@@ -121,7 +121,7 @@ pub(in crate::routes) async fn disable(
 pub(in crate::routes) async fn reconnect(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     let servers = servers_of(&app)?;
     let (changed, name) = (std::sync::Arc::clone(&servers), key.clone());
     run_to_completion(async move { changed.reconnect(&name).await }).await?;
@@ -137,7 +137,7 @@ async fn change(
     key: String,
     keys: Map<String, Value>,
     how: How,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     let servers = servers_of(app)?;
     let changed = std::sync::Arc::clone(&servers);
     let id = run_to_completion(async move { changed.change(&key, keys, how).await }).await?;

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerAnswer;
+use pillion_wire::ServerResponse;
 
 use super::{ServerKey, answer_of, in_use, run_to_completion, servers_of};
 use crate::app::App;
@@ -19,7 +19,7 @@ use crate::routes::error::RequestError;
         ("x-pillion-user" = Option<String>, Header, description = "The user whose tools are requested, for servers that list tools per user")
     ),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 404, description = "Server not found"),
         (status = 409, description = "The server is disabled, or not in use for another reason"),
         (status = 503, description = "The sidecar has no store"),
@@ -29,7 +29,7 @@ pub(in crate::routes) async fn connect(
     State(app): State<App>,
     ServerKey(key): ServerKey,
     Caller { context, .. }: Caller,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     let servers = servers_of(&app)?;
     let server = in_use(&app, &servers, &key)?;
     let with = app.clone();
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn connect(
     description = "Closes the server's sessions and fails the calls that wait for the server. The server's tools stay listed, but calls to them fail with `unavailable` until the server is connected, reconnected or changed, or the sidecar restarts.",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 404, description = "Server not found"),
         (status = 409, description = "The server is disabled, or not in use for another reason"),
         (status = 503, description = "The sidecar has no store"),
@@ -59,7 +59,7 @@ pub(in crate::routes) async fn connect(
 pub(in crate::routes) async fn disconnect(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     let servers = servers_of(&app)?;
     let server = in_use(&app, &servers, &key)?;
     let with = app.clone();

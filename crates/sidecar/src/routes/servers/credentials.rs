@@ -2,7 +2,9 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
-use pillion_wire::{ServerRemoved, UserCredentialAnswer, UserCredentialInput, UserCredentialList};
+use pillion_wire::{
+    ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse,
+};
 
 use super::{Keys, ServerKey, run_to_completion, servers_of};
 use crate::app::App;
@@ -73,7 +75,7 @@ pub(in crate::routes) async fn list(
         example = json!({"authentication": {"type": "bearer", "token": "..."}})
     ),
     responses(
-        (status = 200, description = "The credential is stored", body = UserCredentialAnswer),
+        (status = 200, description = "The credential is stored", body = UserCredentialResponse),
         (status = 400, description = "The credential is invalid"),
         (status = 403, description = "The vault has no encryption key"),
         (status = 404, description = "Server not found"),
@@ -85,10 +87,10 @@ pub(in crate::routes) async fn set(
     State(app): State<App>,
     OfUser { server, user }: OfUser,
     Keys(keys): Keys,
-) -> Result<Json<UserCredentialAnswer>, RequestError> {
+) -> Result<Json<UserCredentialResponse>, RequestError> {
     let servers = servers_of(&app)?;
     let set = async move { servers.set_credential(&server, &user, keys).await };
-    Ok(Json(UserCredentialAnswer {
+    Ok(Json(UserCredentialResponse {
         success: true,
         credential: run_to_completion(set).await?,
     }))

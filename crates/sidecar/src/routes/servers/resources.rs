@@ -1,7 +1,7 @@
 use axum::Json;
 use axum::extract::State;
 use pillion_core::tool::{ErrorCode, ToolFailure};
-use pillion_wire::{ResourceAnswer, ResourceList, UnavailableServer};
+use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -89,7 +89,7 @@ pub(in crate::routes) struct ResourceQuery {
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the sidecar contacts the server")
     ),
     responses(
-        (status = 200, description = "The contents of the resource", body = ResourceAnswer),
+        (status = 200, description = "The contents of the resource", body = ResourceResponse),
         (status = 400, description = "The URI is missing"),
         (status = 403, description = "The caller may not use the server"),
         (status = 404, description = "Server not found, or the server has no such resource"),
@@ -108,7 +108,7 @@ pub(in crate::routes) async fn read(
         visibility,
         ..
     }: Caller,
-) -> Result<Json<ResourceAnswer>, RequestError> {
+) -> Result<Json<ResourceResponse>, RequestError> {
     let uri = query.uri.filter(|uri| !uri.is_empty());
     let uri = uri.ok_or_else(|| RequestError::parameter("uri", "the URI of a resource"))?;
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
@@ -123,7 +123,7 @@ pub(in crate::routes) async fn read(
     Ok(Json(answer(reading.map_err(RequestError::Upstream)?)))
 }
 
-fn answer(Reading { contents }: Reading) -> ResourceAnswer {
+fn answer(Reading { contents }: Reading) -> ResourceResponse {
     let mut contents = contents.into_iter();
     let first = contents.next().unwrap_or_default();
     let text = |key: &str| first.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -132,11 +132,11 @@ fn answer(Reading { contents }: Reading) -> ResourceAnswer {
         (None, Some(blob)) => (blob, Some("base64".to_owned())),
         (None, None) => (String::new(), None),
     };
-    ResourceAnswer {
+    ResourceResponse {
         success: true,
         content,
         mime_type: text("mimeType"),
         encoding,
-        further: contents.map(Value::Object).collect(),
+        other_contents: contents.map(Value::Object).collect(),
     }
 }

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerAnswer;
+use pillion_wire::ServerResponse;
 
 use super::{ServerKey, answer_of, servers_of};
 use crate::app::App;
@@ -14,7 +14,7 @@ use crate::routes::error::RequestError;
     summary = "Show an MCP server",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
-        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 200, description = "The server", body = ServerResponse),
         (status = 404, description = "Server not found"),
         (status = 503, description = "The sidecar has no store"),
     )
@@ -22,6 +22,6 @@ use crate::routes::error::RequestError;
 pub(in crate::routes) async fn show(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-) -> Result<Json<ServerAnswer>, RequestError> {
+) -> Result<Json<ServerResponse>, RequestError> {
     answer_of(&app, &*servers_of(&app)?, &key)
 }

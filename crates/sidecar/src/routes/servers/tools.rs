@@ -69,7 +69,7 @@ pub(in crate::routes) async fn tools(
         .map(|tool| summary(&app, &tool))
         .collect();
     Ok(Json(ToolList {
-        faulty_tools: Vec::new(),
+        invalid_tools: Vec::new(),
         success: true,
         total: tools.len(),
         tools,

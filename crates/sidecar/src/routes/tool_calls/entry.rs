@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use pillion_core::store::{CallStatus, ToolCallRecord, ToolStatistics};
-use pillion_wire::{ToolCallEntry, ToolUse};
+use pillion_wire::{ToolCallEntry, ToolUsage};
 use serde_json::Value;
 
 use super::ServerIds;
@@ -31,8 +31,8 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
 }
 
 /// Converts a tool's statistics to their form in the API.
-pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUse {
-    ToolUse {
+pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
+    ToolUsage {
         success_rate: tool.success_rate(),
         server_id: tool.server.as_deref().map(|name| servers.id_of(name)),
         server_name: tool.server,

@@ -2,7 +2,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::store::CallId;
-use pillion_wire::ToolCallAnswer;
+use pillion_wire::ToolCallResponse;
 
 use super::{ServerIds, entry};
 use crate::app::App;
@@ -19,7 +19,7 @@ use pillion_gateway::access::AccessGrant;
     description = "A token for one user sees only that user's calls.",
     params(("id" = String, Path, description = "The call's ID, from a result's `metadata.record_id`")),
     responses(
-        (status = 200, description = "The call", body = ToolCallAnswer),
+        (status = 200, description = "The call", body = ToolCallResponse),
         (status = 404, description = "Call not found"),
         (status = 503, description = "The store is not readable"),
     )
@@ -28,7 +28,7 @@ pub(in crate::routes) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<String>, PathRejection>,
-) -> Result<Json<ToolCallAnswer>, RequestError> {
+) -> Result<Json<ToolCallResponse>, RequestError> {
     let id = path.ok().and_then(|Path(id)| id.parse::<CallId>().ok());
     let store = store_of(&app)?;
     let call = match id {
@@ -38,7 +38,7 @@ pub(in crate::routes) async fn show(
     let own = grant.calls_of();
     let call = call.filter(|call| own.is_none() || own == call.user.as_deref());
     let call = call.ok_or(RequestError::UnknownCall)?;
-    Ok(Json(ToolCallAnswer {
+    Ok(Json(ToolCallResponse {
         success: true,
         call: entry::of(call, &ServerIds::of(&app)),
     }))

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use memchr::memmem;
 use pillion_core::tool::{ErrorCode, ToolResult};
-use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
+use pillion_wire::{ExecuteResponse, Execution, Failure, ToolOutcome, UnavailableServer};
 use serde_json::json;
 
 use crate::app::App;
@@ -25,16 +25,16 @@ use pillion_gateway::visibility::Visibility;
 const LARGE: usize = 64 * 1024;
 
 /// Converts the result of a tool to a response.
-pub(super) fn ran(result: ToolResult) -> Answer {
+pub(super) fn ran(result: ToolResult) -> ExecuteResponse {
     let text = result.to_message();
     let (data, model_result) = match result.data {
         Some(data) => (data, Some(result.result)),
         None => (result.result, None),
     };
-    Answer::Ran(Execution {
+    ExecuteResponse::Executed(Execution {
         success: true,
         tool: result.tool_name,
-        result: Outcome {
+        result: ToolOutcome {
             success: result.success,
             data,
             error: result.error,
@@ -95,9 +95,9 @@ pub(super) fn unknown(
 
 /// Serializes the response as JSON. `text` usually repeats a part of `data`: in a large response,
 /// both share memory while the client reads.
-pub(super) fn respond(answer: Answer) -> Response {
+pub(super) fn respond(answer: ExecuteResponse) -> Response {
     match answer {
-        Answer::Ran(execution) if execution.result.text.len() >= LARGE => {
+        ExecuteResponse::Executed(execution) if execution.result.text.len() >= LARGE => {
             large(execution).unwrap_or_else(|answer| Json(answer).into_response())
         }
         answer => Json(answer).into_response(),
@@ -107,7 +107,7 @@ pub(super) fn respond(answer: Answer) -> Response {
 /// # Errors
 /// The response itself, if its JSON does not have the expected form.
 #[expect(clippy::result_large_err, reason = "the error is the answer itself")]
-fn large(mut execution: Execution) -> Result<Response, Answer> {
+fn large(mut execution: Execution) -> Result<Response, ExecuteResponse> {
     let text = mem::take(&mut execution.result.text);
     let (Ok(written), Ok(whole), Ok(metadata)) = (
         serde_json::to_vec(&text),
@@ -137,9 +137,9 @@ fn large(mut execution: Execution) -> Result<Response, Answer> {
     Ok(of_parts([head, text, tail]))
 }
 
-fn with_text(mut execution: Execution, text: String) -> Answer {
+fn with_text(mut execution: Execution, text: String) -> ExecuteResponse {
     execution.result.text = text;
-    Answer::Ran(execution)
+    ExecuteResponse::Executed(execution)
 }
 
 fn of_parts(parts: [Bytes; 3]) -> Response {
@@ -159,12 +159,12 @@ mod tests {
 
     use super::*;
 
-    fn answer(data: Value, text: String) -> Answer {
+    fn answer(data: Value, text: String) -> ExecuteResponse {
         let metadata = json!({"text": "", "n": 1}).as_object().cloned().unwrap();
-        Answer::Ran(Execution {
+        ExecuteResponse::Executed(Execution {
             success: true,
             tool: "t".to_owned(),
-            result: Outcome {
+            result: ToolOutcome {
                 success: true,
                 data,
                 error: None,

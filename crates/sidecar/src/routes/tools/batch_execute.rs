@@ -6,7 +6,9 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::executor::{CompletedCall, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
-use pillion_wire::{Answer, BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
+use pillion_wire::{
+    BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse,
+};
 use serde_json::{Value, json};
 
 use super::answer;
@@ -35,7 +37,7 @@ use pillion_gateway::{NameScope, Resolution};
     ),
     request_body(content = BatchRequest, content_type = "application/json"),
     responses(
-        (status = 200, description = "One result per call", body = BatchAnswer),
+        (status = 200, description = "One result per call", body = BatchResponse),
         (status = 400, description = "The request body is invalid, or has too many calls"),
         (status = 409, description = "A batch with this Idempotency-Key is still running"),
         (status = 413, description = "The request body is too large"),
@@ -68,7 +70,7 @@ async fn run(
     batch: BatchRequest,
     caller: &Caller,
     contexts: impl Iterator<Item = CallContext> + Send,
-) -> Ran<BatchAnswer> {
+) -> Ran<BatchResponse> {
     let Caller {
         context,
         visibility,
@@ -99,7 +101,7 @@ async fn run(
                 let (own, unavailable) = (own.as_ref(), &unavailable_servers);
                 let failure =
                     answer::unknown(app, visibility, own, &call.name, missing, unavailable);
-                Some(Answer::Refused(failure))
+                Some(ExecuteResponse::NotFound(failure))
             }
         });
     }
@@ -126,11 +128,11 @@ async fn run(
 }
 
 /// Combines the results with the IDs of their calls.
-fn answer_of(answers: impl Iterator<Item = (String, Answer)>) -> BatchAnswer {
+fn answer_of(answers: impl Iterator<Item = (String, ExecuteResponse)>) -> BatchResponse {
     let results: Vec<_> = answers
         .map(|(id, answer)| BatchResult { id, answer })
         .collect();
-    BatchAnswer {
+    BatchResponse {
         success: true,
         total: results.len(),
         results,
@@ -138,7 +140,7 @@ fn answer_of(answers: impl Iterator<Item = (String, Answer)>) -> BatchAnswer {
 }
 
 impl Request for BatchRequest {
-    type Answer = BatchAnswer;
+    type ExecuteResponse = BatchResponse;
 
     fn content(&self) -> Value {
         json!({"batch": self})
@@ -153,7 +155,7 @@ impl Request for BatchRequest {
         app: App,
         caller: Caller,
         records: impl Iterator<Item = CallId> + Send,
-    ) -> Ran<BatchAnswer> {
+    ) -> Ran<BatchResponse> {
         let contexts = records.map(|id| CallContext {
             record: Some(id),
             ..caller.context.clone()
@@ -161,7 +163,7 @@ impl Request for BatchRequest {
         run(&app, self, &caller, contexts).await
     }
 
-    fn not_stored(answer: &BatchAnswer, records: impl Iterator<Item = CallId>) -> BatchAnswer {
+    fn not_stored(answer: &BatchResponse, records: impl Iterator<Item = CallId>) -> BatchResponse {
         let results = answer.results.iter().zip(records);
         answer_of(results.map(|(result, record)| {
             let stands = once::not_stored(&result.answer, Some(record));
@@ -169,7 +171,7 @@ impl Request for BatchRequest {
         }))
     }
 
-    fn cut_off(self, begun: Vec<Option<CallId>>) -> BatchAnswer {
+    fn cut_off(self, begun: Vec<Option<CallId>>) -> BatchResponse {
         let calls = self.calls.into_iter().zip(begun);
         answer_of(calls.map(|(call, begun)| (call.id.clone(), once::cut_off(to_core(call), begun))))
     }

@@ -5,7 +5,7 @@ use axum::response::Response;
 use pillion_core::executor::ResolvedCall;
 use pillion_core::store::CallId;
 use pillion_core::tool::ToolCall;
-use pillion_wire::Answer;
+use pillion_wire::ExecuteResponse;
 use serde_json::{Value, json};
 
 use super::answer;
@@ -39,7 +39,7 @@ use pillion_gateway::client_text::truncate_input;
     ),
     request_body(content = Option<Arguments>, description = "The arguments", content_type = "application/json", example = json!({"expression": "2 + 2"})),
     responses(
-        (status = 200, description = "The result of the call, or the error of an unknown tool", body = Answer),
+        (status = 200, description = "The result of the call, or the error of an unknown tool", body = ExecuteResponse),
         (status = 400, description = "The request body is not a JSON object"),
         (status = 409, description = "A request with this Idempotency-Key is still running"),
         (status = 413, description = "The request body is too large"),
@@ -65,7 +65,7 @@ pub(in crate::routes) async fn execute(
     }
 }
 
-async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
+async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<ExecuteResponse> {
     let Caller {
         context,
         visibility,
@@ -89,7 +89,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
             let (own, unavailable) = (resolution.own.as_ref(), &resolution.unavailable_servers);
             let failure = answer::unknown(app, visibility, own, &call.name, missing, unavailable);
             Ran {
-                answer: Answer::Refused(failure),
+                answer: ExecuteResponse::NotFound(failure),
                 is_final: false,
             }
         }
@@ -97,7 +97,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
 }
 
 impl Request for ToolCall {
-    type Answer = Answer;
+    type ExecuteResponse = ExecuteResponse;
 
     fn content(&self) -> Value {
         json!({"tool": self.name, "arguments": self.arguments})
@@ -112,16 +112,19 @@ impl Request for ToolCall {
         app: App,
         mut caller: Caller,
         mut records: impl Iterator<Item = CallId> + Send,
-    ) -> Ran<Answer> {
+    ) -> Ran<ExecuteResponse> {
         caller.context.record = records.next();
         run(&app, self, &caller).await
     }
 
-    fn not_stored(answer: &Answer, mut records: impl Iterator<Item = CallId>) -> Answer {
+    fn not_stored(
+        answer: &ExecuteResponse,
+        mut records: impl Iterator<Item = CallId>,
+    ) -> ExecuteResponse {
         once::not_stored(answer, records.next())
     }
 
-    fn cut_off(self, begun: Vec<Option<CallId>>) -> Answer {
+    fn cut_off(self, begun: Vec<Option<CallId>>) -> ExecuteResponse {
         once::cut_off(self, begun.into_iter().flatten().next())
     }
 }

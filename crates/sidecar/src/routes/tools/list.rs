@@ -44,8 +44,8 @@ pub(in crate::routes) async fn list(
     let tools: Vec<_> = tools
         .map(|tool| with_warnings(&app, tool, of_servers.get(tool.name())))
         .collect();
-    let mut faulty_tools = app.wasm_tools().faults();
-    faulty_tools.retain(|fault| {
+    let mut invalid_tools = app.wasm_tools().faults();
+    invalid_tools.retain(|fault| {
         let name = fault.tool.as_deref();
         let visibility = &caller.visibility;
         name.is_none_or(|name| visibility.is_name_visible(name, name, &ToolOrigin::Native))
@@ -55,7 +55,7 @@ pub(in crate::routes) async fn list(
         total: tools.len(),
         tools,
         unavailable_servers: listed.unavailable(),
-        faulty_tools,
+        invalid_tools,
     })
 }
 

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::digest::sha256_hex;
 use pillion_core::store::{CallId, IdempotencyKey};
 use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
-use pillion_wire::{Answer, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
+use pillion_wire::{ExecuteResponse, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::Instrument;
@@ -79,7 +79,7 @@ fn unescaped(quoted: &str) -> Option<String> {
 
 /// A request that runs tools and can have an idempotency key.
 pub(super) trait Request: Send + 'static {
-    type Answer: Serialize + Send + Sync + 'static;
+    type ExecuteResponse: Serialize + Send + Sync + 'static;
 
     /// Returns the content of the request. Requests with equal content, in any key order, count as
     /// the same request.
@@ -94,15 +94,18 @@ pub(super) trait Request: Send + 'static {
         app: App,
         caller: Caller,
         records: impl Iterator<Item = CallId> + Send,
-    ) -> impl Future<Output = Ran<Self::Answer>> + Send;
+    ) -> impl Future<Output = Ran<Self::ExecuteResponse>> + Send;
 
     /// Returns the replacement for a response that is not stored: the outcome of its calls, with
     /// their ids in the call log from `records`.
-    fn not_stored(answer: &Self::Answer, records: impl Iterator<Item = CallId>) -> Self::Answer;
+    fn not_stored(
+        answer: &Self::ExecuteResponse,
+        records: impl Iterator<Item = CallId>,
+    ) -> Self::ExecuteResponse;
 
     /// Returns the response to a request that a previous sidecar process started and did not
     /// answer. `begun` has the call log IDs of the calls that started.
-    fn cut_off(self, begun: Vec<Option<CallId>>) -> Self::Answer;
+    fn cut_off(self, begun: Vec<Option<CallId>>) -> Self::ExecuteResponse;
 }
 
 /// The outcome of a request.
@@ -169,7 +172,12 @@ pub(super) async fn run<R: Request>(
 
 /// Stores the response of a request that has run. If the responses of its principal exceed `max`,
 /// stores only that the request has run.
-async fn store<R: Request>(held: Held, answer: &R::Answer, principal: Option<&str>, max: u64) {
+async fn store<R: Request>(
+    held: Held,
+    answer: &R::ExecuteResponse,
+    principal: Option<&str>,
+    max: u64,
+) {
     let text = match serde_json::to_string(answer) {
         Ok(text) if held.admits(principal, text.len(), max).await => Ok(text),
         Ok(text) => {
@@ -208,7 +216,7 @@ fn replayed(answer: String) -> Response {
 
 /// Returns the response for a call that a previous sidecar process did not answer, with the call
 /// log ID if the call was started.
-pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> Answer {
+pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> ExecuteResponse {
     let error = match begun {
         Some(_) => {
             "The sidecar stopped before it answered this call. The tool may or may not have run: \
@@ -232,8 +240,8 @@ pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> Answer {
 }
 
 /// Returns the replacement for a call's response that is not stored.
-pub(super) fn not_stored(answer: &Answer, record: Option<CallId>) -> Answer {
-    let Answer::Ran(execution) = answer else {
+pub(super) fn not_stored(answer: &ExecuteResponse, record: Option<CallId>) -> ExecuteResponse {
+    let ExecuteResponse::Executed(execution) = answer else {
         return answer.clone();
     };
     let outcome = if execution.result.success {
@@ -249,7 +257,7 @@ pub(super) fn not_stored(answer: &Answer, record: Option<CallId>) -> Answer {
     let mut result = ToolResult::failure("", &execution.tool, ErrorCode::Unavailable, error);
     result
         .metadata
-        .insert("answer_stored".to_owned(), json!(false));
+        .insert("response_stored".to_owned(), json!(false));
     if let Some(id) = record {
         let id = json!(id.to_string());
         result.metadata.insert("record_id".to_owned(), id);

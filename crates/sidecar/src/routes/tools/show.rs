@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use pillion_core::registry::RegisteredTool;
-use pillion_wire::ToolAnswer;
+use pillion_wire::ToolResponse;
 
 use super::list::with_warnings;
 use super::{Filter, answer};
@@ -24,7 +24,7 @@ use crate::routes::error::RequestError;
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")
     ),
     responses(
-        (status = 200, description = "The tool", body = ToolAnswer),
+        (status = 200, description = "The tool", body = ToolResponse),
         (status = 404, description = "Tool not found, or not available to the caller"),
         (status = 503, description = "The tool's MCP server is unavailable"),
     )
@@ -33,7 +33,7 @@ pub(in crate::routes) async fn show(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
     caller: Caller,
-) -> Result<Json<ToolAnswer>, RequestError> {
+) -> Result<Json<ToolResponse>, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
     let listed = Filter::default().listed(&app, &caller).await;
     let own = || listed.own.tools.get(name.as_str()).cloned();
@@ -49,7 +49,7 @@ pub(in crate::routes) async fn show(
         return Err(RequestError::UnknownTool(Box::new(failure)));
     };
     let of_server = listed.of_servers(&app).swap_remove(tool.name());
-    Ok(Json(ToolAnswer {
+    Ok(Json(ToolResponse {
         success: true,
         tool: with_warnings(&app, &tool, of_server.as_ref()),
     }))

@@ -73,9 +73,9 @@ impl Bench {
             Err(ToolFailure::new(ErrorCode::NotFound, "No such city"))
         });
         bench.add("who", |_, context: CallContext| async move {
-            let is_vouched = context.verified_user().is_some();
+            let is_verified = context.verified_user().is_some();
             let who =
-                json!({"user": context.user, "call": context.call_id, "is_vouched": is_vouched});
+                json!({"user": context.user, "call": context.call_id, "is_verified": is_verified});
             Ok(ToolOutput::value(who))
         });
         bench

@@ -83,7 +83,7 @@ async fn l1_cached_results_of_claimed_and_verified_users_are_separate() {
                 ..CallContext::for_user("alice")
             };
             let result = call(&executor, asked, json!({}), &context).await;
-            assert_eq!(result.result["is_vouched"], json!(is_user_verified));
+            assert_eq!(result.result["is_verified"], json!(is_user_verified));
             assert_eq!(executor.cache_counts().hits, hits, "{kept}, {asked}");
         }
     }
