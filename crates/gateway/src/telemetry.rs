@@ -83,7 +83,7 @@ impl Telemetry {
         Ok(Self { provider, tracer })
     }
 
-    /// Exports the remaining spans within [`FINAL_EXPORT_TIMEOUT`]. Later spans are dropped.
+    /// Exports the remaining spans within `FINAL_EXPORT_TIMEOUT`. Later spans are dropped.
     pub async fn stop(self: Arc<Self>) {
         let stopped = tokio::task::spawn_blocking(move || {
             if let Err(error) = self.provider.shutdown_with_timeout(FINAL_EXPORT_TIMEOUT) {

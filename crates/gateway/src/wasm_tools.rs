@@ -71,7 +71,7 @@ impl WasmTools {
     }
 
     /// Registers the tools in the folder, and checks the folder until `self` is dropped. Waits up
-    /// to [`STARTUP_TIMEOUT`] for the first check.
+    /// to `STARTUP_TIMEOUT` for the first check.
     pub async fn start(self: &Arc<Self>) {
         let settings = self.settings.subscribe();
         let has_folder = settings.borrow().folder.is_some();

@@ -1,7 +1,7 @@
 //! The upstream MCP servers: those of the configuration file, and those of the store, which are
 //! added, changed and removed at run time.
 //!
-//! `Servers` combines both and applies every change at once to the running [`Application`], as
+//! `Servers` combines both and applies every change at once to the running `Application`, as
 //! after a reload of the configuration file, without interrupting calls.
 
 mod catalog;

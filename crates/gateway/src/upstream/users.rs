@@ -193,7 +193,7 @@ fn give_up(connection: Arc<UpstreamConnection>) {
 
 impl Server {
     /// Returns the connection for a call of this caller: the one for which
-    /// [`acting_identity`](Self::acting_identity) read the credential, if the call still has it.
+    /// `acting_identity` read the credential, if the call still has it.
     ///
     /// # Errors
     /// If the server was disconnected; if the call names no user, a user that the caller may not
