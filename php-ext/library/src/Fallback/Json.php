@@ -126,7 +126,7 @@ final class Json
     {
         if ($tree instanceof \stdClass) {
             $members = get_object_vars($tree);
-            return $members === [] ? $tree : array_map(self::toLosslessArrays(...), $members);
+            return $members === [] ? new \stdClass() : array_map(self::toLosslessArrays(...), $members);
         }
         return is_array($tree) ? array_map(self::toLosslessArrays(...), $tree) : $tree;
     }

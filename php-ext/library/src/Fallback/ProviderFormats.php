@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback;
 
+use Pillion\Exception\TransportException;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
@@ -19,7 +20,7 @@ final class ProviderFormats
     /** Number of lists of converted definitions that are kept: an application converts the same tools repeatedly. */
     private const MAX_CACHED = 16;
 
-    /** @var array<string, list<array<string, mixed>>> the converted definitions by request */
+    /** @var array<string, list<\stdClass>> the converted definitions by request */
     private static array $converted = [];
 
     /**
@@ -41,10 +42,10 @@ final class ProviderFormats
         $body = Json::encode(['tools' => $tools, 'alwaysStrict' => $alwaysStrict]);
         $key = hash('xxh128', "$provider\n$body");
         if (!isset(self::$converted[$key])) {
-            $converted = self::list(self::send('tools', $provider, $body), 'tools');
+            $converted = self::objects(self::send('tools', $provider, $body), 'tools');
             self::$converted = array_slice(self::$converted, 1 - self::MAX_CACHED) + [$key => $converted];
         }
-        return self::$converted[$key];
+        return array_map(Json::memberArrays(...), self::$converted[$key]);
     }
 
     /**
@@ -54,23 +55,26 @@ final class ProviderFormats
      */
     public static function calls(string $provider, array $response): array
     {
-        $calls = self::send('tool-calls', $provider, Json::encode($response))->calls;
         return array_map(static function (\stdClass $call): ToolCall {
-            $arguments = $call->arguments;
+            $arguments = $call->arguments ?? new \stdClass();
             $arguments = match (true) {
                 $arguments instanceof \stdClass => Json::memberArrays($arguments),
                 is_array($arguments), is_string($arguments) => $arguments,
                 // Not valid arguments: the executor reports the error.
                 default => Json::encode($arguments),
             };
+            if (!is_string($call->id ?? null) || !is_string($call->name ?? null)) {
+                throw self::malformed('calls');
+            }
             return new ToolCall($call->id, $call->name, $arguments, index: $call->index ?? null);
-        }, $calls);
+        }, self::objects(self::send('tool-calls', $provider, Json::encode($response)), 'calls'));
     }
 
     /** @param array<array-key, mixed> $response */
     public static function text(string $provider, array $response): string
     {
-        return self::send('text', $provider, Json::encode($response))->text;
+        $text = self::send('text', $provider, Json::encode($response))->text ?? null;
+        return is_string($text) ? $text : throw self::malformed('text');
     }
 
     /**
@@ -80,7 +84,8 @@ final class ProviderFormats
      */
     public static function messages(string $provider, array $response): array
     {
-        return self::list(self::send('messages', $provider, Json::encode($response)), 'messages');
+        $messages = self::objects(self::send('messages', $provider, Json::encode($response)), 'messages');
+        return array_map(Json::memberArrays(...), $messages);
     }
 
     /**
@@ -101,7 +106,7 @@ final class ProviderFormats
             return substr(Json::encode($members), 0, -1) . ',"result":' . Json::encode($result->result) . '}';
         }, $results);
         $body = '{"results":[' . implode(',', $entries) . ']}';
-        return self::list(self::send('results', $provider, $body), 'messages');
+        return array_map(Json::memberArrays(...), self::objects(self::send('results', $provider, $body), 'messages'));
     }
 
     private static function send(string $part, string $provider, string $body): \stdClass
@@ -109,9 +114,16 @@ final class ProviderFormats
         return (new SidecarApi(SocketPath::default(), self::TIMEOUT))->format($part, $provider, $body);
     }
 
-    /** @return list<array<string, mixed>> */
-    private static function list(\stdClass $response, string $field): array
+    /** @return list<\stdClass> */
+    private static function objects(\stdClass $response, string $field): array
     {
-        return array_map(Json::memberArrays(...), $response->$field);
+        $objects = $response->$field ?? null;
+        $isValid = is_array($objects) && array_filter($objects, static fn (mixed $object): bool => !$object instanceof \stdClass) === [];
+        return $isValid ? $objects : throw self::malformed($field);
+    }
+
+    private static function malformed(string $field): TransportException
+    {
+        return Failure::transport("The sidecar's response has no valid '$field'");
     }
 }
