@@ -1,7 +1,8 @@
-use std::collections::{BTreeMap, HashMap};
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashlink::LruCache;
 use tokio::time::Instant;
 
 use super::CacheConfig;
@@ -12,20 +13,25 @@ use crate::tool::ToolOutput;
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// Cached results by key. Removes the least recently used results first.
-#[derive(Default)]
 pub(super) struct CacheEntries {
-    entries: HashMap<String, Entry>,
-    /// The keys in the order of their last use.
-    by_use: BTreeMap<u64, String>,
-    uses: u64,
+    /// Hashed with a random seed, because clients choose the arguments in the keys.
+    entries: LruCache<String, Entry, RandomState>,
     bytes: usize,
+}
+
+impl Default for CacheEntries {
+    fn default() -> Self {
+        Self {
+            entries: LruCache::with_hasher(usize::MAX, RandomState::new()),
+            bytes: 0,
+        }
+    }
 }
 
 struct Entry {
     output: Arc<ToolOutput>,
     since: Instant,
     ttl: Duration,
-    last_use: u64,
     bytes: usize,
 }
 
@@ -45,18 +51,13 @@ impl CacheEntries {
         key: &str,
         ttl: Option<Duration>,
     ) -> Option<(Arc<ToolOutput>, Duration)> {
-        let entry = self.entries.get_mut(key)?;
+        let entry = self.entries.get(key)?;
         let good = ttl.map_or(entry.ttl, |ttl| ttl.min(entry.ttl));
         let age = entry.since.elapsed();
         if age >= good {
             self.remove(key);
             return None;
         }
-        self.uses += 1;
-        if let Some(key) = self.by_use.remove(&entry.last_use) {
-            self.by_use.insert(self.uses, key);
-        }
-        entry.last_use = self.uses;
         Some((Arc::clone(&entry.output), age))
     }
 
@@ -75,7 +76,7 @@ impl CacheEntries {
             .map(|(key, value)| key.len() + json_len(value))
             .sum();
         let bytes = ENTRY_OVERHEAD_BYTES
-            + 2 * key.len()
+            + key.len()
             + json_len(&output.result)
             + output.data.as_ref().map_or(0, json_len)
             + metadata;
@@ -83,20 +84,16 @@ impl CacheEntries {
             return;
         }
         while self.entries.len() >= bounds.max_entries || self.bytes + bytes > bounds.max_bytes {
-            let Some((_, oldest)) = self.by_use.first_key_value() else {
+            let Some((_, oldest)) = self.entries.remove_lru() else {
                 break;
             };
-            let oldest = oldest.clone();
-            self.remove(&oldest);
+            self.bytes -= oldest.bytes;
         }
-        self.uses += 1;
         self.bytes += bytes;
-        self.by_use.insert(self.uses, key.clone());
         let entry = Entry {
             output,
             since: Instant::now(),
             ttl,
-            last_use: self.uses,
             bytes,
         };
         self.entries.insert(key, entry);
@@ -104,7 +101,6 @@ impl CacheEntries {
 
     fn remove(&mut self, key: &str) {
         if let Some(entry) = self.entries.remove(key) {
-            self.by_use.remove(&entry.last_use);
             self.bytes -= entry.bytes;
         }
     }
