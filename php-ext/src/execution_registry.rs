@@ -143,7 +143,7 @@ impl ExecutionHandle {
     /// Sends a job to the thread and waits for its outcome.
     ///
     /// # Errors
-    /// The failure of the job, or an error that `what` was canceled if the thread no longer waits.
+    /// The failure of the job, or an error that `what` was cancelled if the thread no longer waits.
     pub async fn request<Q, A>(
         &self,
         to_job: impl FnOnce(Job<Q, Result<A, ToolFailure>>) -> ExecutionJob,

@@ -23,7 +23,7 @@ pub enum ModelErrorKind {
     /// The response cannot be read: truncated, in an unexpected format, too long, or an error with
     /// status 200.
     Malformed,
-    /// The caller canceled the request.
+    /// The caller cancelled the request.
     Cancelled,
 }
 

@@ -51,7 +51,7 @@ impl McpStdio {
         let config = source.load()?;
         // Logs go to standard error: standard output carries only messages.
         drop(logging::initialize(&config.log));
-        // A read of standard input cannot be canceled.
+        // A read of standard input cannot be cancelled.
         super::run_without_joining(self.serve(&config))
     }
 

@@ -147,7 +147,7 @@ impl LocalChat {
         serialize_state(&latest_state).ok()
     }
 
-    /// Dispatches the end of the calls that were started and then canceled.
+    /// Dispatches the end of the calls that were started and then cancelled.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.

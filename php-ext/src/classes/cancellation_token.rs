@@ -16,7 +16,7 @@ use crate::zend::{
 const NAME: &str = "Pillion\\CancellationToken";
 static CLASS: StateClass<Token> = StateClass::new();
 
-/// The reason, set when the token is canceled.
+/// The reason, set when the token is cancelled.
 pub type Cancelled = Arc<OnceLock<String>>;
 
 struct Token {
@@ -88,7 +88,7 @@ impl Cancellation {
             return Ok(None);
         };
         let token = state_of::<Token>(object)?;
-        // In a forked child nothing wakes the call, so only a token that is already canceled
+        // In a forked child nothing wakes the call, so only a token that is already cancelled
         // counts.
         let wake = token.wake.get().map(watch::Sender::subscribe);
         let cancelled = Arc::clone(&token.cancelled);
@@ -96,7 +96,7 @@ impl Cancellation {
         Ok(Some(Self(Some((cancelled, wake.unwrap_or_else(never))))))
     }
 
-    /// Waits until the token is canceled and returns the reason, which may be empty.
+    /// Waits until the token is cancelled and returns the reason, which may be empty.
     pub async fn cancelled(mut self) -> String {
         if let Some((cancelled, wake)) = &mut self.0 {
             loop {

@@ -203,7 +203,7 @@ pub fn step(
     local_chat.next(executor, values)
 }
 
-/// Dispatches the end of a chat's calls that were started and then canceled.
+/// Dispatches the end of a chat's calls that were started and then cancelled.
 ///
 /// # Errors
 /// An exception from a listener or from the logger.

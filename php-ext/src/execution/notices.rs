@@ -98,7 +98,7 @@ impl StartedCalls {
         dispatch(hooks, notice)
     }
 
-    /// Dispatches the end of all started calls as canceled.
+    /// Dispatches the end of all started calls as cancelled.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.

@@ -106,7 +106,7 @@ impl Drop for Conversation<'_> {
     }
 }
 
-/// Reads standard input in a thread: a read cannot be canceled, and the process does not wait for
+/// Reads standard input in a thread: a read cannot be cancelled, and the process does not wait for
 /// this thread when it exits.
 fn read_lines() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);

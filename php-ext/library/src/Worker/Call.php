@@ -81,14 +81,14 @@ final class Call
         $this->session->reportProgress($progress);
     }
 
-    /** Returns whether the call was canceled. Reads pending messages from the sidecar first. */
+    /** Returns whether the call was cancelled. Reads pending messages from the sidecar first. */
     public function isCancelled(): bool
     {
         $this->session->readPending();
         return $this->cancellation->isCancelled();
     }
 
-    /** @throws CancelledException when the call was canceled */
+    /** @throws CancelledException when the call was cancelled */
     public function throwIfCancelled(): void
     {
         if ($this->isCancelled()) {

@@ -71,7 +71,7 @@ pub type CallOutcome = Result<ToolCallResult, CallError>;
 pub enum CallError {
     /// A failure reported by the engine.
     Mcp(McpError),
-    /// The token was canceled, with this reason.
+    /// The token was cancelled, with this reason.
     Cancelled(String),
     /// The arguments are not a JSON object.
     Arguments(String),

@@ -24,7 +24,7 @@ final class Deadline
         $this->endTime = self::now() + $seconds;
     }
 
-    /** @throws \Pillion\Exception\CancelledException when the call's token was canceled */
+    /** @throws \Pillion\Exception\CancelledException when the call's token was cancelled */
     public function hasPassed(): bool
     {
         if ($this->cancellation?->isCancelled()) {

@@ -18,7 +18,7 @@ abstract class Transport
      *
      * @throws \Pillion\Exception\UnavailableException when no process listens on the socket
      * @throws \Pillion\Exception\TimeoutException
-     * @throws \Pillion\Exception\CancelledException   when the deadline's token was canceled
+     * @throws \Pillion\Exception\CancelledException   when the deadline's token was cancelled
      * @throws \Pillion\Exception\TransportException   when the response is incomplete, too long or not valid HTTP
      */
     public function send(Request $request, Deadline $deadline): Response
