@@ -18,7 +18,7 @@ struct Listener {
 }
 
 #[derive(Debug)]
-struct Heard {
+struct EventRecorder {
     id: String,
     kind: String,
     data: Value,
@@ -52,7 +52,7 @@ impl Listener {
     }
 
     /// Returns the next event, or `None` at the end.
-    fn next(&mut self) -> Option<Heard> {
+    fn next(&mut self) -> Option<EventRecorder> {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
             let mut line = String::new();
@@ -66,12 +66,12 @@ impl Listener {
                 text.clone_into(&mut kind);
             } else if let Some(data) = line.strip_prefix("data: ") {
                 let data = serde_json::from_str(data).unwrap();
-                return Some(Heard { id, kind, data });
+                return Some(EventRecorder { id, kind, data });
             }
         }
     }
 
-    fn expect(&mut self, kind: &str) -> Heard {
+    fn expect(&mut self, kind: &str) -> EventRecorder {
         let received = self.next().unwrap();
         assert_eq!(received.kind, kind, "{received:?}");
         received

@@ -21,9 +21,9 @@ const EVENT_STREAM: &str = "text/event-stream";
 type Outcome = Result<Value, (String, String)>;
 
 /// Calls a tool in one interface.
-type Door = fn(&Path, &str, &Value) -> Outcome;
+type Handler = fn(&Path, &str, &Value) -> Outcome;
 
-const INTERFACES: [(&str, Door); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
+const INTERFACES: [(&str, Handler); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
 
 fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
     let path = format!("/api/v1/tools/execute/{tool}");

@@ -1,7 +1,6 @@
 //! `pillion mcp`: a command line client for any MCP server.
 
 mod arguments;
-mod asking;
 mod authorization;
 mod call;
 mod command;
@@ -19,6 +18,7 @@ mod positional_arguments;
 mod probe;
 mod progress;
 mod prompt;
+mod prompt_duration;
 mod read;
 mod server;
 mod terminal;

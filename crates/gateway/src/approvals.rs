@@ -5,7 +5,7 @@
 //! call finds its existing approval: pending, approved or denied. An approved approval admits a
 //! single call.
 
-mod asking;
+mod elicitation;
 mod failure;
 mod pending_decisions;
 mod waiting;
@@ -216,7 +216,7 @@ impl Approvals {
         } = &*self.shared;
         let wait = request.context.approval.wait.min(section.max_wait);
         let principal = request.context.principal.as_deref();
-        let question = || asking::question(&self.shared.redaction, request);
+        let question = || elicitation::question(&self.shared.redaction, request);
         // A caller without a permit gets the approval's id at once, like a caller that does not
         // wait.
         let permit = pending.wait_permit(principal, section.max_waiting.get());
@@ -349,7 +349,7 @@ impl Approver for Approvals {
         Box::pin(async move {
             match &this.shared.store {
                 Some(store) => this.settle(store, &request).await,
-                None => asking::alone(&this.shared.redaction, &request).await,
+                None => elicitation::alone(&this.shared.redaction, &request).await,
             }
         })
     }

@@ -44,7 +44,7 @@ pub struct IdempotencyKeys {
 /// The state of a key when a request claims it.
 pub enum Claim {
     /// The key was claimed for this request, which runs now.
-    Mine(Held),
+    Mine(ClaimedKey),
     /// The request has already run, with this result.
     Recorded(String),
     /// The request is running.
@@ -57,10 +57,10 @@ pub enum Claim {
 }
 
 /// The outcome of an attempt to claim a key.
-enum Tried {
+enum ClaimAttempt {
     Known(Claim),
     /// A dead process has claimed the key.
-    OfTheDead(AbandonedClaim),
+    Abandoned(AbandonedClaim),
 }
 
 /// The claim of a dead process.
@@ -90,7 +90,7 @@ impl Fingerprint {
 }
 
 /// A key whose request runs in this process.
-pub struct Held {
+pub struct ClaimedKey {
     ledger: Arc<IdempotencyKeys>,
     key: IdempotencyKey,
     /// The id of the request's first call.
@@ -133,15 +133,15 @@ impl IdempotencyKeys {
         ttl: Duration,
     ) -> Result<Claim, StoreError> {
         let claim = match self.try_claim(key, request, ttl).await? {
-            Tried::Known(claim) => return Ok(claim),
-            Tried::OfTheDead(claim) => claim,
+            ClaimAttempt::Known(claim) => return Ok(claim),
+            ClaimAttempt::Abandoned(claim) => claim,
         };
         let _alone = self.looking_into.lock().await;
         // Another request may have examined the abandoned claim while this one waited for the lock.
         let claim = match self.try_claim(key, request, ttl).await? {
-            Tried::OfTheDead(same) if same == claim => same,
-            Tried::OfTheDead(_) => return Ok(Claim::InProgress),
-            Tried::Known(claim) => return Ok(claim),
+            ClaimAttempt::Abandoned(same) if same == claim => same,
+            ClaimAttempt::Abandoned(_) => return Ok(Claim::InProgress),
+            ClaimAttempt::Known(claim) => return Ok(claim),
         };
         if !claim.has_expired {
             if !claim.is_same_request {
@@ -157,8 +157,8 @@ impl IdempotencyKeys {
         }
         self.store.release_key(key).await?;
         Ok(match self.try_claim(key, request, ttl).await? {
-            Tried::Known(claim) => claim,
-            Tried::OfTheDead(_) => Claim::InProgress,
+            ClaimAttempt::Known(claim) => claim,
+            ClaimAttempt::Abandoned(_) => Claim::InProgress,
         })
     }
 
@@ -179,8 +179,8 @@ impl IdempotencyKeys {
         key: &IdempotencyKey,
         request: &str,
         ttl: Duration,
-    ) -> Result<Tried, StoreError> {
-        let held = Held {
+    ) -> Result<ClaimAttempt, StoreError> {
+        let held = ClaimedKey {
             ledger: Arc::clone(self),
             key: key.clone(),
             call: CallId::new(),
@@ -199,7 +199,7 @@ impl IdempotencyKeys {
         let now = Timestamp::now();
         let claim = self.store.claim_key(key, &text, now, now.plus(ttl)).await?;
         let (fingerprint, state) = match claim {
-            KeyClaim::Claimed => return Ok(Tried::Known(Claim::Mine(held))),
+            KeyClaim::Claimed => return Ok(ClaimAttempt::Known(Claim::Mine(held))),
             KeyClaim::InProgress {
                 fingerprint,
                 expires_at,
@@ -217,18 +217,22 @@ impl IdempotencyKeys {
         let other = Fingerprint::read(&fingerprint)?;
         let is_same_request = other.request == request;
         let expires_at = match state {
-            Ok(result) if is_same_request => return Ok(Tried::Known(Claim::Recorded(result))),
-            Ok(_) => return Ok(Tried::Known(Claim::OtherRequest)),
+            Ok(result) if is_same_request => {
+                return Ok(ClaimAttempt::Known(Claim::Recorded(result)));
+            }
+            Ok(_) => return Ok(ClaimAttempt::Known(Claim::OtherRequest)),
             Err(expires_at) => expires_at,
         };
         match other.call.parse() {
-            Ok(call) if !self.is_alive(&other, call) => Ok(Tried::OfTheDead(AbandonedClaim {
-                call,
-                is_same_request,
-                has_expired: expires_at <= now,
-            })),
-            _ if is_same_request => Ok(Tried::Known(Claim::InProgress)),
-            _ => Ok(Tried::Known(Claim::OtherRequest)),
+            Ok(call) if !self.is_alive(&other, call) => {
+                Ok(ClaimAttempt::Abandoned(AbandonedClaim {
+                    call,
+                    is_same_request,
+                    has_expired: expires_at <= now,
+                }))
+            }
+            _ if is_same_request => Ok(ClaimAttempt::Known(Claim::InProgress)),
+            _ => Ok(ClaimAttempt::Known(Claim::OtherRequest)),
         }
     }
 
@@ -264,7 +268,7 @@ impl IdempotencyKeys {
     }
 }
 
-impl Held {
+impl ClaimedKey {
     /// Returns the ids for the request's calls in the call log, in order.
     pub fn calls(&self) -> impl Iterator<Item = CallId> + use<> {
         ids(self.call)
@@ -307,7 +311,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ClaimedKey {
     fn drop(&mut self) {
         self.ledger.running.lock().remove(&self.call);
     }

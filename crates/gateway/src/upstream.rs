@@ -18,10 +18,10 @@ mod notification_pause;
 mod offer;
 mod own;
 mod resources;
-mod seen;
 mod server;
 pub(crate) mod tool;
 mod users;
+mod visible_servers;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -43,10 +43,10 @@ pub use absent::Absent;
 pub use own::Own;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub use resources::Reading;
-pub use seen::Seen;
 pub use server::Server;
 pub use tool::UpstreamTool;
 pub use users::SWEEP_INTERVAL;
+pub use visible_servers::VisibleServers;
 
 /// The parts of the sidecar that are notified of changes of the servers.
 #[derive(Debug, Clone)]
@@ -337,14 +337,14 @@ impl Upstreams {
     }
 
     /// Returns the servers that `others` does not have.
-    pub fn without(&self, others: &Self) -> Gone {
+    pub fn without(&self, others: &Self) -> RemovedServers {
         let is_gone = |server: &&Arc<Server>| {
             !others
                 .servers
                 .iter()
                 .any(|other| Arc::ptr_eq(server, other))
         };
-        Gone(
+        RemovedServers(
             self.servers
                 .iter()
                 .filter(is_gone)
@@ -356,9 +356,9 @@ impl Upstreams {
 
 /// Servers that were removed from the configuration.
 #[derive(Debug)]
-pub struct Gone(Vec<Arc<Server>>);
+pub struct RemovedServers(Vec<Arc<Server>>);
 
-impl Gone {
+impl RemovedServers {
     /// Ends the sessions with the removed servers.
     pub async fn disconnect(&self) {
         join_all(self.0.iter().map(|server| server.disconnect())).await;

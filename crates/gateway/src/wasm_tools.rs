@@ -2,7 +2,7 @@
 //! replaced and removed files apply without a restart, and faulty files are reported wherever tools
 //! are listed.
 
-mod works;
+mod compile_queue;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::events::{Bus, ToolChanges, ToolListener};
+use compile_queue::{CompileProgress, CompileQueue};
 use pillion_config::WasmToolsSection;
-use works::{CompileQueue, Turn};
 
 /// Interval at which the folder is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -206,9 +206,9 @@ async fn watch_folder(
             },
         };
         match turn {
-            Some(Turn::Ended(taken_up)) => now.apply_loaded(*taken_up),
-            Some(Turn::Lost(name)) => now.mark_failed(&name),
-            Some(Turn::Late(name)) => now.mark_slow(&name),
+            Some(CompileProgress::Finished(taken_up)) => now.apply_loaded(*taken_up),
+            Some(CompileProgress::Panicked(name)) => now.mark_failed(&name),
+            Some(CompileProgress::Late(name)) => now.mark_slow(&name),
             None => {
                 // Revoked permissions apply before the disk is read.
                 tools.apply(&now);

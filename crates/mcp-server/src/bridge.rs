@@ -9,11 +9,11 @@
 //! next sidecar, and still receives the responses to earlier requests. If a sidecar dies, the
 //! client gets errors for its unanswered requests.
 
-mod away;
 mod connect;
 mod input;
-mod leg;
+mod reconnecting;
 mod session_replay;
+mod sidecar_connection;
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,11 +29,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::stdio::{MAX_WAITING, write};
-use away::Away;
 pub use connect::{BridgeConnectError, Connection, Target};
-use leg::{Phase, SidecarConnection, SidecarMessage};
 use pillion_gateway::calling_client::message::{self, Inbound, Request};
+use reconnecting::Reconnecting;
 use session_replay::SessionReplay;
+use sidecar_connection::{Phase, SidecarConnection, SidecarMessage};
 
 /// The JSON-RPC error code for a missing connection (`ConnectionClosed` of the MCP SDKs).
 const CONNECTION_CLOSED: i64 = -32000;
@@ -118,7 +118,7 @@ struct Bridge {
     session_replay: SessionReplay,
     /// Requests of the client that wait for the next sidecar.
     waiting: VecDeque<(Request, Bytes)>,
-    away: Option<Away>,
+    away: Option<Reconnecting>,
 }
 
 impl Bridge {
@@ -339,7 +339,7 @@ impl Bridge {
 
     /// Starts to connect to the next sidecar.
     fn connect_to_next(&mut self, problem: String) {
-        self.away = Some(Away::new(&self.target, &self.events, problem));
+        self.away = Some(Reconnecting::new(&self.target, &self.events, problem));
     }
 
     /// Continues to connect, after a new connection has ended before it was ready.

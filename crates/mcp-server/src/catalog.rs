@@ -20,7 +20,7 @@ use pillion_gateway::calling_client::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
     unknown,
 };
-use pillion_gateway::upstream::{Seen, Server};
+use pillion_gateway::upstream::{Server, VisibleServers};
 
 /// The error code for a missing resource in revisions before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -94,7 +94,7 @@ impl Catalog {
         kind: Kind,
     ) -> Result<Box<RawValue>, RpcError> {
         let own = local::list(mcp, caller, kind).await;
-        let seen = seen(mcp, caller).await;
+        let visible_servers = visible_servers(mcp, caller).await;
         let entries = self.refresh(mcp, kind).await;
         let is_a_packs = |entry: &Entry| match kind {
             Kind::Prompts => false,
@@ -105,7 +105,7 @@ impl Catalog {
         let mut taken = HashSet::new();
         let of_servers = entries
             .iter()
-            .filter(|entry| seen.has(&entry.server) && !is_a_packs(entry));
+            .filter(|entry| visible_servers.has(&entry.server) && !is_a_packs(entry));
         let of_servers = of_servers.filter(|entry| {
             let is_first = taken.insert(&entry.id);
             if !is_first {
@@ -184,14 +184,14 @@ impl Catalog {
     async fn find(
         &self,
         mcp: &McpServer,
-        seen: &Seen,
+        visible_servers: &VisibleServers,
         kind: Kind,
         is_it: impl Fn(&Entry) -> bool,
     ) -> Option<Entry> {
         let known = self.known(kind);
-        match known.and_then(|known| first(&known, seen, &is_it)) {
+        match known.and_then(|known| first(&known, visible_servers, &is_it)) {
             Some(found) => Some(found),
-            None => first(&self.refresh(mcp, kind).await, seen, &is_it),
+            None => first(&self.refresh(mcp, kind).await, visible_servers, &is_it),
         }
     }
 
@@ -215,9 +215,9 @@ impl Catalog {
         caller: &Caller,
         name: &str,
     ) -> Result<Entry, RpcError> {
-        let seen = seen(mcp, caller).await;
+        let visible_servers = visible_servers(mcp, caller).await;
         let is_it = |entry: &Entry| entry.id == name;
-        let found = self.find(mcp, &seen, Kind::Prompts, is_it).await;
+        let found = self.find(mcp, &visible_servers, Kind::Prompts, is_it).await;
         found.ok_or_else(|| unknown("prompt", name))
     }
 
@@ -244,7 +244,7 @@ impl Catalog {
         caller: &Caller,
         uri: &str,
     ) -> Option<Arc<Server>> {
-        let seen = seen(mcp, caller).await;
+        let visible_servers = visible_servers(mcp, caller).await;
         let is_it = |entry: &Entry| entry.id == uri;
         let known = self.known(Kind::Resources);
         let is_new = known.is_none();
@@ -252,18 +252,24 @@ impl Catalog {
             Some(known) => known,
             None => self.refresh(mcp, Kind::Resources).await,
         };
-        if let Some(found) = first(&listed, &seen, is_it) {
+        if let Some(found) = first(&listed, &visible_servers, is_it) {
             return Some(found.server);
         }
         let fits = |entry: &Entry| template::matches(&entry.id, uri);
-        let by_template = self.find(mcp, &seen, Kind::Templates, fits).await;
+        let by_template = self
+            .find(mcp, &visible_servers, Kind::Templates, fits)
+            .await;
         // Another server may list the resource by now, and takes precedence over a template.
         let is_sure = by_template.is_some()
             && (mcp.gateway.upstreams().servers().len() == 1
                 || self.has_fresh_list(Kind::Resources));
         let listed = match is_new || is_sure {
             true => None,
-            false => first(&self.refresh(mcp, Kind::Resources).await, &seen, is_it),
+            false => first(
+                &self.refresh(mcp, Kind::Resources).await,
+                &visible_servers,
+                is_it,
+            ),
         };
         listed.or(by_template).map(|found| found.server)
     }
@@ -308,9 +314,12 @@ impl Catalog {
                 if let Some(result) = local::complete(mcp, caller, uri) {
                     return result;
                 }
-                let seen = seen(mcp, caller).await;
+                let visible_servers = visible_servers(mcp, caller).await;
                 let is_it = |entry: &Entry| entry.id == *uri;
-                let server = match self.find(mcp, &seen, Kind::Templates, is_it).await {
+                let server = match self
+                    .find(mcp, &visible_servers, Kind::Templates, is_it)
+                    .await
+                {
                     Some(template) => Some(template.server),
                     None => self.server_of(mcp, caller, uri).await,
                 };
@@ -344,14 +353,20 @@ fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
 }
 
 /// Returns the servers that the caller may see.
-async fn seen(mcp: &McpServer, caller: &Caller) -> Seen {
+async fn visible_servers(mcp: &McpServer, caller: &Caller) -> VisibleServers {
     let upstreams = mcp.gateway.upstreams();
-    upstreams.seen(&caller.context, &caller.visibility).await
+    upstreams
+        .visible_servers(&caller.context, &caller.visibility)
+        .await
 }
 
-fn first(entries: &[Entry], seen: &Seen, is_it: impl Fn(&Entry) -> bool) -> Option<Entry> {
+fn first(
+    entries: &[Entry],
+    visible_servers: &VisibleServers,
+    is_it: impl Fn(&Entry) -> bool,
+) -> Option<Entry> {
     let mut entries = entries.iter();
-    let found = entries.find(|entry| seen.has(&entry.server) && is_it(entry));
+    let found = entries.find(|entry| visible_servers.has(&entry.server) && is_it(entry));
     found.cloned()
 }
 

@@ -12,7 +12,6 @@
 pub mod bridge;
 mod catalog;
 mod dispatch;
-mod held;
 pub mod http;
 mod listening;
 mod local;
@@ -24,6 +23,7 @@ mod stateful;
 mod stateless;
 pub mod stdio;
 mod subscriptions;
+mod suspended;
 mod template;
 mod tools;
 
@@ -37,12 +37,12 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use catalog::Catalog;
-use held::Held;
 use listening::Listening;
 use pillion_gateway::calling_client::message;
 use pillion_gateway::events::ToolListener;
 use pillion_gateway::visibility::Visibility;
 use sessions::Sessions;
+use suspended::SuspendedRequests;
 
 /// Pillion's MCP server over a [`Gateway`]. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl McpServer {
 #[derive(Debug)]
 pub struct McpServerState {
     sessions: Sessions,
-    held: Held,
+    suspended: SuspendedRequests,
     catalog: Catalog,
     listening: Listening,
     /// Set to `true` at shutdown, to end streams that have no end of their own.
@@ -86,7 +86,7 @@ impl Default for McpServerState {
     fn default() -> Self {
         Self {
             sessions: Sessions::default(),
-            held: Held::default(),
+            suspended: SuspendedRequests::default(),
             catalog: Catalog::default(),
             listening: Listening::default(),
             stopping: watch::Sender::new(false),

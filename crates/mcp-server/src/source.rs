@@ -30,7 +30,7 @@ pub(super) struct Listener {
     /// The last message, sent when the sidecar stops.
     pub(super) last_message: Option<Bytes>,
     /// Resource subscriptions that end with the stream.
-    pub(super) held: Vec<Subscribed>,
+    pub(super) subscriptions: Vec<Subscribed>,
     /// Keeps `messages` open.
     pub(super) _open: Option<mpsc::Sender<Bytes>>,
     pub(super) is_finished: bool,
@@ -45,7 +45,7 @@ impl Listener {
             to_message: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
             stopped: Box::pin(mcp.state.stopped()),
             last_message: None,
-            held: Vec::new(),
+            subscriptions: Vec::new(),
             _open: None,
             is_finished: false,
         }
@@ -59,7 +59,7 @@ impl Source for Listener {
                 biased;
                 () = &mut self.stopped => {
                     self.is_finished = true;
-                    self.held.clear();
+                    self.subscriptions.clear();
                     return self.last_message.take();
                 }
                 message = self.messages.recv() => {

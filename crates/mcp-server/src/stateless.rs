@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::held::Resumed;
 use super::running::{Event, Running};
 use super::source::{Listener, Source};
+use super::suspended::Resumed;
 use super::{Caller, Owner, subscriptions};
 use crate::McpServer;
 use pillion_gateway::calling_client::capabilities;
@@ -112,7 +112,7 @@ impl Answering {
         requester: Requester,
     ) -> Result<Self, RpcError> {
         let owner = caller.owner();
-        let resumed = mcp.state.held.resume(request, &owner)?;
+        let resumed = mcp.state.suspended.resume(request, &owner)?;
         let start = || Running::start(mcp, caller, Arc::clone(request), requester, true);
         let mut answering = Self {
             running: None,
@@ -135,8 +135,8 @@ impl Answering {
     /// Stores the request until the client has answered.
     fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
         let running = self.running.take().ok_or_else(cancelled)?;
-        let held = &self.mcp.state.held;
-        held.hold(running, question, &self.request, &self.owner)
+        let suspended = &self.mcp.state.suspended;
+        suspended.hold(running, question, &self.request, &self.owner)
     }
 
     /// Waits for the next message or the result.
@@ -198,14 +198,14 @@ pub(super) async fn listen(
     }
     let changes = mcp.state.listening.listen(&mcp.gateway, &caller.visibility);
     let (sender, messages) = mpsc::channel(MAX_WAITING);
-    let mut held = Vec::new();
+    let mut subscriptions = Vec::new();
     for uri in &requested.resources {
         let (sender, id) = (sender.clone(), request.id.clone());
         let notify = move |method: &str, params: &RawValue| {
             // A slow client misses notifications.
             let _ = sender.try_send(tagged(method, Some(params), &id));
         };
-        held.push(subscriptions::subscribe(mcp, caller, uri, notify).await?);
+        subscriptions.push(subscriptions::subscribe(mcp, caller, uri, notify).await?);
     }
     let acknowledged = json!({
         "notifications": &requested,
@@ -232,7 +232,7 @@ pub(super) async fn listen(
         to_message: Box::new(to_message),
         stopped: Box::pin(mcp.state.stopped()),
         last_message: Some(message::response(Some(&request.id), &ended)),
-        held,
+        subscriptions,
         _open: Some(sender),
         is_finished: false,
     };

@@ -94,7 +94,7 @@ impl Daemon {
         } = Assembly::of(&self.config, &state, access).await?;
         let caught_up = Arc::clone(&servers);
         let grace = self.config.shutdown.grace;
-        let mut lanes = ServingThreads::start().map_err(DaemonError::Threads)?;
+        let mut threads = ServingThreads::start().map_err(DaemonError::Threads)?;
         let reloader = Reloader::new(
             self.source,
             self.config,
@@ -137,7 +137,7 @@ impl Daemon {
             stopping_since = Some(Instant::now());
             stop
         };
-        let drained = server::serve(listeners, &current_app, &mut lanes, grace, shutdown).await;
+        let drained = server::serve(listeners, &current_app, &mut threads, grace, shutdown).await;
         reloads.abort();
         // Calls that outlive their callers share the grace period.
         let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
@@ -145,7 +145,7 @@ impl Daemon {
         drop(following);
         // Ends the remaining tasks first, because nothing can be recorded after the store is
         // closed.
-        lanes.end().await;
+        threads.end().await;
         if let Some(telemetry) = current_app.app().process().telemetry.clone() {
             telemetry.stop().await;
         }

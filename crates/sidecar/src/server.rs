@@ -1,10 +1,10 @@
 //! Serves the [`App`] of a [`CurrentApp`] on listeners until shutdown.
 
 mod connection;
-mod intake;
-mod lanes;
 mod listener;
 mod memory;
+mod receive_tracker;
+mod serving_threads;
 mod slow_client;
 mod unsent;
 mod waiting_bytes;
@@ -26,9 +26,9 @@ use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::routes;
 use connection::{Connection, ConnectionPermit};
-pub use lanes::ServingThreads;
 use listener::Listener;
 use pillion_gateway::access::{Admission, Peer};
+pub use serving_threads::ServingThreads;
 use waiting_bytes::WaitingBytes;
 use waiting_room::{PendingConnection, UnauthenticatedConnections};
 
@@ -91,7 +91,7 @@ pub async fn run(
     grace: Duration,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<Drained> {
-    let mut lanes = ServingThreads::start()?;
+    let mut threads = ServingThreads::start()?;
     let listeners = Listeners {
         unix: listener,
         replacements: None,
@@ -102,14 +102,14 @@ pub async fn run(
         Stop::Ending
     };
     let current_app = CurrentApp::new(app, routes::router);
-    Ok(serve(listeners, &current_app, &mut lanes, grace, ending).await)
+    Ok(serve(listeners, &current_app, &mut threads, grace, ending).await)
 }
 
 /// Like [`run`], with several listeners, an [`App`] that may change, and a reason for the shutdown.
 pub async fn serve(
     listeners: Listeners,
     current_app: &CurrentApp,
-    lanes: &mut ServingThreads,
+    threads: &mut ServingThreads,
     grace: Duration,
     shutdown: impl Future<Output = Stop>,
 ) -> Drained {
@@ -137,16 +137,16 @@ pub async fn serve(
                 waiting_elsewhere.push(std::mem::replace(&mut unix, listener));
             }
             (stream, peer, place) = accept_unix(&unix, &mut waiting_elsewhere, &unix_places) => {
-                let (ending, lane) = (ending.clone(), lanes.next());
+                let (ending, thread) = (ending.clone(), threads.next());
                 let share = waiting.share();
                 let connection = Connection { current_app: current_app.clone(), peer, share, ending };
-                connections.spawn_on(connection.serve::<UnixListener>(stream, ConnectionPermit::Of { _permit: place }), &lane);
+                connections.spawn_on(connection.serve::<UnixListener>(stream, ConnectionPermit::Of { _permit: place }), &thread);
             }
             (stream, peer, guest) = Tcp::accept(&mut tcp) => {
-                let (ending, lane) = (ending.clone(), lanes.next());
+                let (ending, thread) = (ending.clone(), threads.next());
                 let share = waiting.share();
                 let connection = Connection { current_app: current_app.clone(), peer, share, ending };
-                connections.spawn_on(connection.serve::<TcpListener>(stream, ConnectionPermit::Asked(guest)), &lane);
+                connections.spawn_on(connection.serve::<TcpListener>(stream, ConnectionPermit::Asked(guest)), &thread);
             }
         }
     };

@@ -47,9 +47,9 @@ fn chunks(text: String) -> Vec<Bytes> {
 }
 
 /// The number of events and the bytes of their data.
-type Found = (usize, usize);
+type EventTotals = (usize, usize);
 
-fn ours(chunks: &[Bytes]) -> Result<Found, SseError> {
+fn ours(chunks: &[Bytes]) -> Result<EventTotals, SseError> {
     let mut decoder = SseDecoder::new(LIMIT);
     let mut found = (0, 0);
     for chunk in chunks {
@@ -62,9 +62,9 @@ fn ours(chunks: &[Bytes]) -> Result<Found, SseError> {
     Ok(found)
 }
 
-fn theirs(chunks: &[Bytes]) -> Option<Found> {
+fn theirs(chunks: &[Bytes]) -> Option<EventTotals> {
     let events = stream::iter(chunks).map(Ok::<_, Infallible>).eventsource();
-    let count = |found: Found, event: Result<eventsource_stream::Event, _>| {
+    let count = |found: EventTotals, event: Result<eventsource_stream::Event, _>| {
         let bytes = event.map_or(0, |event| black_box(event).data.len());
         async move { (found.0 + 1, found.1 + bytes) }
     };

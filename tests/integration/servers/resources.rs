@@ -31,7 +31,7 @@ fn f2_resources_of_one_server_are_listed_and_read() {
             "success": true,
             "content": "milk & honey",
             "mimeType": "text/plain",
-            "further": [{"uri": "memo://one/more", "text": "more"}],
+            "otherContents": [{"uri": "memo://one/more", "text": "more"}],
         })
     );
     assert_eq!(

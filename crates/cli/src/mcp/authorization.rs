@@ -15,12 +15,12 @@ use redirect::ExpectedRedirect;
 use tokio::net::TcpListener;
 use url::Url;
 
-use super::asking::PromptDuration;
 use super::credential;
 use super::error::McpCommandError;
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
+use super::prompt_duration::PromptDuration;
 
 const REDIRECT_PATH: &str = "/callback";
 

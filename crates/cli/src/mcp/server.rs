@@ -11,7 +11,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::asking::PromptDuration;
 use super::authorization::BrowserPrompt;
 use super::elicitation;
 use super::error::McpCommandError;
@@ -19,6 +18,7 @@ use super::interrupt::{StopSignal, StopSignals};
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
+use super::prompt_duration::PromptDuration;
 use super::terminal::Terminal;
 use crate::print_diagnostic;
 

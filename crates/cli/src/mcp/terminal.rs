@@ -4,8 +4,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::sync::{Mutex, Notify, mpsc};
 
-use super::asking::{Asking, PromptDuration};
 use super::progress::ProgressDisplay;
+use super::prompt_duration::{PromptDuration, PromptTimer};
 
 /// Maximum length of an answer, in bytes.
 const MAX_LINE_LEN: u64 = 64 * 1024;
@@ -23,7 +23,7 @@ pub(super) struct Terminal {
 /// Exclusive access to the user until dropped.
 pub(super) struct Conversation<'a> {
     terminal: &'a Terminal,
-    _asking: Asking<'a>,
+    _asking: PromptTimer<'a>,
     lines: tokio::sync::MutexGuard<'a, Option<mpsc::Receiver<String>>>,
 }
 

@@ -9,7 +9,7 @@ use pillion_core::store::{ApprovalRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Approvals, Shared, asking, decision_of, failure};
+use super::{Approvals, Shared, decision_of, elicitation, failure};
 
 /// Interval at which a waiting caller checks the system clock, because the clock may be set.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ impl Approvals {
         store: &Arc<dyn Store>,
         record: &ApprovalRecord,
         request: &ApprovalRequest,
-        mut asking: asking::Asking,
+        mut elicitation: elicitation::PendingElicitation,
         wait: Duration,
     ) -> Result<Decision, ToolFailure> {
         let pending = &self.shared.pending;
@@ -31,11 +31,11 @@ impl Approvals {
         let deadline = Instant::now() + wait;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let is_over = asking.is_none() && left.is_zero();
+            let is_over = elicitation.is_none() && left.is_zero();
             if is_over || pending.is_closed() || !record.is_valid(Timestamp::now()) {
                 return Err(failure::undecided(record, request));
             }
-            let pause = match asking {
+            let pause = match elicitation {
                 None => left.min(CLOCK_INTERVAL),
                 Some(_) => CLOCK_INTERVAL,
             };
@@ -46,7 +46,7 @@ impl Approvals {
                 }
                 () = &mut closed => {}
                 () = sleep(pause) => {}
-                verdict = asking::answer(&mut asking) => {
+                verdict = elicitation::answer(&mut elicitation) => {
                     if let Some(verdict) = verdict {
                         return self.answered(&**store, record, request, verdict).await;
                     }

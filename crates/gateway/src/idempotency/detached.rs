@@ -27,12 +27,12 @@ enum State {
     Ended,
 }
 
-/// Held by the client's side of a request. If it is dropped before the request ends, the client has
+/// ClaimedKey by the client's side of a request. If it is dropped before the request ends, the client has
 /// disconnected.
 #[derive(Debug)]
 pub struct Attachment(Arc<Request>);
 
-/// Held by the task that runs a request, until the request ends.
+/// ClaimedKey by the task that runs a request, until the request ends.
 #[derive(Debug)]
 pub struct Run(Arc<Request>);
 

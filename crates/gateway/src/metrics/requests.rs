@@ -10,14 +10,14 @@ use super::Latency;
 /// HTTP requests by method, route and status.
 #[derive(Debug, Default)]
 pub struct Requests {
-    counts: RwLock<BTreeMap<Seen, Arc<AtomicU64>>>,
+    counts: RwLock<BTreeMap<RequestLabels, Arc<AtomicU64>>>,
     /// The time to the response head, for all requests together.
     pub latency: Latency,
 }
 
 /// The labels of a request. The route is a pattern, so the number of label sets is bounded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seen {
+pub struct RequestLabels {
     /// The route's pattern.
     pub route: String,
     /// The method, or `other`.
@@ -29,30 +29,30 @@ pub struct Seen {
 impl Requests {
     /// Counts a request.
     pub fn add(&self, method: &str, route: &str, status: u16, elapsed: Duration) {
-        let seen = Seen {
+        let labels = RequestLabels {
             route: route.to_owned(),
             method: known(method),
             status,
         };
         self.latency.add(elapsed);
-        if let Some(count) = self.counts.read().get(&seen) {
+        if let Some(count) = self.counts.read().get(&labels) {
             count.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let mut counts = self.counts.write();
         counts
-            .entry(seen)
+            .entry(labels)
             .or_default()
             .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns all counts.
     #[must_use]
-    pub fn all(&self) -> Vec<(Seen, u64)> {
+    pub fn all(&self) -> Vec<(RequestLabels, u64)> {
         let counts = self.counts.read();
         let pairs = counts.iter();
         pairs
-            .map(|(seen, count)| (seen.clone(), count.load(Ordering::Relaxed)))
+            .map(|(labels, count)| (labels.clone(), count.load(Ordering::Relaxed)))
             .collect()
     }
 }

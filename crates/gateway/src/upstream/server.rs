@@ -216,7 +216,7 @@ impl Server {
         client: &McpClient,
         limit: Duration,
     ) -> Result<Vec<RawTool>, String> {
-        let _asking = Asking::begin(self);
+        let _asking = ListRequestGuard::begin(self);
         let mut wait = MIN_RETRY_INTERVAL;
         let mut error = None;
         let tried = timeout(limit, async {
@@ -289,16 +289,16 @@ struct HasResources {
 }
 
 /// Marks a `tools/list` request as in progress until dropped.
-struct Asking<'a>(&'a Server);
+struct ListRequestGuard<'a>(&'a Server);
 
-impl<'a> Asking<'a> {
+impl<'a> ListRequestGuard<'a> {
     fn begin(server: &'a Server) -> Self {
         server.report.write().is_asked = true;
         Self(server)
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for ListRequestGuard<'_> {
     fn drop(&mut self) {
         self.0.report.write().is_asked = false;
     }

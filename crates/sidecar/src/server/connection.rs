@@ -20,9 +20,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::intake::{ReceiveTracker, Received};
 use super::listener::Listener;
 use super::memory;
+use super::receive_tracker::{ReceiveTracker, Received};
 use super::slow_client::{self, SlowClientStream};
 use super::unsent::SendQueue;
 use super::waiting_bytes::ConnectionByteCounter;
@@ -139,15 +139,20 @@ impl Connection {
             max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
         };
         let was_cut_off = Arc::new(AtomicBool::new(false));
-        let intake = ReceiveTracker::default();
+        let receive_tracker = ReceiveTracker::default();
         let flag = Arc::clone(&was_cut_off);
-        let stream =
-            SlowClientStream::new(stream, stream_limits, flag, share.clone(), intake.clone());
+        let stream = SlowClientStream::new(
+            stream,
+            stream_limits,
+            flag,
+            share.clone(),
+            receive_tracker.clone(),
+        );
         let requests = Requests {
             current_app: current_app.clone(),
             peer,
             admission: permit.admission(),
-            intake,
+            receive_tracker,
             share: share.clone(),
             max_header_bytes: limits.max_header_bytes,
         };
@@ -223,7 +228,7 @@ struct Requests {
     current_app: CurrentApp,
     peer: Peer,
     admission: Option<Arc<Admission>>,
-    intake: ReceiveTracker,
+    receive_tracker: ReceiveTracker,
     share: ConnectionByteCounter,
     max_header_bytes: usize,
 }
@@ -237,7 +242,7 @@ impl Service<Request<Incoming>> for Requests {
         let Self {
             admission, share, ..
         } = self.clone();
-        let mut request = request.map(|body| Body::new(Received::new(body, &self.intake)));
+        let mut request = request.map(|body| Body::new(Received::new(body, &self.receive_tracker)));
         share.begin_answer();
         if head_bytes(&request) > self.max_header_bytes {
             // The parser rejects a head of this size only if the head arrives in parts.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::intake::ReceiveTracker;
+use super::receive_tracker::ReceiveTracker;
 use super::unsent::SendQueue;
 use super::waiting_bytes::ConnectionByteCounter;
 
@@ -41,7 +41,7 @@ pub(super) struct SlowClientStream<S> {
     waiting: Option<Waiting>,
     was_cut_off: Arc<AtomicBool>,
     share: ConnectionByteCounter,
-    intake: ReceiveTracker,
+    receive_tracker: ReceiveTracker,
     /// Set after the write side was closed, while the client may still send.
     lingering: Option<Pin<Box<Sleep>>>,
 }
@@ -68,7 +68,7 @@ impl<S: SendQueue> SlowClientStream<S> {
         limits: Limits,
         was_cut_off: Arc<AtomicBool>,
         share: ConnectionByteCounter,
-        intake: ReceiveTracker,
+        receive_tracker: ReceiveTracker,
     ) -> Self {
         Self {
             stream,
@@ -76,7 +76,7 @@ impl<S: SendQueue> SlowClientStream<S> {
             waiting: None,
             was_cut_off,
             share,
-            intake,
+            receive_tracker,
             lingering: None,
         }
     }
@@ -142,7 +142,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowClientStream<S> {
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.intake.record_received();
+            self.receive_tracker.record_received();
         }
         outcome
     }
@@ -191,7 +191,7 @@ impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> AsyncWrite for SlowClientStr
         if self.lingering.is_none() {
             let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
             ready!(self.limited(outcome, context))?;
-            if !self.intake.has_unread() {
+            if !self.receive_tracker.has_unread() {
                 return Poll::Ready(Ok(()));
             }
         }

@@ -202,13 +202,13 @@ async fn h4_an_interrupted_call_does_not_run_again() {
 }
 
 /// Saves at most `room` states.
-struct Keeper {
+struct StateRecorder {
     room: usize,
     kept: Vec<String>,
 }
 
 #[async_trait]
-impl ChatListener for Keeper {
+impl ChatListener for StateRecorder {
     fn on_event(&mut self, _: ChatEvent) {}
 
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
@@ -224,7 +224,7 @@ impl ChatListener for Keeper {
 async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     let mut bench = Bench::new([echo("a"), LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
-    let mut keeper = Keeper {
+    let mut keeper = StateRecorder {
         room: 0,
         kept: Vec::new(),
     };

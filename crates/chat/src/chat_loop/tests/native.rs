@@ -463,10 +463,10 @@ async fn g3_a_permit_whose_request_failed_still_counts() {
 
 /// Holds the state that would be left after a crash.
 #[derive(Default)]
-struct Keeper(Option<ChatState>);
+struct StateRecorder(Option<ChatState>);
 
 #[async_trait::async_trait]
-impl ChatListener for Keeper {
+impl ChatListener for StateRecorder {
     fn on_event(&mut self, _: ChatEvent) {}
 
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
@@ -485,7 +485,7 @@ async fn g3_a_permit_expires_if_the_request_was_cancelled() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let mut keeper = Keeper::default();
+    let mut keeper = StateRecorder::default();
     tokio::select! {
         end = bench.chat.run(&mut state, &bench.context, &mut keeper) => panic!("{end:?}"),
         () = is_asked => {}

@@ -41,7 +41,7 @@ pub(in crate::routes) async fn list(
     }: Caller,
 ) -> Result<Json<ResourceList>, RequestError> {
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
-    let seen = app.upstreams().seen(&context, &visibility).await;
+    let seen = app.upstreams().visible_servers(&context, &visibility).await;
     let listed = match seen.has(&server) {
         true => server.resources(&context).await,
         false => Ok(Vec::new()),
@@ -112,7 +112,7 @@ pub(in crate::routes) async fn read(
     let uri = query.uri.filter(|uri| !uri.is_empty());
     let uri = uri.ok_or_else(|| RequestError::parameter("uri", "the URI of a resource"))?;
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
-    let seen = app.upstreams().seen(&context, &visibility).await;
+    let seen = app.upstreams().visible_servers(&context, &visibility).await;
     let reading = match seen.has(&server) {
         true => server.read(&uri, &context).await,
         false => Err(ToolFailure::new(

@@ -12,7 +12,7 @@ use pillion_wire::{
 use serde_json::{Value, json};
 
 use super::answer;
-use super::once::{self, Key, Ran, Request};
+use super::once::{self, Executed, Key, Request};
 use crate::app::App;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
@@ -70,7 +70,7 @@ async fn run(
     batch: BatchRequest,
     caller: &Caller,
     contexts: impl Iterator<Item = CallContext> + Send,
-) -> Ran<BatchResponse> {
+) -> Executed<BatchResponse> {
     let Caller {
         context,
         visibility,
@@ -121,7 +121,7 @@ async fn run(
         *answer = Some(answer::ran(ended.result));
     }
     let answers = answers.into_iter().flatten();
-    Ran {
+    Executed {
         answer: answer_of(ids.into_iter().zip(answers)),
         is_final,
     }
@@ -140,7 +140,7 @@ fn answer_of(answers: impl Iterator<Item = (String, ExecuteResponse)>) -> BatchR
 }
 
 impl Request for BatchRequest {
-    type ExecuteResponse = BatchResponse;
+    type Response = BatchResponse;
 
     fn content(&self) -> Value {
         json!({"batch": self})
@@ -155,7 +155,7 @@ impl Request for BatchRequest {
         app: App,
         caller: Caller,
         records: impl Iterator<Item = CallId> + Send,
-    ) -> Ran<BatchResponse> {
+    ) -> Executed<BatchResponse> {
         let contexts = records.map(|id| CallContext {
             record: Some(id),
             ..caller.context.clone()

@@ -9,7 +9,7 @@ use pillion_wire::ExecuteResponse;
 use serde_json::{Value, json};
 
 use super::answer;
-use super::once::{self, Key, Ran, Request};
+use super::once::{self, Executed, Key, Request};
 use crate::app::App;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
@@ -65,7 +65,7 @@ pub(in crate::routes) async fn execute(
     }
 }
 
-async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<ExecuteResponse> {
+async fn run(app: &App, call: ToolCall, caller: &Caller) -> Executed<ExecuteResponse> {
     let Caller {
         context,
         visibility,
@@ -80,7 +80,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<ExecuteResponse>
             let executor = resolution.executor(app);
             let ended = executor.execute_resolved(ResolvedCall { call, tool }, context);
             let ended = ended.await;
-            Ran {
+            Executed {
                 is_final: ended.is_final(),
                 answer: answer::ran(ended.result),
             }
@@ -88,7 +88,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<ExecuteResponse>
         Err(missing) => {
             let (own, unavailable) = (resolution.own.as_ref(), &resolution.unavailable_servers);
             let failure = answer::unknown(app, visibility, own, &call.name, missing, unavailable);
-            Ran {
+            Executed {
                 answer: ExecuteResponse::NotFound(failure),
                 is_final: false,
             }
@@ -97,7 +97,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<ExecuteResponse>
 }
 
 impl Request for ToolCall {
-    type ExecuteResponse = ExecuteResponse;
+    type Response = ExecuteResponse;
 
     fn content(&self) -> Value {
         json!({"tool": self.name, "arguments": self.arguments})
@@ -112,7 +112,7 @@ impl Request for ToolCall {
         app: App,
         mut caller: Caller,
         mut records: impl Iterator<Item = CallId> + Send,
-    ) -> Ran<ExecuteResponse> {
+    ) -> Executed<ExecuteResponse> {
         caller.context.record = records.next();
         run(&app, self, &caller).await
     }

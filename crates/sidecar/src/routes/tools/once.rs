@@ -19,7 +19,7 @@ use super::answer;
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
-use pillion_gateway::idempotency::{Claim, Held, scope};
+use pillion_gateway::idempotency::{Claim, ClaimedKey, scope};
 
 /// Maximum length of a key as sent, in bytes.
 const MAX_KEY_BYTES: usize = 255;
@@ -79,7 +79,7 @@ fn unescaped(quoted: &str) -> Option<String> {
 
 /// A request that runs tools and can have an idempotency key.
 pub(super) trait Request: Send + 'static {
-    type ExecuteResponse: Serialize + Send + Sync + 'static;
+    type Response: Serialize + Send + Sync + 'static;
 
     /// Returns the content of the request. Requests with equal content, in any key order, count as
     /// the same request.
@@ -94,22 +94,20 @@ pub(super) trait Request: Send + 'static {
         app: App,
         caller: Caller,
         records: impl Iterator<Item = CallId> + Send,
-    ) -> impl Future<Output = Ran<Self::ExecuteResponse>> + Send;
+    ) -> impl Future<Output = Executed<Self::Response>> + Send;
 
     /// Returns the replacement for a response that is not stored: the outcome of its calls, with
     /// their ids in the call log from `records`.
-    fn not_stored(
-        answer: &Self::ExecuteResponse,
-        records: impl Iterator<Item = CallId>,
-    ) -> Self::ExecuteResponse;
+    fn not_stored(answer: &Self::Response, records: impl Iterator<Item = CallId>)
+    -> Self::Response;
 
     /// Returns the response to a request that a previous sidecar process started and did not
     /// answer. `begun` has the call log IDs of the calls that started.
-    fn cut_off(self, begun: Vec<Option<CallId>>) -> Self::ExecuteResponse;
+    fn cut_off(self, begun: Vec<Option<CallId>>) -> Self::Response;
 }
 
 /// The outcome of a request.
-pub(super) struct Ran<T> {
+pub(super) struct Executed<T> {
     pub(super) answer: T,
     /// Whether a repeated request gets this response: a tool was started, or a call succeeded.
     pub(super) is_final: bool,
@@ -156,7 +154,7 @@ pub(super) async fn run<R: Request>(
         let _run = run;
         let principal = caller.context.principal.clone();
         let max_bytes = app.http().idempotency_max_bytes;
-        let Ran { answer, is_final } = request.run(app, caller, held.calls()).await;
+        let Executed { answer, is_final } = request.run(app, caller, held.calls()).await;
         if is_final {
             store::<R>(held, &answer, principal.as_deref(), max_bytes).await;
         } else {
@@ -173,8 +171,8 @@ pub(super) async fn run<R: Request>(
 /// Stores the response of a request that has run. If the responses of its principal exceed `max`,
 /// stores only that the request has run.
 async fn store<R: Request>(
-    held: Held,
-    answer: &R::ExecuteResponse,
+    held: ClaimedKey,
+    answer: &R::Response,
     principal: Option<&str>,
     max: u64,
 ) {

@@ -15,12 +15,12 @@ struct Spans {
 }
 
 /// Measures one question until dropped.
-pub(super) struct Asking<'a>(&'a PromptDuration);
+pub(super) struct PromptTimer<'a>(&'a PromptDuration);
 
 impl PromptDuration {
-    pub(super) fn begin(&self) -> Asking<'_> {
+    pub(super) fn begin(&self) -> PromptTimer<'_> {
         self.0.lock().since = Some(Instant::now());
-        Asking(self)
+        PromptTimer(self)
     }
 
     pub(super) fn is_prompting(&self) -> bool {
@@ -34,7 +34,7 @@ impl PromptDuration {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PromptTimer<'_> {
     fn drop(&mut self) {
         let mut spans = self.0.0.lock();
         if let Some(since) = spans.since.take() {

@@ -29,7 +29,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// another thread to look for work, which for a call costs as much as everything else together.
 #[derive(Debug)]
 pub struct ServingThreads {
-    lanes: Vec<ServingThread>,
+    threads: Vec<ServingThread>,
     next: usize,
 }
 
@@ -48,12 +48,12 @@ impl ServingThreads {
     /// If the system cannot create the threads.
     pub fn start() -> io::Result<Self> {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let lanes = (0..processors.min(MAX_THREADS)).map(|number| {
+        let threads = (0..processors.min(MAX_THREADS)).map(|number| {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let handle = runtime.handle().clone();
             let (end, ended) = oneshot::channel::<()>();
             let thread = thread::Builder::new()
-                .name(format!("pillion-lane-{number}"))
+                .name(format!("pillion-serve-{number}"))
                 .spawn(move || {
                     runtime.block_on(until(ended));
                     runtime.shutdown_background();
@@ -65,7 +65,7 @@ impl ServingThreads {
             })
         });
         Ok(Self {
-            lanes: lanes.collect::<io::Result<_>>()?,
+            threads: threads.collect::<io::Result<_>>()?,
             next: 0,
         })
     }
@@ -73,9 +73,9 @@ impl ServingThreads {
     /// Ends the threads after their remaining tasks were polled: a task records in the call log
     /// that a call was given up.
     pub async fn end(self) {
-        let lanes = self.lanes.into_iter();
-        // Dropping the rest of a lane, with the channel's sender, tells its thread to end.
-        let threads: Vec<_> = lanes.map(|lane| lane.thread).collect();
+        let serving = self.threads.into_iter();
+        // Dropping the rest of a serving thread, with the channel's sender, tells its thread to end.
+        let threads: Vec<_> = serving.map(|serving| serving.thread).collect();
         let all = tokio::task::spawn_blocking(move || {
             for thread in threads {
                 // A thread that panicked has ended, too.
@@ -89,8 +89,8 @@ impl ServingThreads {
 
     /// Returns the runtime of the next connection, round-robin.
     pub(super) fn next(&mut self) -> Handle {
-        self.next = (self.next + 1) % self.lanes.len();
-        self.lanes[self.next].runtime.clone()
+        self.next = (self.next + 1) % self.threads.len();
+        self.threads[self.next].runtime.clone()
     }
 }
 

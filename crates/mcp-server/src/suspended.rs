@@ -40,21 +40,21 @@ const INPUT_REQUEST_KEY: &str = "question";
 #[serde(rename_all = "camelCase")]
 struct InputRequired {
     result_type: &'static str,
-    input_requests: IndexMap<&'static str, Asked>,
+    input_requests: IndexMap<&'static str, InputRequest>,
     request_state: String,
 }
 
 #[derive(Serialize)]
-struct Asked {
+struct InputRequest {
     method: String,
     params: Box<RawValue>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Held(Mutex<HashMap<Uuid, Waiting>>);
+pub(super) struct SuspendedRequests(Mutex<HashMap<Uuid, SuspendedRequest>>);
 
 #[derive(Debug)]
-struct Waiting {
+struct SuspendedRequest {
     running: Running,
     question: Question,
     about: RequestIdentity,
@@ -104,7 +104,7 @@ fn oldest_of_the_heaviest<C: Eq + Hash + Clone>(
     heaviest.map(|(_, (_, id))| id)
 }
 
-impl Held {
+impl SuspendedRequests {
     /// Stores a request that waits for an answer. Returns the `InputRequiredResult` that asks for
     /// the answer.
     pub(super) fn hold(
@@ -119,7 +119,7 @@ impl Held {
             result_type: "input_required",
             input_requests: IndexMap::from([(
                 INPUT_REQUEST_KEY,
-                Asked {
+                InputRequest {
                     method: question.method.clone(),
                     params: question.params.clone(),
                 },
@@ -135,7 +135,7 @@ impl Held {
                 held.remove(&id);
             }
         }
-        let waiting = Waiting {
+        let waiting = SuspendedRequest {
             running,
             question,
             about: RequestIdentity::of(request, owner),
@@ -166,7 +166,7 @@ impl Held {
         let unknown = || invalid_params("'requestState' is unknown or has expired");
         let id = Uuid::parse_str(id).map_err(|_| unknown())?;
         let mut held = self.0.lock();
-        let fits = |waiting: &Waiting| {
+        let fits = |waiting: &SuspendedRequest| {
             waiting.since.elapsed() < ANSWER_TIMEOUT
                 && waiting.about == RequestIdentity::of(request, owner)
         };
@@ -179,7 +179,7 @@ impl Held {
         let mut responses: IndexMap<String, Value> = responses
             .and_then(|responses| serde_json::from_str(responses.get()).ok())
             .unwrap_or_default();
-        let Waiting {
+        let SuspendedRequest {
             running, question, ..
         } = waiting;
         Ok(Some(match responses.swap_remove(INPUT_REQUEST_KEY) {

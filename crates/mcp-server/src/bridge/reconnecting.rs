@@ -13,14 +13,14 @@ const MIN_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The state while there is no sidecar: a task tries to connect.
-pub(super) struct Away {
+pub(super) struct Reconnecting {
     pub(super) since: Instant,
     /// The latest known reason why there is no sidecar.
     pub(super) problem: String,
     _looking: AbortOnDropHandle<()>,
 }
 
-impl Away {
+impl Reconnecting {
     pub(super) fn new(target: &Arc<Target>, events: &mpsc::Sender<Event>, problem: String) -> Self {
         Self {
             since: Instant::now(),

@@ -31,17 +31,17 @@ impl ReceiveTracker {
 #[derive(Debug)]
 pub(super) struct Received {
     body: Incoming,
-    intake: ReceiveTracker,
+    receive_tracker: ReceiveTracker,
 }
 
 impl Received {
-    pub(super) fn new(body: Incoming, intake: &ReceiveTracker) -> Self {
+    pub(super) fn new(body: Incoming, receive_tracker: &ReceiveTracker) -> Self {
         if body.is_end_stream() {
-            intake.finished();
+            receive_tracker.finished();
         }
         Self {
             body,
-            intake: intake.clone(),
+            receive_tracker: receive_tracker.clone(),
         }
     }
 }
@@ -57,7 +57,7 @@ impl Body for Received {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         let is_last = matches!(frame, Poll::Ready(None)) || self.body.is_end_stream();
         if is_last {
-            self.intake.finished();
+            self.receive_tracker.finished();
         }
         frame
     }

@@ -17,11 +17,11 @@ use crate::pins::visible_json;
 const MAX_SHOWN: usize = 4_000;
 
 /// A question that was sent to the client; `None` if there is none or it was answered.
-pub(super) type Asking = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
+pub(super) type PendingElicitation = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
 
 /// Returns the question to the caller's own user, if that user may decide, their client supports
 /// forms, and the question can show the whole call.
-pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Asking {
+pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> PendingElicitation {
     let context = &request.context;
     context.approval.decider.as_ref()?;
     let link = Arc::clone(context.link.as_ref()?.get::<Arc<Link>>()?);
@@ -58,7 +58,7 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Aski
 }
 
 /// Resolves with the answer, once; never resolves without a question.
-pub(super) async fn answer(asking: &mut Asking) -> Option<Verdict> {
+pub(super) async fn answer(asking: &mut PendingElicitation) -> Option<Verdict> {
     let Some(question) = asking else {
         return std::future::pending().await;
     };

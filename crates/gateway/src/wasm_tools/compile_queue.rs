@@ -13,7 +13,7 @@ const MAX_CONCURRENT: usize = 3;
 /// nothing waits for.
 #[derive(Default)]
 pub(super) struct CompileQueue {
-    running: FuturesUnordered<BoxFuture<'static, (u64, Turn)>>,
+    running: FuturesUnordered<BoxFuture<'static, (u64, CompileProgress)>>,
     awaited: Option<AwaitedFile>,
     begun: u64,
 }
@@ -26,11 +26,11 @@ struct AwaitedFile {
 }
 
 /// The progress of a file.
-pub(super) enum Turn {
+pub(super) enum CompileProgress {
     /// The file was compiled, successfully or not.
-    Ended(Box<LoadedFile>),
+    Finished(Box<LoadedFile>),
     /// Compiling the file with this name panicked.
-    Lost(String),
+    Panicked(String),
     /// The file with this name is late, and continues beside others.
     Late(String),
 }
@@ -57,13 +57,13 @@ impl CompileQueue {
         let task = spawn_blocking(move || file.load());
         self.running.push(Box::pin(async move {
             let turn = match task.await {
-                Ok(taken_up) => Turn::Ended(Box::new(taken_up)),
+                Ok(taken_up) => CompileProgress::Finished(Box::new(taken_up)),
                 Err(error) => {
                     tracing::error!(
                         %error, tool.name = name,
                         "Loading a WebAssembly tool failed unexpectedly"
                     );
-                    Turn::Lost(name)
+                    CompileProgress::Panicked(name)
                 }
             };
             (number, turn)
@@ -71,7 +71,7 @@ impl CompileQueue {
     }
 
     /// Waits for the next progress of a file; never resolves without files.
-    pub(super) async fn next(&mut self) -> Turn {
+    pub(super) async fn next(&mut self) -> CompileProgress {
         let awaited = self.awaited.as_ref();
         let awaited = awaited.map(|awaited| (awaited.until, awaited.name.clone()));
         let late = async move {
@@ -88,7 +88,7 @@ impl CompileQueue {
             }
             name = late => {
                 self.awaited = None;
-                Turn::Late(name)
+                CompileProgress::Late(name)
             }
         }
     }

@@ -13,12 +13,12 @@ use crate::visibility::Visibility;
 ///
 /// A server without tools is visible to a caller who may see every name with the server's prefix.
 #[derive(Debug)]
-pub struct Seen {
+pub struct VisibleServers {
     /// The addresses of the servers' [`Arc`]s; `None` for all servers.
     servers: Option<HashSet<usize>>,
 }
 
-impl Seen {
+impl VisibleServers {
     /// Whether the server is visible.
     pub fn has(&self, server: &Arc<Server>) -> bool {
         let servers = self.servers.as_ref();
@@ -33,16 +33,20 @@ fn address(server: &Arc<Server>) -> usize {
 impl Upstreams {
     /// Returns the servers that are visible to this caller. Lists the tools of the servers first if
     /// the decision depends on them.
-    pub async fn seen(&self, context: &CallContext, visibility: &Visibility) -> Seen {
+    pub async fn visible_servers(
+        &self,
+        context: &CallContext,
+        visibility: &Visibility,
+    ) -> VisibleServers {
         if visibility.is_all() {
-            return Seen { servers: None };
+            return VisibleServers { servers: None };
         }
-        let mut seen = HashSet::new();
+        let mut visible_servers = HashSet::new();
         let mut undecided = false;
         for server in &self.latest().servers {
             let prefix = server.tool_prefix();
             if visibility.is_name_visible(prefix, prefix, &server.origin()) {
-                seen.insert(address(server));
+                visible_servers.insert(address(server));
             } else {
                 undecided = true;
             }
@@ -53,12 +57,12 @@ impl Upstreams {
             for (name, tool) in self.tools().iter().chain(&own.listed) {
                 let server = tool.server();
                 if visibility.is_name_visible(name.as_str(), tool.remote_name(), &server.origin()) {
-                    seen.insert(address(server));
+                    visible_servers.insert(address(server));
                 }
             }
         }
-        Seen {
-            servers: Some(seen),
+        VisibleServers {
+            servers: Some(visible_servers),
         }
     }
 }
