@@ -57,14 +57,17 @@ final class FormatsTest extends TestCase
 
     public static function conversions(): iterable
     {
-        $definition = new ToolDefinition('ping', 'Says pong');
+        // Converted by no other test: the library keeps conversions.
+        $definition = new ToolDefinition('never_converted', 'Says pong');
         yield 'tools' => [fn () => ProviderFormat::tools('openai', [$definition])];
         yield 'one tool' => [fn () => $definition->toGoogleFormat()];
         yield 'calls' => [fn () => ProviderFormat::toolCalls('openai', ['choices' => []])];
         yield 'text' => [fn () => ProviderFormat::text('openai', ['choices' => []])];
         yield 'messages' => [fn () => ProviderFormat::assistantMessages('openai', ['choices' => []])];
         yield 'results' => [fn () => ProviderFormat::results('openai', [ToolResult::success('pong', '1', 'ping')])];
-        yield 'schemas' => [fn () => ToolRegistry::withBuiltins()->getSchemas()];
+        $registry = new ToolRegistry();
+        $registry->register($definition, fn () => 'pong');
+        yield 'schemas' => [fn () => $registry->getSchemas()];
     }
 
     public function testTheSameDefinitionsAreConvertedOnce(): void
