@@ -40,7 +40,7 @@ final class ConsoleTest extends TestCase
         self::assertStringContainsString('Unknown model unknown: the capabilities of pillion.default_model apply', $output);
         self::assertStringContainsString('model cannot call functions', $output);
         [, $output] = $this->artisanOutput('pillion:tools --model=small');
-        self::assertStringNotContainsString('in no list', $output);
+        self::assertStringNotContainsString('Unknown model', $output);
     }
 
     public function test_call(): void
