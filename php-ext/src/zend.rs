@@ -18,6 +18,7 @@ mod object;
 mod properties;
 mod setting;
 mod state;
+mod static_property;
 mod table;
 mod types;
 mod value;
@@ -37,6 +38,7 @@ pub use object::{Object, create};
 pub use properties::Properties;
 pub use setting::{setting, show_settings, with_setting};
 pub use state::{HiddenValue, State, StateClass, construct, new_with_state, state_of};
+pub use static_property::{set_static_property, static_property};
 pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{

@@ -23,7 +23,8 @@ class Sidecar
     /**
      * Creates a client without any I/O.
      *
-     * @param ?string   $socketPath default: `$PILLION_SOCKET`, or the default path
+     * @param ?string   $socketPath default: the socket of {@see resolveSocketUsing()}, `$PILLION_SOCKET`, or the
+     *                              default path
      * @param int|float|null $timeout timeout of one call in seconds; default: 60
      *
      * @throws Exception\InvalidInputException when the timeout is not valid
@@ -33,6 +34,18 @@ class Sidecar
         Argument::texts([1 => $socketPath]);
         $this->socketPath = $socketPath ?? SocketPath::default();
         $this->api = new SidecarApi($this->socketPath, Argument::seconds('timeout', $timeout ?? 60));
+    }
+
+    /**
+     * Sets a function that returns the socket of every client and connection without a socket of its own, in
+     * place of the default path and `$PILLION_SOCKET`. The function is called each time, so it can read an
+     * application's current configuration.
+     *
+     * @param ?\Closure(): ?string $resolver returns a path; null or '' for the other settings
+     */
+    public static function resolveSocketUsing(?\Closure $resolver): void
+    {
+        SocketPath::resolveUsing($resolver);
     }
 
     public function getSocketPath(): string

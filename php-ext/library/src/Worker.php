@@ -9,7 +9,6 @@ use Pillion\Exception\PillionException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Http\Deadline;
-use Pillion\Fallback\SocketPath;
 use Pillion\Worker\Call;
 use Pillion\Worker\Connection;
 use Pillion\Worker\ConnectionLostException;
@@ -40,8 +39,7 @@ final class Worker
     private ?RunLimits $limits = null;
 
     /**
-     * @param ?string $socket the sidecar's socket; default: the ini setting `pillion.socket`, `$PILLION_SOCKET`, or
-     *                        the default path
+     * @param ?string $socket the sidecar's socket; default: the socket of `new Sidecar()`
      * @param ?string $name   the worker's name in listings and logs, 1 to 100 characters; default: the name of the script
      *
      * @throws InvalidInputException when the name is invalid
@@ -52,8 +50,7 @@ final class Worker
         if (preg_match('/^.{1,100}$/usD', $name) !== 1) {
             throw Failure::invalidInput('A worker needs a name of 1 to 100 characters');
         }
-        $setting = (string) ini_get('pillion.socket');
-        $this->socket = $socket ?? ($setting === '' ? SocketPath::default() : $setting);
+        $this->socket = $socket ?? (new Sidecar())->getSocketPath();
         $this->name = $name;
         $this->tools = new OfferedTools();
     }

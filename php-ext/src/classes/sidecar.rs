@@ -3,10 +3,13 @@
 mod answer;
 mod batch;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_client::wire::DecisionRequest;
 use pillion_client::{Caller, Client, ClientError};
@@ -19,13 +22,16 @@ use crate::context::context_argument;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
-    bool_of, construct, entries, noted_interrupt, state_of, string_of,
+    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, State, StateClass,
+    Type, bool_of, call_callable, construct, entries, noted_interrupt, set_static_property,
+    state_of, static_property, string_of, type_name,
 };
 use crate::{runtime, settings};
 use answer::Answer;
 
 const NAME: &str = "Pillion\\Sidecar";
+/// The static property with the closure of `resolveSocketUsing()`.
+const SOCKET_RESOLVER: &str = "socketResolver";
 /// The filters of `listApprovals()`.
 const APPROVAL_FILTERS: [&str; 5] = ["status", "tool", "user", "limit", "after"];
 /// Default timeout of a call, if neither the constructor nor an ini setting sets one.
@@ -49,7 +55,20 @@ pub(super) fn register() -> ZendResult<()> {
     let calls = Parameter::required("calls", Type::ARRAY);
     let call = Type::class("Pillion\\ToolCall").or(Type::ARRAY);
     let reason = Parameter::optional("reason", Type::STRING.nullable(), "null");
+    let closure = Type::class("Closure").nullable();
     let class = Class::new(NAME)
+        .property(Property::new(
+            PropertyFlags::Private | PropertyFlags::Static,
+            SOCKET_RESOLVER,
+            closure,
+            Zval::new(),
+        ))
+        .method(
+            Method::new("resolveSocketUsing", resolve_socket_using)
+                .make_static()
+                .parameters(&[Parameter::required("resolver", closure)])
+                .returns(Type::VOID),
+        )
         .method(Method::new("__construct", construct_sidecar).parameters(&[
             Parameter::optional("socketPath", Type::STRING.nullable(), "null"),
             Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
@@ -112,7 +131,7 @@ pub(super) fn register() -> ZendResult<()> {
 fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
     let socket = match call.optional_string(0)? {
         Some(path) => PathBuf::from(path),
-        None => settings::socket().unwrap_or_else(pillion_client::default_socket_path),
+        None => default_socket()?,
     };
     let timeout = match call.optional_number(1)? {
         Some(timeout) => tool_definition::seconds("timeout", timeout)?,
@@ -120,6 +139,39 @@ fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
     };
     construct(call.this(), Sidecar { socket, timeout })?;
     Ok(Zval::new())
+}
+
+fn resolve_socket_using(call: &mut MethodCall<'_>) -> Outcome {
+    let is_closure =
+        |value: &Zval| Object::of(value).is_some_and(|object| object.class_name() == "Closure");
+    let resolver = match call.non_null(0) {
+        Some(resolver) if is_closure(resolver) => resolver.shallow_clone(),
+        Some(_) => return Err(call.type_error(0, "?Closure")),
+        None => Zval::new(),
+    };
+    set_static_property(CLASS.get(), SOCKET_RESOLVER, resolver);
+    Ok(Zval::new())
+}
+
+/// Returns the socket of a client that is constructed without one.
+fn default_socket() -> Result<PathBuf, Failure> {
+    let resolver = static_property(CLASS.get(), SOCKET_RESOLVER);
+    let resolved = if resolver.is_null() {
+        Zval::new()
+    } else {
+        call_callable(&resolver, [])?
+    };
+    if !resolved.is_null() && !resolved.is_string() {
+        return Err(exception::invalid_input(format!(
+            "The resolver of the sidecar's socket must return a string or null, not {}",
+            type_name(&resolved)
+        )));
+    }
+    let path = resolved.zend_str().map(|path| path.as_bytes());
+    Ok(match path.filter(|path| !path.is_empty()) {
+        Some(path) => PathBuf::from(OsStr::from_bytes(path)),
+        None => settings::socket().unwrap_or_else(pillion_client::default_socket_path),
+    })
 }
 
 fn get_socket_path(call: &mut MethodCall<'_>) -> Outcome {

@@ -38,6 +38,18 @@ unsafe extern "C" {
         name_length: usize,
         value: *mut Zval,
     );
+    pub(super) fn zend_read_static_property(
+        scope: *mut zend_class_entry,
+        name: *const c_char,
+        name_length: usize,
+        silent: bool,
+    ) -> *mut Zval;
+    pub(super) fn zend_update_static_property(
+        scope: *mut zend_class_entry,
+        name: *const c_char,
+        name_length: usize,
+        value: *mut Zval,
+    ) -> c_int;
     pub(super) fn object_init_ex(target: *mut Zval, class: *mut zend_class_entry) -> c_int;
 
     pub(super) fn zend_parse_arg_bool_slow(arg: *mut Zval, to: *mut bool, number: u32) -> bool;

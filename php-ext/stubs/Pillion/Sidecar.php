@@ -7,17 +7,30 @@ namespace Pillion;
  */
 class Sidecar
 {
+    private static ?\Closure $socketResolver = null;
+
     /**
      * Creates a client without any I/O.
      *
-     * @param ?string        $socketPath default: the ini setting `pillion.socket`, `$PILLION_SOCKET`, or the
-     *                                   default path
+     * @param ?string        $socketPath default: the socket of {@see resolveSocketUsing()}, the ini setting
+     *                                   `pillion.socket`, `$PILLION_SOCKET`, or the default path
      * @param int|float|null $timeout    timeout of one call in seconds; default: the ini setting
      *                                   `pillion.timeout_ms`, or 60 seconds
      *
      * @throws Exception\InvalidInputException when the timeout is not valid
      */
     public function __construct(?string $socketPath = null, int|float|null $timeout = null)
+    {
+    }
+
+    /**
+     * Sets a function that returns the socket of every client and connection without a socket of its own, in
+     * place of the ini setting `pillion.socket` and `$PILLION_SOCKET`. The function is called each time, so it can read an
+     * application's current configuration.
+     *
+     * @param ?\Closure(): ?string $resolver returns a path; null or '' for the other settings
+     */
+    public static function resolveSocketUsing(?\Closure $resolver): void
     {
     }
 

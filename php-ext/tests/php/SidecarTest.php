@@ -373,6 +373,47 @@ final class SidecarTest extends TestCase
         }
     }
 
+    public function testAnApplicationSetsTheSocketOfEveryClientWithoutOne(): void
+    {
+        $fallback = (new Sidecar())->getSocketPath();
+        $socket = '/first.sock';
+        try {
+            Sidecar::resolveSocketUsing(function () use (&$socket) {
+                return $socket;
+            });
+            self::assertSame('/first.sock', (new Sidecar())->getSocketPath());
+            $subclass = new class () extends Sidecar {};
+            self::assertSame('/first.sock', $subclass->getSocketPath());
+            $socket = '/second.sock';
+            self::assertSame('/second.sock', (new Sidecar(timeout: 1))->getSocketPath());
+            self::assertSame('/first.sock', $subclass->getSocketPath());
+            self::assertSame('/explicit.sock', (new Sidecar('/explicit.sock'))->getSocketPath());
+            foreach ([null, ''] as $socket) {
+                self::assertSame($fallback, (new Sidecar())->getSocketPath());
+            }
+            $socket = 7;
+            try {
+                new Sidecar();
+                self::fail('no path');
+            } catch (InvalidInputException $e) {
+                self::assertSame("The resolver of the sidecar's socket must return a string or null, not int", $e->getMessage());
+            }
+            Sidecar::resolveSocketUsing(fn () => throw new \DomainException('not configured'));
+            $this->expectException(\DomainException::class);
+            new Sidecar();
+        } finally {
+            Sidecar::resolveSocketUsing(null);
+            self::assertSame($fallback, (new Sidecar())->getSocketPath());
+        }
+    }
+
+    public function testOnlyAClosureResolvesTheSocket(): void
+    {
+        $this->expectException(\TypeError::class);
+        $this->expectExceptionMessage('must be of type ?Closure, string given');
+        Sidecar::resolveSocketUsing('phpversion');
+    }
+
     public function testASignalHandlerEndsAWait(): void
     {
         $path = sys_get_temp_dir() . '/pillion-mute2-' . getmypid();

@@ -35,8 +35,8 @@ final class McpServer
     private const ARGUMENTS = ['url' => 'serverUrl', 'timeout' => 'timeout', 'api_key' => 'apiKey'];
 
     public readonly Hooks $hooks;
-    /** @var ?array<string, string> the sidecar's tool names by the server's tool names, once loaded */
-    private ?array $names = null;
+    /** @var array<string, array<string, string>> the sidecar's tool names by socket and the server's tool names */
+    private array $names = [];
     private readonly ?string $label;
     private readonly float $timeout;
     /** The URL without secrets; the sidecar identifies the server by this URL. */
@@ -215,10 +215,11 @@ final class McpServer
 
     private function sidecarName(string $name): string
     {
-        if (!isset($this->names[$name])) {
+        $socket = SocketPath::default();
+        if (!isset($this->names[$socket][$name])) {
             $this->loadTools();
         }
-        return $this->names[$name] ?? throw Failure::rpc(-32602, "MCP Error (-32602): Unknown tool: $name", 'not_found');
+        return $this->names[$socket][$name] ?? throw Failure::rpc(-32602, "MCP Error (-32602): Unknown tool: $name", 'not_found');
     }
 
     /** @throws PillionException when the call has no result */
@@ -271,11 +272,12 @@ final class McpServer
                 . ' remove them here, or install the extension ext-pillion',
             );
         }
+        $socket = SocketPath::default();
         [$tools, $fromCache] = $this->hooks->cached(
-            SocketPath::default() . "\n$this->label\n{$this->displayUrl}",
+            "$socket\n$this->label\n{$this->displayUrl}",
             fn (): array => (new SidecarServers($this->api()))->findTools($this->label, $this->displayUrl()),
         );
-        $this->names = array_column($tools, 'sidecarName', 'name');
+        $this->names[$socket] = array_column($tools, 'sidecarName', 'name');
         $this->hooks->dispatch(new ToolsListed($this->label ?? $this->displayUrl(), count($tools), $fromCache));
         return $tools;
     }

@@ -5,21 +5,37 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The default path of the sidecar's socket, by the same rules as the sidecar.
+ * The socket of every connection whose caller names none. The only file of the library that reads the environment.
  *
  * @internal
  */
 final class SocketPath
 {
+    private static ?\Closure $resolver = null;
+
+    /** Sets the function that {@see default()} calls first. */
+    public static function resolveUsing(?\Closure $resolver): void
+    {
+        self::$resolver = $resolver;
+    }
+
     /**
-     * Returns `$PILLION_SOCKET`, otherwise `/run/pillion/pillion.sock` for root, otherwise
-     * `$XDG_RUNTIME_DIR/pillion/pillion.sock`, otherwise `/run/pillion/pillion.sock`.
+     * Returns the socket of the application's resolver, otherwise `$PILLION_SOCKET`, otherwise the sidecar's default
+     * path: `/run/pillion/pillion.sock` for root, otherwise `$XDG_RUNTIME_DIR/pillion/pillion.sock`, otherwise
+     * `/run/pillion/pillion.sock`.
+     *
+     * @throws \Pillion\Exception\InvalidInputException when the resolver returns neither a string nor null
      */
     public static function default(): string
     {
-        $socket = getenv('PILLION_SOCKET');
-        if (is_string($socket) && $socket !== '') {
-            return $socket;
+        $resolved = self::$resolver === null ? null : (self::$resolver)();
+        if ($resolved !== null && !is_string($resolved)) {
+            throw Failure::invalidInput("The resolver of the sidecar's socket must return a string or null, not " . get_debug_type($resolved));
+        }
+        foreach ([$resolved, getenv('PILLION_SOCKET')] as $socket) {
+            if (is_string($socket) && $socket !== '') {
+                return $socket;
+            }
         }
         $directory = getenv('XDG_RUNTIME_DIR');
         $isRoot = function_exists('posix_geteuid') && posix_geteuid() === 0;

@@ -1,0 +1,33 @@
+use ext_php_rs::types::Zval;
+use ext_php_rs::zend::ClassEntry;
+
+use super::ffi;
+
+/// Returns a declared static property, with the access rights of its class.
+pub fn static_property(class: &ClassEntry, name: &str) -> Zval {
+    // SAFETY: the engine returns the address of the property, or null with an exception pending;
+    // it is copied before anything else runs.
+    let value = unsafe {
+        ffi::zend_read_static_property(
+            std::ptr::from_ref(class).cast_mut(),
+            name.as_ptr().cast(),
+            name.len(),
+            false,
+        )
+        .as_ref()
+    };
+    value.map_or_else(Zval::new, |value| value.dereference().shallow_clone())
+}
+
+/// Sets a declared static property, which the engine releases at the end of the request.
+pub fn set_static_property(class: &ClassEntry, name: &str, mut value: Zval) {
+    // SAFETY: the engine copies the value and adds its own reference.
+    unsafe {
+        ffi::zend_update_static_property(
+            std::ptr::from_ref(class).cast_mut(),
+            name.as_ptr().cast(),
+            name.len(),
+            &raw mut value,
+        );
+    }
+}
