@@ -204,7 +204,8 @@ return [
     | The sidecar
     |--------------------------------------------------------------------------
     |
-    | The socket of `pillion serve`; null for the default path. With `register`, models also
+    | The socket of `pillion serve` for the whole application; null for the default socket.
+    | `timeout` is the timeout of Pillion::sidecar(), in seconds. With `register`, models also
     | see the tools of the sidecar's MCP servers.
     |
     */

@@ -46,6 +46,43 @@ final class ConfigReader
     }
 
     /**
+     * Converts the numeric strings of an array and of the arrays in it.
+     *
+     * @param array<array-key, mixed> $values
+     *
+     * @return array<array-key, mixed>
+     */
+    public static function toNumbers(array $values): array
+    {
+        return array_map(fn (mixed $value) => is_array($value) ? self::toNumbers($value) : self::toNumber($value), $values);
+    }
+
+    /**
+     * @throws InvalidInputException when the setting is not a whole number, or is below zero
+     */
+    public static function readWholeNumber(Repository $config, string $key, int $default): int
+    {
+        $value = self::toNumber($config->get("pillion.$key", $default));
+        return is_int($value) && $value >= 0
+            ? $value
+            : throw new InvalidInputException("pillion.$key must be a whole number, at least 0");
+    }
+
+    /**
+     * Returns the log channel; null for the application's default channel, false for no log.
+     *
+     * @throws InvalidInputException when the setting is none of these
+     */
+    public static function readLogChannel(Repository $config): string|false|null
+    {
+        $channel = $config->get('pillion.log.channel');
+        if ($channel !== null && $channel !== false && !is_string($channel)) {
+            throw self::invalid('log.channel', 'must be the name of a channel, null or false', $channel);
+        }
+        return $channel === '' ? null : $channel;
+    }
+
+    /**
      * Returns a positive whole number, or null for no limit.
      *
      * @throws InvalidInputException when the setting is neither of these

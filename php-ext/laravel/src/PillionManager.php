@@ -152,8 +152,8 @@ class PillionManager
             $capabilities,
             RequestServices::current()->registry($identity, $withServers),
             RequestServices::current()->executor($identity, $withServers),
-            (int) self::config('limits.max_rounds', 5),
-            (int) self::config('limits.max_calls', 5),
+            ConfigReader::readWholeNumber(self::make('config'), 'limits.max_rounds', 5),
+            ConfigReader::readWholeNumber(self::make('config'), 'limits.max_calls', 5),
         );
     }
 
@@ -324,11 +324,6 @@ class PillionManager
     private static function directory(): ServerDirectory
     {
         return self::make(ServerDirectory::class);
-    }
-
-    private static function config(string $key, mixed $default = null): mixed
-    {
-        return self::make('config')->get("pillion.$key", $default);
     }
 
     /** Resolves from the current container: Octane has another one for each request. */

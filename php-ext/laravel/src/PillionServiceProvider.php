@@ -20,6 +20,7 @@ use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tools\ApplicationTools;
+use Pillion\Sidecar;
 use Pillion\ToolRegistry;
 
 /** Registers the package; Composer's auto-discovery finds this provider. */
@@ -29,6 +30,7 @@ final class PillionServiceProvider extends ServiceProvider
     {
         $this->mergeDefaults();
         $this->defineLogChannel();
+        Sidecar::resolveSocketUsing(SidecarSocket::configured(...));
 
         $this->app->singleton(Hooks::class);
         // Tools that an application registers while it boots remain for every request of a worker.
@@ -48,7 +50,7 @@ final class PillionServiceProvider extends ServiceProvider
         $this->app->bind(Approvals::class, fn (Container $app) => new Approvals(
             $app->make(ApprovalStore::class),
             $app->make('events'),
-            (int) $app->make('config')->get('pillion.approvals.expires_after', 3600),
+            ConfigReader::readWholeNumber($app->make('config'), 'approvals.expires_after', 3600),
             $app->make(Hooks::class)->tenant(),
             ConfigReader::readLimit($app->make('config'), 'approvals.max_pending'),
             ConfigReader::readLimit($app->make('config'), 'approvals.max_pending_per_user'),

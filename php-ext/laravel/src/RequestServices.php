@@ -115,12 +115,11 @@ final class RequestServices
 
     public function sidecar(): Sidecar
     {
-        $socket = $this->config()->get('pillion.sidecar.socket');
         $timeout = ConfigReader::toNumber($this->config()->get('pillion.sidecar.timeout', 60));
         if (!is_int($timeout) && !is_float($timeout)) {
             throw ConfigReader::invalid('sidecar.timeout', 'must be a number of seconds', $timeout);
         }
-        return new Sidecar($socket === '' ? null : $socket, $timeout);
+        return new Sidecar(timeout: $timeout);
     }
 
     public function disconnect(): void
@@ -170,7 +169,7 @@ final class RequestServices
             $identity->user,
         );
         $registry = RequestRegistry::make($applicationTools, $this->config(), $loader, $fake);
-        $retryAt = now()->getTimestamp() + (int) $this->config()->get('pillion.cache.retry_after', 30);
+        $retryAt = now()->getTimestamp() + ConfigReader::readWholeNumber($this->config(), 'cache.retry_after', 30);
         return [$registry, $loader->skipped(), $retryAt];
     }
 
@@ -182,7 +181,7 @@ final class RequestServices
     /** Returns the log channel for the application's tools; null to log nothing. */
     public function log(): ?ClientLog
     {
-        $channel = $this->config()->get('pillion.log.channel');
+        $channel = ConfigReader::readLogChannel($this->config());
         if ($channel === false) {
             return null;
         }

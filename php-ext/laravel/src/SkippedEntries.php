@@ -36,7 +36,7 @@ final class SkippedEntries
         }
         $this->reasons[$name] = $reason;
         [$config, $log] = $this->services->getValue();
-        $channel = $config->get('pillion.log.channel');
+        $channel = ConfigReader::readLogChannel($config);
         if ($channel !== false) {
             $log->channel($channel)->warning('Skipped an entry that failed', ['name' => $name, 'error' => $reason]);
         }

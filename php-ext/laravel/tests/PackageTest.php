@@ -137,6 +137,14 @@ final class PackageTest extends TestCase
             'trusted tools' => ['approvals.trusted_tools', 'x', 'pillion.approvals.trusted_tools must be an array, not string'],
             'a driver' => ['approvals.driver', 'files', "pillion.approvals.driver must be cache or database, not 'files'"],
             'a time' => ['limits.timeout', 'soon', 'pillion.limits.timeout: '],
+            'the socket of the sidecar' => ['sidecar.socket', ['/a.sock'], 'pillion.sidecar.socket must be a path or null, not array'],
+            'the log channel' => ['log.channel', true, 'pillion.log.channel must be the name of a channel, null or false, not bool'],
+            'a model for chats' => ['chat.model', ['id' => 'x'], 'pillion.chat.model must be the name of a model or null, not array'],
+            'the lifetime of an approval' => ['approvals.expires_after', 'soon', 'pillion.approvals.expires_after must be a whole number, at least 0'],
+            'the lifetime of a tool list' => ['cache.ttl', -1, 'pillion.cache.ttl must be a whole number, at least 0'],
+            'the pause after a failure' => ['cache.retry_after', 'later', 'pillion.cache.retry_after must be a whole number, at least 0'],
+            'a number of rounds' => ['limits.max_rounds', 'few', 'pillion.limits.max_rounds must be a whole number, at least 0'],
+            'the calls of a conversation' => ['limits.max_calls', 1.5, 'pillion.limits.max_calls must be a whole number, at least 0'],
             'the time for the sidecar' => ['sidecar.timeout', 'long', 'pillion.sidecar.timeout must be a number of seconds, not string'],
             'limits' => ['limits', null, 'pillion.limits must be an array, not null'],
             'a number of calls' => ['limits.rate_limits', ['default' => ['per_minute' => 'few']], 'pillion.limits.rate_limits.default.per_minute must be a number of calls, at least 0'],
@@ -153,12 +161,14 @@ final class PackageTest extends TestCase
     /** @dataProvider wrongValues */
     public function test_errors_in_the_configuration_are_named(string $key, mixed $value, string $message): void
     {
-        $this->configure([$key => $value]);
+        $this->configure(['servers' => ['dice' => ['url' => FakeServer::url()]], 'chat.in' => 'sidecar', $key => $value]);
         $this->expectExceptionMessage($message);
         Pillion::forModel('any');
         Pillion::call('get_time');
         Pillion::approvals();
         Pillion::sidecar();
+        Pillion::server('dice')->client();
+        Pillion::chat();
     }
 
     public function test_numbers_may_come_from_the_environment(): void
@@ -166,6 +176,8 @@ final class PackageTest extends TestCase
         $this->configure([
             'limits.timeout' => '5',
             'limits.max_concurrent' => '2',
+            'limits.tool_timeouts' => ['get_time' => '5'],
+            'limits.tool_concurrency' => ['get_time' => '1'],
             'limits.rate_limits' => ['default' => ['per_minute' => '1', 'per_day' => null]],
             'sidecar.timeout' => '30',
             'cache.ttl' => '60',

@@ -59,8 +59,6 @@ final class SidecarTest extends TestCase
     public function test_g3_approvals_of_the_sidecar_are_decided_in_the_application(array $configured): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
-        $before = getenv('PILLION_SOCKET');
-        putenv("PILLION_SOCKET=$process->socket");
         try {
             $this->configure(['sidecar.socket' => $process->socket] + $configured);
             $alice = Pillion::forUser('alice');
@@ -80,7 +78,6 @@ final class SidecarTest extends TestCase
             Pillion::approvals()->deny($again->metadata['approval_id']);
             self::assertSame('denied', $roll()->errorCode);
         } finally {
-            putenv($before === false ? 'PILLION_SOCKET' : "PILLION_SOCKET=$before");
             $process->stop();
         }
     }

@@ -9,6 +9,7 @@ use Illuminate\Foundation\Testing\TestCase as LaravelTestCase;
 use Illuminate\Support\Facades\Artisan;
 use Pillion\Laravel\Tests\Support\Folder;
 use Pillion\Laravel\Tests\Support\Laravel;
+use Pillion\Laravel\Tests\Support\Sidecar;
 
 /** A Laravel application with the package as Composer installs it: package discovery finds the provider. */
 abstract class TestCase extends LaravelTestCase
@@ -33,7 +34,14 @@ abstract class TestCase extends LaravelTestCase
             'config/logging.php' => "<?php return ['default' => 'single', 'channels' => ['single' => ['driver' => 'single', 'path' => storage_path('logs/laravel.log')]]];",
         ];
         $this->folder = new Folder($this->files() + $files);
-        return Laravel::application($this->folder->path);
+        $app = Laravel::application($this->folder->path);
+        // The library delegates to a sidecar what the extension does itself.
+        if (!extension_loaded('pillion') && getenv('PILLION') !== false) {
+            $app->make('config')->set('pillion.sidecar.socket', Sidecar::socket());
+            // For other processes of the application: this one has read its variables.
+            $this->folder->write('.env', 'PILLION_SOCKET=' . Sidecar::socket());
+        }
+        return $app;
     }
 
     protected function tearDown(): void

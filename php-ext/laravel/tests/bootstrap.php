@@ -16,7 +16,5 @@ foreach (['FakeLlm', 'FakeServer', 'FakeSidecar', 'ServerScript', 'SidecarProces
     require __DIR__ . "/../../tests/php/Support/$class.php";
 }
 
-// The library delegates to a sidecar what the extension does itself.
-if (!extension_loaded('pillion') && getenv('PILLION') !== false) {
-    putenv('PILLION_SOCKET=' . Pillion\Laravel\Tests\Support\Sidecar::socket());
-}
+// Sockets come from the configuration of the tests' applications.
+putenv('PILLION_SOCKET');

@@ -48,11 +48,6 @@ final class SidecarApprovals
 
     private static function sidecarOf(?ToolInterface $tool): Sidecar
     {
-        return match (true) {
-            $tool instanceof SidecarTool => $tool->sidecar(),
-            extension_loaded('pillion') => RequestServices::current()->sidecar(),
-            // Without the extension, the library runs all other tools in the default sidecar.
-            default => new Sidecar(),
-        };
+        return $tool instanceof SidecarTool ? $tool->sidecar() : RequestServices::current()->sidecar();
     }
 }

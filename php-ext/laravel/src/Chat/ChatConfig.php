@@ -39,7 +39,10 @@ final class ChatConfig
     public function defaultModel(): ?string
     {
         $model = $this->config->get('pillion.chat.model');
-        return is_string($model) && $model !== '' ? $model : null;
+        if ($model !== null && !is_string($model)) {
+            throw ConfigReader::invalid('chat.model', 'must be the name of a model or null', $model);
+        }
+        return $model === '' ? null : $model;
     }
 
     /**
@@ -78,8 +81,8 @@ final class ChatConfig
         $configured = ConfigReader::readArray($this->config, 'chat.options');
         if (!$this->runsInSidecar()) {
             $configured += [
-                'max_tool_rounds' => (int) $this->config->get('pillion.limits.max_rounds', 5),
-                'max_tool_calls' => (int) $this->config->get('pillion.limits.max_calls', 5),
+                'max_tool_rounds' => ConfigReader::readWholeNumber($this->config, 'limits.max_rounds', 5),
+                'max_tool_calls' => ConfigReader::readWholeNumber($this->config, 'limits.max_calls', 5),
             ];
         }
         foreach (array_intersect_key($configured, array_flip(self::NUMBERS)) as $key => $value) {

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Console;
 
 use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Sidecar;
 
@@ -19,17 +20,16 @@ final class AboutSection
     public function lines(): array
     {
         $version = phpversion('pillion');
-        $sidecar = $this->config->get('pillion.sidecar.socket') ?: (new Sidecar())->getSocketPath();
         return [
             'Runs on' => $version === false ? 'the library in plain PHP' : "the extension, version $version",
             'Servers' => implode(', ', $this->servers->names()) ?: 'none',
             'Approvals' => $this->config->get('pillion.approvals.policy') . ', stored in the '
                 . $this->config->get('pillion.approvals.driver'),
-            'Sidecar' => (string) $sidecar,
-            'Log' => match ($channel = $this->config->get('pillion.log.channel')) {
+            'Sidecar' => (new Sidecar())->getSocketPath(),
+            'Log' => match ($channel = ConfigReader::readLogChannel($this->config)) {
                 null => 'the default channel',
                 false => 'none',
-                default => (string) $channel,
+                default => $channel,
             },
         ];
     }

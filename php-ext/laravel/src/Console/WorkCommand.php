@@ -44,10 +44,9 @@ final class WorkCommand extends Command
         [$calls, $seconds, $megabytes] = $limits;
         $log = new WorkerLog($this->output, RequestServices::current()->log());
         $name = (string) ($this->option('name') ?? $config->get('app.name', ''));
-        $socket = $config->get('pillion.sidecar.socket');
         $application = $pillion->registry(withServers: false);
         try {
-            $worker = new Worker($socket === '' ? null : $socket, mb_substr($name, 0, 100) ?: null);
+            $worker = new Worker(name: mb_substr($name, 0, 100) ?: null);
             $workerTools->addTo($worker, $application);
             if ($worker->getTools() === []) {
                 $this->error('The application has no tools: create one with php artisan make:pillion-tool.');

@@ -49,7 +49,7 @@ final class ExecutorOptions
     public static function fromConfig(Repository $config, ServerDirectory $servers): array
     {
         $limits = ConfigReader::readArray($config, 'limits');
-        $options = array_map(ConfigReader::toNumber(...), array_intersect_key($limits, array_flip(self::LIMITS)));
+        $options = ConfigReader::toNumbers(array_intersect_key($limits, array_flip(self::LIMITS)));
         $options['approvals'] = [
             'default' => $config->get('pillion.approvals.policy', 'auto'),
             'trusted_tools' => array_values(ConfigReader::readStrings($config, 'approvals.trusted_tools')),

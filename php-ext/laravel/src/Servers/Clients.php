@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Servers;
 
 use Illuminate\Contracts\Cache\Factory as Cache;
 use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\EventBridge;
 use Pillion\Laravel\Hooks;
 use Pillion\McpClient;
@@ -62,7 +63,7 @@ final class Clients
         $token = $usesUserToken ? (string) $this->hooks->token($server->name, $this->user) : null;
         $client = new McpClient($server->target($usesUserToken), $server->options($token));
         $client->setEventDispatcher($this->events)->setLogger($this->log);
-        $ttl = (int) $this->config->get('pillion.cache.ttl', 300);
+        $ttl = ConfigReader::readWholeNumber($this->config, 'cache.ttl', 300);
         if ($ttl > 0) {
             $store = $this->cache->store($this->config->get('pillion.cache.store'));
             $client->setCache(new ClientCache($store), $ttl, $this->scope($server));

@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Tools;
 use Illuminate\Contracts\Cache\Factory as Cache;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\PillionException;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Servers\ClientLog;
 use Pillion\Laravel\Servers\Clients;
 use Pillion\Laravel\Servers\ServerConfig;
@@ -102,7 +103,7 @@ final class RemoteToolLoader
         } catch (PillionException $e) {
             $this->skipped[$server] = $e->getMessage();
             $this->log?->log('warning', 'Skipped an MCP server that failed', ['server' => $server, 'error' => $e->getMessage()]);
-            $seconds = (int) $this->config->get('pillion.cache.retry_after', 30);
+            $seconds = ConfigReader::readWholeNumber($this->config, 'cache.retry_after', 30);
             if ($seconds > 0) {
                 $cache->put($key, $e->getMessage(), $seconds);
             }

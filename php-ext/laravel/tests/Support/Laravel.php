@@ -55,10 +55,32 @@ final class Laravel
      */
     public static function start(string $path, array $environment, string ...$arguments): array
     {
+        return self::open([__DIR__ . '/artisan.php', $path, ...$arguments], $environment);
+    }
+
+    /** Runs PHP code in a separate process, in the application in a folder; returns the value that the code returns. */
+    public static function evaluate(string $path, string $code): mixed
+    {
+        [$process, $pipes] = self::open([__DIR__ . '/evaluate.php', $path, $code], []);
+        $printed = (string) stream_get_contents($pipes[1]);
+        if (proc_close($process) !== 0) {
+            throw new RuntimeException($printed);
+        }
+        return json_decode($printed, true, flags: JSON_THROW_ON_ERROR);
+    }
+
+    /**
+     * @param list<string>          $arguments   the script and its arguments
+     * @param array<string, string> $environment more of it
+     *
+     * @return array{resource, array<int, resource>}
+     */
+    private static function open(array $arguments, array $environment): array
+    {
         $options = extension_loaded('pillion')
             ? ['-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'pillion.log_level=off']
             : [];
-        $command = [PHP_BINARY, ...$options, __DIR__ . '/artisan.php', $path, ...$arguments];
+        $command = [PHP_BINARY, ...$options, ...$arguments];
         $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, null, $environment + getenv());
         if ($process === false) {
             throw new RuntimeException('artisan could not be started');
