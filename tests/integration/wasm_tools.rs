@@ -89,10 +89,7 @@ fn toml(folder: &Path, more: &str) -> String {
 
 #[test]
 fn p_slow_components_are_offered_once_they_are_compiled() {
-    let files = ["wasm-examples/text_facts", "tests/wasm/probe"].map(wasm_component);
-    let [Some(facts), Some(probe)] = files else {
-        return;
-    };
+    let [facts, probe] = ["text_facts", "probe"].map(wasm_component);
     let host = Host::start(
         &[("text_facts.wasm", &facts), ("probe.wasm", &probe)],
         "[wasm_tools.limits]\ncompile_timeout_ms = 1",
@@ -104,9 +101,7 @@ fn p_slow_components_are_offered_once_they_are_compiled() {
 
 #[test]
 fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
-    let Some(file) = wasm_component("wasm-examples/text_facts") else {
-        return;
-    };
+    let file = wasm_component("text_facts");
     let texts = tempfile::tempdir().unwrap();
     std::fs::write(texts.path().join("a.txt"), "One two. Two three!\n").unwrap();
     let host = Host::start(
@@ -180,9 +175,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
 
 #[test]
 fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
-    let Some(file) = wasm_component("wasm-examples/text_facts") else {
-        return;
-    };
+    let file = wasm_component("text_facts");
     let component = std::fs::read(file).unwrap();
     let host = Host::start(&[], "");
     assert!(!host.lists("text_facts"));
@@ -239,9 +232,7 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
 
 #[test]
 fn p_a_running_call_finishes_with_its_original_component() {
-    let Some(file) = wasm_component("tests/wasm/probe") else {
-        return;
-    };
+    let file = wasm_component("probe");
     let approvals = "[tools.probe]\nrequire_approval = \"never\"";
     let host = Host::start(&[("probe.wasm", &file)], approvals);
     let client = Client::new(&host.daemon.socket);
@@ -263,9 +254,7 @@ fn p_a_running_call_finishes_with_its_original_component() {
 
 #[test]
 fn p_an_approval_is_valid_only_for_the_same_file() {
-    let Some(file) = wasm_component("tests/wasm/probe") else {
-        return;
-    };
+    let file = wasm_component("probe");
     let policy = "[tools.probe]\nrequire_approval = \"always\"";
     let host = Host::start(&[("probe.wasm", &file)], policy);
     let ask = || asked(&host.execute("probe", &json!({"do": "count"})));

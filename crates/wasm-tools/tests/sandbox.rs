@@ -19,15 +19,15 @@ use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure};
 use pillion_wasm_tools::{PendingFile, WasmFolder, WasmTool};
 use serde_json::{Value, json};
 
-fn probe() -> Option<PathBuf> {
-    pillion_testkit::wasm_component("tests/wasm/probe")
+fn probe() -> PathBuf {
+    pillion_testkit::wasm_component("probe")
 }
 
 /// Returns a folder with the probe.
-fn folder() -> Option<Folder> {
+fn folder() -> Folder {
     let folder = Folder::new();
-    folder.copy("probe.wasm", &probe()?);
-    Some(folder)
+    folder.copy("probe.wasm", &probe());
+    folder
 }
 
 async fn does(tool: &Arc<WasmTool>, arguments: Value) -> Value {
@@ -48,7 +48,7 @@ async fn fails(tool: &Arc<WasmTool>, arguments: Value) -> ToolFailure {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let secret = folder.beside("secret");
     std::fs::write(secret.join("key"), "s3cret").unwrap();
     // Granted permissions that the manifest does not request are not available either.
@@ -95,7 +95,7 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let tool = folder.tool("");
     let context = |user: Option<&str>, is_user_verified| CallContext {
         call_id: "c1".to_owned(),
@@ -123,7 +123,7 @@ async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_only_granted_folders_are_accessible() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let (texts, notes) = (folder.beside("texts"), folder.beside("notes"));
     std::fs::write(texts.join("a.txt"), "hello").unwrap();
     std::fs::write(folder.beside("outside").join("key"), "s3cret").unwrap();
@@ -202,7 +202,7 @@ async fn p_only_granted_folders_are_accessible() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_only_granted_variables_are_visible() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     folder.put(
         "probe.toml",
         "[permissions]\nenvironment = [\"CARGO_PKG_NAME\", \"NOT_SET_ANYWHERE\"]",
@@ -249,7 +249,7 @@ async fn server(elsewhere: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let other = server("/").await;
     let url = server(&format!("{other}/echo")).await;
     let link_local = "http://169.254.169.254";
@@ -312,7 +312,7 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_endless_waiting_ends_at_the_deadline() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let url = server("/").await;
     folder.put(
         "probe.toml",
@@ -334,7 +334,7 @@ async fn p_endless_waiting_ends_at_the_deadline() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_panics_exits_and_memory_exhaustion_end_one_call() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let tool = folder.tool("[limits]\nmax_memory_bytes = 16777216");
     let failure = fails(&tool, json!({"do": "panic"})).await;
     assert!(
@@ -360,7 +360,7 @@ async fn p_panics_exits_and_memory_exhaustion_end_one_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_grants_are_valid_for_one_file_until_they_are_withdrawn() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let texts = folder.beside("texts");
     std::fs::write(texts.join("a.txt"), "hello").unwrap();
     folder.put("probe.toml", "[permissions.files]\n\"/texts\" = \"read\"");
