@@ -5,14 +5,15 @@ use std::process::{Command, Output, Stdio};
 
 use crate::program::Daemon;
 use crate::{http, program};
+use pillion_testkit::root_or_skip;
 
 /// The id of a user that does not exist.
 const OTHER_USER: &str = "54321";
 
-/// Runs `curl` on the socket as another user. Returns `None` if the test lacks the permission or
-/// the program.
+/// Runs `curl` on the socket as another user. Without the rights of root, skips the rest of the test
+/// and returns `None`.
 fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
-    if !nix::unistd::geteuid().is_root() {
+    if !root_or_skip() {
         return None;
     }
     let mut command = Command::new("setpriv");
@@ -32,7 +33,7 @@ fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
         "--unix-socket",
     ]);
     command.arg(socket).arg(format!("http://pillion{target}"));
-    command.output().ok()
+    Some(command.output().unwrap())
 }
 
 /// Starts a daemon whose socket directory every user may enter.
@@ -51,7 +52,6 @@ fn l3_a_process_of_a_user_without_a_rule_is_refused() {
     let daemon = daemon("allow_uids = [4711]");
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     let Some(output) = as_other_user(&daemon.socket, "/healthz") else {
-        eprintln!("skipped: not root, or no setpriv and curl");
         return;
     };
     let text = program::stdout(&output);
@@ -77,8 +77,7 @@ print "$closed\n";
 #[test]
 fn l3_refused_processes_do_not_use_up_connections() {
     let daemon = daemon("allow_uids = [4711]\n[http]\nmax_connections = 4");
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: not root");
+    if !root_or_skip() {
         return;
     }
     let client = Command::new("setpriv")
@@ -94,10 +93,7 @@ fn l3_refused_processes_do_not_use_up_connections() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    let Ok(mut client) = client else {
-        eprintln!("skipped: no setpriv");
-        return;
-    };
+    let mut client = client.unwrap();
     let mut output = BufReader::new(client.stdout.take().unwrap()).lines();
     let mut next_line = || output.next().unwrap().unwrap();
     assert_eq!(next_line(), "60");
@@ -117,7 +113,6 @@ fn l3_refused_processes_do_not_use_up_connections() {
 fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
     let daemon = daemon(&format!("allow_gids = [{OTHER_USER}]"));
     let Some(output) = as_other_user(&daemon.socket, "/api/v1/tools/") else {
-        eprintln!("skipped: not root, or no setpriv and curl");
         return;
     };
     let text = program::stdout(&output);

@@ -1,7 +1,7 @@
 //! Servers for tests: fake MCP servers with every transport, a server with scripted HTTP faults,
 //! TLS servers with expired or untrusted certificates, the real MCP servers of `tests/peers`, a
-//! fake language model, and a real Postgres. Also WebAssembly components, built from their sources,
-//! and the servers of benchmarks.
+//! fake language model, and a real Postgres. Also WebAssembly components, the servers of benchmarks,
+//! and [`skip`], which reports a test that cannot run on this machine.
 //!
 //! All servers except [`fake_stdio`], [`Postgres`], [`PostgresRelay`], [`Twin`] and
 //! [`wasm_component`] listen on 127.0.0.1, require a tokio runtime, and stop when they are dropped.
@@ -24,6 +24,7 @@ mod peers;
 mod postgres;
 mod recorder;
 mod reply;
+mod skip;
 mod tls_server;
 mod twin;
 mod wasm;
@@ -40,6 +41,7 @@ pub use peers::Peer;
 pub use postgres::{Postgres, PostgresRelay};
 pub use recorder::{Recorded, Recorder};
 pub use reply::Reply;
+pub use skip::{root_or_skip, skip};
 pub use tls_server::{CertificateAuthority, TlsServer};
 pub use twin::Twin;
 pub use wasm::wasm_component;

@@ -115,7 +115,7 @@ fn is_installed(name: &str) -> bool {
     if !installed {
         let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
         assert!(!required, "The packages of '{name}' are not installed");
-        eprintln!("SKIPPED: the packages of '{name}' are not installed: scripts/setup test");
+        crate::skip(&format!("the packages of '{name}' are not installed"));
     }
     installed
 }

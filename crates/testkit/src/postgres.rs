@@ -178,7 +178,7 @@ fn programs() -> Option<PathBuf> {
     if found.is_none() {
         let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
         assert!(!required, "Postgres is not installed");
-        eprintln!("SKIPPED: Postgres is not installed: scripts/setup test");
+        crate::skip("Postgres is not installed");
     }
     found
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::mcp_server::McpServer;
 use crate::processes::descendants;
 use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use pillion_testkit::root_or_skip;
 
 fn config(daemon: &Daemon) -> PathBuf {
     let directory = daemon.socket.parent().unwrap();
@@ -298,7 +299,7 @@ fn the_store_of_another_user_or_in_memory_is_not_changed() {
         "{}",
         stderr(&output)
     );
-    if nix::unistd::geteuid().is_root() {
+    if root_or_skip() {
         let store = config(&daemon).with_file_name("pillion.db");
         std::os::unix::fs::chown(&store, Some(12_345), None).unwrap();
         let error = badly(&daemon, &add, 1);

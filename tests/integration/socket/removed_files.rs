@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::http;
 use crate::program::{self, Daemon, Guarded, eventually};
+use pillion_testkit::root_or_skip;
 
 fn serve(socket: &Path, options: &[&str]) -> Output {
     let mut arguments = vec!["serve", "--socket", socket.to_str().unwrap()];
@@ -133,8 +134,8 @@ fn a_live_socket_of_another_process_is_not_replaced() {
 
 #[test]
 fn l3_a_control_socket_of_another_user_is_not_used() {
-    if !nix::unistd::geteuid().is_root() {
-        return; // Only root has processes of other users.
+    if !root_or_skip() {
+        return;
     }
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();

@@ -10,6 +10,7 @@ use crate::mcp_server::McpServer;
 use crate::program::Daemon;
 use crate::reload::reload;
 use crate::workers::{self, Worker};
+use pillion_testkit::root_or_skip;
 
 /// The user of the program if the tests run as root.
 const NOBODY: u32 = 65_534;
@@ -272,7 +273,7 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
 
 #[test]
 fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
-    if !nix::unistd::geteuid().is_root() {
+    if !root_or_skip() {
         return;
     }
     let daemon = Daemon::start();
@@ -302,7 +303,7 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
 
 #[test]
 fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
-    if !nix::unistd::geteuid().is_root() {
+    if !root_or_skip() {
         return;
     }
     let daemon = Daemon::with_config("[socket]\nmode = \"0666\"\nallow_uids = [1]\n", &[]);
@@ -361,7 +362,7 @@ print('over', flush=True)
 
 #[test]
 fn l3_a_user_whose_rule_is_removed_is_disconnected() {
-    if !nix::unistd::geteuid().is_root() {
+    if !root_or_skip() {
         return;
     }
     let rules =
