@@ -259,7 +259,7 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
     let error = answer["last_reload"]["error"].as_str().unwrap();
     assert!(error.contains("in a cycle: one -> three -> one"), "{error}");
     assert_eq!(text("one"), json!("10"));
-    reload(&daemon, "");
+    reload(&daemon, "# No settings.\n");
     let left = names(socket);
     assert!(left.contains(&"calculator".to_owned()), "{left:?}");
     assert!(!left.iter().any(|name| name == "one" || name == "three"));

@@ -142,7 +142,7 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     let error = http::get(&daemon.socket, "/readyz").json()["last_reload"]["error"].clone();
     let error = error.as_str().unwrap();
     assert!(error.contains("http_tools[0].timeout_ms: "), "{error}");
-    reload(&daemon, "");
+    reload(&daemon, "# No settings.\n");
     let gone = http::post(
         &daemon.socket,
         "/api/v1/tools/execute/far_sum",

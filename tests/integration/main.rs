@@ -8,6 +8,7 @@
 )]
 
 mod approvals;
+mod bad_configurations;
 mod builtins;
 mod cache;
 mod chat;

@@ -397,7 +397,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     assert_eq!(counters["orchestrator.action.rejected"], 1);
     assert_eq!(counters["orchestrator.action.accepted"], 1);
 
-    reload(&daemon, "");
+    reload(&daemon, "# No settings.\n");
     let gone = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
     assert_eq!(gone.status, 404);
     assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);

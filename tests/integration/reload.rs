@@ -132,7 +132,7 @@ fn d2_the_default_time_zone_can_be_set_and_changed() {
     assert_eq!(reported("{}"), "Europe/Berlin");
     reload(&daemon, &zone("Mars/Olympus"));
     assert_eq!(reported("{}"), "Europe/Berlin");
-    reload(&daemon, "");
+    reload(&daemon, "# No settings.\n");
     assert_eq!(reported("{}"), "UTC");
     let other = daemon.log();
     assert!(other.contains("Unknown timezone: Mars/Olympus"), "{other}");

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{CliError, print, print_diagnostic};
-use pillion_config::Config;
+use pillion_config::{Config, ConfigFile};
 use pillion_sidecar::daemon::DaemonError;
 use pillion_sidecar::reload::resolve_access;
 
@@ -27,8 +27,8 @@ impl Check {
         for warning in config.warnings(|name| std::env::var(name).ok()) {
             print_diagnostic(&format!("warning: {warning}"));
         }
-        let models_file = config.models_file.as_ref();
-        let files = self.config.iter().chain(models_file);
+        let models_file = config.models_file.as_ref().map(ConfigFile::path);
+        let files = self.config.as_deref().into_iter().chain(models_file);
         let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
         let files = match files.is_empty() {
             true => "the environment".to_owned(),

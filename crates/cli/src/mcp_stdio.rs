@@ -48,7 +48,7 @@ impl McpStdio {
             file: self.config.clone(),
             socket: self.socket.named(),
         };
-        let config = source.load()?;
+        let config = source.load()?.config;
         // Logs go to standard error: standard output carries only messages.
         drop(logging::initialize(&config.log));
         // A read of standard input cannot be cancelled.

@@ -33,11 +33,10 @@ impl Serve {
             file: self.config,
             socket: self.socket.named(),
         };
-        let before = source.look();
-        let config = source.load()?;
-        let log = logging::initialize(&config.log);
+        let (loaded, before) = source.load_with_stamps()?;
+        let log = logging::initialize(&loaded.config.log);
         let daemon = Daemon {
-            config,
+            loaded,
             source,
             before,
             log,

@@ -8,22 +8,36 @@ use super::{ConfigError, KeyPath};
 /// Prefix of the variables that set a configuration key.
 const VARIABLE_PREFIX: &str = "PILLION__";
 
+/// Prefix of all variables of Pillion.
+const PILLION_PREFIX: &str = "PILLION_";
+
 /// The variable that set each key.
 pub(super) type Origins = BTreeMap<KeyPath, String>;
 
 /// Sets the keys that environment variables name, and returns the variable of each key.
 ///
 /// # Errors
-/// [`ConfigError::Variable`] for a value that is not UTF-8, a timeout that is not a positive
-/// number, or a key below a value that is not a table.
+/// [`ConfigError::Variable`] for a value that is not UTF-8 or is empty, a timeout that is not a
+/// positive number, or a key below a value that is not a table.
+/// [`ConfigError::MisspeltVariable`] for a variable that looks like one for a key.
 pub(super) fn overlay(
     table: &mut Table,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Origins, ConfigError> {
     let mut named = BTreeMap::new();
     for (variable, value) in variables {
-        let Ok(variable) = variable.into_string() else {
-            continue;
+        let variable = match variable.into_string() {
+            Ok(variable) if is_misspelt(&variable) => {
+                return Err(ConfigError::MisspeltVariable { variable });
+            }
+            Ok(variable) => variable,
+            Err(variable) => {
+                let shown = variable.to_string_lossy().into_owned();
+                if has_prefix(&shown, VARIABLE_PREFIX) {
+                    return Err(ConfigError::MisspeltVariable { variable: shown });
+                }
+                continue;
+            }
         };
         for setting in Setting::of(&variable) {
             let order = (setting.precedence, variable.clone(), setting.key.clone());
@@ -42,6 +56,13 @@ pub(super) fn overlay(
             .into_string()
             .map_err(|_| error(&key, "the value is not valid UTF-8"))?;
         if value.is_empty() {
+            // An operator who assigns a missing value does not mean the default.
+            if setting.precedence == KEY_PRECEDENCE {
+                return Err(error(
+                    &key,
+                    "the variable is empty: unset it, or set a value",
+                ));
+            }
             continue;
         }
         let value = (setting.read)(&value).map_err(|message| error(&key, message))?;
@@ -51,6 +72,26 @@ pub(super) fn overlay(
         origins.insert(key, variable);
     }
     Ok(origins)
+}
+
+/// Precedence of variables that other programs also use, such as `LOG_LEVEL`.
+const ALIAS_PRECEDENCE: u8 = 0;
+
+/// Precedence of variables that are named after a key.
+const KEY_PRECEDENCE: u8 = 1;
+
+/// Returns whether a name starts with a prefix, in upper or lower case.
+fn has_prefix(name: &str, prefix: &str) -> bool {
+    let start = name.get(..prefix.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+/// Returns whether a variable looks like one that sets a key, and sets none: `PILLION_LOG__FORMAT`
+/// and `pillion__log__format` would have no effect.
+fn is_misspelt(variable: &str) -> bool {
+    has_prefix(variable, PILLION_PREFIX)
+        && variable[PILLION_PREFIX.len() - 1..].contains("__")
+        && !variable.starts_with(VARIABLE_PREFIX)
 }
 
 /// The key that a variable sets, and how its value is parsed.
@@ -81,7 +122,7 @@ impl Setting {
                 let key = variable.strip_prefix(VARIABLE_PREFIX);
                 let names = key.map(|key| key.split("__").map(str::to_ascii_lowercase).collect());
                 names
-                    .map(|names| Self::new(1, names, toml_or_text))
+                    .map(|names| Self::new(KEY_PRECEDENCE, names, toml_or_text))
                     .into_iter()
                     .collect()
             }
@@ -90,7 +131,7 @@ impl Setting {
 
     fn alias(names: &[&str], read: fn(&str) -> Result<Value, &'static str>) -> Self {
         let names = names.iter().map(|&name| name.to_owned()).collect();
-        Self::new(0, names, read)
+        Self::new(ALIAS_PRECEDENCE, names, read)
     }
 
     fn new(

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::KeyPath;
+use super::{IncompleteFile, KeyPath};
 
 /// An error of the configuration. Each message is one line that names the file and line, or the
 /// variable.
@@ -16,6 +16,14 @@ pub enum ConfigError {
         /// The error of the operating system.
         #[source]
         source: io::Error,
+    },
+    /// The file looks like an unfinished write, and does not replace the configuration in effect.
+    #[error("{}: {reason}", path.display())]
+    Incomplete {
+        /// The path of the file.
+        path: PathBuf,
+        /// Why the file is not accepted.
+        reason: IncompleteFile,
     },
     /// The file is not valid TOML.
     #[error("{file}:{line}: {message}")]
@@ -38,6 +46,15 @@ pub enum ConfigError {
         key: KeyPath,
         /// What is wrong with the key.
         message: String,
+    },
+    /// An environment variable looks like one that sets a key, and sets none.
+    #[error(
+        "environment variable {variable}: the variable of a key is `PILLION__` and the key's path \
+         in capital letters with `__` between its parts, as in PILLION__LOG__FORMAT"
+    )]
+    MisspeltVariable {
+        /// The variable's name.
+        variable: String,
     },
     /// An environment variable has an invalid value or names an unknown key.
     #[error("environment variable {variable}: {key}: {message}")]

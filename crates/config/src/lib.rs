@@ -66,7 +66,6 @@ mod wasm_tools;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use pillion_core::executor::ExecutorConfig;
 use pillion_core::provider::Provider;
@@ -106,7 +105,7 @@ pub use stored_servers::StoredServersSection;
 pub use tabletop::TabletopSection;
 pub use tcp::TcpSection;
 pub use telemetry::{CollectorUrl, TelemetrySection};
-pub use text_file::read_text;
+pub use text_file::{ConfigFile, IncompleteFile, read_text};
 pub use user::User;
 pub use vault::VaultSection;
 pub use wasm_tools::WasmToolsSection;
@@ -171,7 +170,7 @@ pub struct Config {
     /// The file that `models_file` names, with more `[[providers]]` and `[[models]]`. `providers`
     /// and `models` include its entries.
     #[serde(skip)]
-    pub models_file: Option<PathBuf>,
+    pub models_file: Option<ConfigFile>,
     /// Chat settings.
     pub chat: ChatSection,
     /// Features that are off by default.

@@ -8,8 +8,8 @@ use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
 use super::servers::{self, EntryFilter, ServerEntries, ServerEntryError};
 use super::{
-    Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, error_messages, locate,
-    read_text,
+    Config, ConfigError, ConfigFile, DeclaredTools, KeyPath, McpServerSection, error_messages,
+    locate,
 };
 
 /// A file's name and text, which errors refer to.
@@ -28,6 +28,18 @@ impl Config {
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
+        let file = file.map(ConfigFile::read).transpose()?;
+        Self::from_file(file.as_ref(), variables)
+    }
+
+    /// Reads the configuration from the text of an optional file and the environment.
+    ///
+    /// # Errors
+    /// The same as [`load`](Self::load), except for those of the file itself.
+    pub fn from_file(
+        file: Option<&ConfigFile>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
         let (config, taken) = read_file(file, variables, EntryFilter::All)?;
         Ok(config.with(taken.servers))
     }
@@ -43,7 +55,9 @@ impl Config {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         label: &str,
     ) -> Result<Result<McpServerSection, Vec<String>>, ConfigError> {
-        let (_, mut taken) = read_file(file, variables, EntryFilter::Labelled(label))?;
+        let file = file.map(ConfigFile::read).transpose()?;
+        let filter = EntryFilter::Labelled(label);
+        let (_, mut taken) = read_file(file.as_ref(), variables, filter)?;
         Ok(taken.servers.pop().ok_or(taken.others))
     }
 
@@ -60,11 +74,10 @@ impl Config {
     /// Returns the other files that a configuration refers to, as far as it can be read: it may be
     /// invalid.
     pub fn files_named(
-        file: Option<&Path>,
+        file: Option<&ConfigFile>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<PathBuf> {
-        let text = file.and_then(|file| read_text(file).ok());
-        let table = text.and_then(|text| text.parse::<Table>().ok());
+        let table = file.and_then(|file| file.text().parse::<Table>().ok());
         let mut table = table.unwrap_or_default();
         // Ignores an error: the variables before the invalid one are applied.
         drop(environment::overlay(&mut table, variables));
@@ -73,7 +86,7 @@ impl Config {
         let named = documents.into_iter().chain(tokens);
         let named = named.filter_map(|path| Some(path.as_str()?.into()));
         named
-            .chain(file.and_then(|file| ModelsFile::named(&table, file)))
+            .chain(file.and_then(|file| ModelsFile::named(&table, file.path())))
             .collect()
     }
 
@@ -86,21 +99,17 @@ impl Config {
 }
 
 fn read_file(
-    file: Option<&Path>,
+    file: Option<&ConfigFile>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     filter: EntryFilter<'_>,
 ) -> Result<(Config, ServerEntries), ConfigError> {
-    let Some(path) = file else {
+    let Some(file) = file else {
         return read(&ConfigText { name: "", text: "" }, variables, filter);
     };
-    let text = read_text(path).map_err(|source| ConfigError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
-    let name = path.display().to_string();
+    let name = file.path().display().to_string();
     let source = ConfigText {
         name: &name,
-        text: &text,
+        text: file.text(),
     };
     read(&source, variables, filter)
 }
@@ -161,7 +170,7 @@ fn read(
         }
     }
     config.declared = declared;
-    config.models_file = blame.models.map(|file| file.path);
+    config.models_file = blame.models.map(|models| models.file);
     Ok((config, taken))
 }
 

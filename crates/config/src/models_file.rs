@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::load::{ConfigText, ErrorLocator, parse};
-use super::{ConfigError, Key, KeyPath, locate, read_text};
+use super::{ConfigError, ConfigFile, Key, KeyPath, locate};
 
 /// The configuration key that names the file.
 const KEY: &str = "models_file";
@@ -15,8 +15,7 @@ const LISTS: [&str; 2] = ["providers", "models"];
 /// follow those of the configuration file.
 #[derive(Debug)]
 pub(super) struct ModelsFile {
-    pub(super) path: PathBuf,
-    text: String,
+    pub(super) file: ConfigFile,
     /// The number of entries of each list that precede the entries of this file.
     before: [usize; 2],
 }
@@ -45,16 +44,14 @@ impl ModelsFile {
             Some(Value::String(path)) if !path.is_empty() => resolve_path(blame.source.name, &path),
             Some(_) => return Err(key_error(KEY, "expected the path of a file")),
         };
-        let text = read_text(&path)
-            .map_err(|error| key_error(KEY, &format!("{}: {error}", path.display())))?;
+        let file = ConfigFile::read(&path).map_err(|error| key_error(KEY, &error.to_string()))?;
         let mut file = Self {
-            path,
-            text,
+            file,
             before: [0; 2],
         };
         let mut table = parse(&ConfigText {
-            name: &file.path.display().to_string(),
-            text: &file.text,
+            name: &file.file.path().display().to_string(),
+            text: file.file.text(),
         })?;
         for (list_index, list) in LISTS.into_iter().enumerate() {
             let there = config
@@ -97,8 +94,8 @@ impl ModelsFile {
     /// Returns the error for an invalid key of this file.
     pub(super) fn error(&self, key: KeyPath, message: String) -> ConfigError {
         ConfigError::FileValue {
-            file: self.path.display().to_string(),
-            line: locate::find_line(&self.text, &key).unwrap_or(1),
+            file: self.file.path().display().to_string(),
+            line: locate::find_line(self.file.text(), &key).unwrap_or(1),
             key,
             message,
         }
@@ -151,7 +148,7 @@ mod tests {
         assert_eq!(ids, ["a", "b"]);
         assert_eq!(config.providers.len(), 2);
         let file = directory.path().join("models.toml");
-        assert_eq!(config.models_file, Some(file));
+        assert_eq!(config.models_file.unwrap().path(), file);
     }
 
     #[test]

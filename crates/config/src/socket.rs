@@ -26,29 +26,29 @@ pub struct SocketSection {
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub mode: Option<SocketMode>,
     /// Users, by number, whose processes may use the sidecar. If any of the four `allow_` keys is
-    /// set, the sidecar answers other users with status 403, except root and its own user;
-    /// otherwise every user who can open the socket may use the sidecar.
-    pub allow_uids: Vec<u32>,
+    /// set, even to an empty list, the sidecar answers other users with status 403, except root and
+    /// its own user; otherwise every user who can open the socket may use the sidecar.
+    pub allow_uids: Option<Vec<u32>>,
     /// Groups, by number, whose processes may use the sidecar. Only the primary group of a process
     /// counts.
-    pub allow_gids: Vec<u32>,
+    pub allow_gids: Option<Vec<u32>>,
     /// Users, by name, whose processes may use the sidecar.
-    #[cfg_attr(test, schemars(with = "Vec<String>"))]
-    pub allow_users: Vec<User>,
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    pub allow_users: Option<Vec<User>>,
     /// Groups, by name or number, whose members may use the sidecar. The members are read from the
     /// system when the configuration is loaded.
-    #[cfg_attr(test, schemars(with = "Vec<String>"))]
-    pub allow_groups: Vec<Group>,
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    pub allow_groups: Option<Vec<Group>>,
 }
 
 impl SocketSection {
     /// Returns whether an `allow_` key restricts the users.
     #[must_use]
     pub fn has_rules(&self) -> bool {
-        !(self.allow_uids.is_empty()
-            && self.allow_gids.is_empty()
-            && self.allow_users.is_empty()
-            && self.allow_groups.is_empty())
+        self.allow_uids.is_some()
+            || self.allow_gids.is_some()
+            || self.allow_users.is_some()
+            || self.allow_groups.is_some()
     }
 
     /// Returns an inconsistency between the keys: the key and the message.

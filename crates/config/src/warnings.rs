@@ -89,8 +89,8 @@ impl Config {
         }
     }
 
-    /// Warns about a section whose name is almost a known tool's name: its limits and approval
-    /// policy would silently have no effect.
+    /// Warns about a setting that names almost a known tool: its limits, approval policy or
+    /// permission would silently have no effect.
     fn warn_about_tools(&self, warn: &mut impl FnMut(KeyPath, String)) {
         let built_in = pillion_builtins::all();
         let built_in = built_in.iter().map(|tool| tool.definition());
@@ -101,14 +101,27 @@ impl Config {
         let known = built_in.chain(composed).chain(http);
         let mut known: Vec<_> = known.map(|tool| tool.name().to_string()).collect();
         known.extend(builtins::NAMES.map(str::to_owned));
-        for name in self.tools.keys().filter(|name| !known.contains(name)) {
+        let sections = self.tools.keys();
+        let sections = sections.map(|name| (KeyPath::from_names(["tools", name]), name));
+        let trusted = self.approvals.trusted_tools.iter();
+        let trusted =
+            trusted.map(|name| (KeyPath::from_names(["approvals", "trusted_tools"]), name));
+        let models = self.models.iter().enumerate().flat_map(|(index, model)| {
+            let key = entry("models", index).join_name("tools");
+            let key = key.join_name("enabled_tools");
+            let enabled = model.config.tools.enabled_tools.iter();
+            enabled.map(move |name| (key.clone(), name))
+        });
+        let named = sections.chain(trusted).chain(models);
+        for (key, name) in named.filter(|(_, name)| !known.contains(name)) {
             let distance = |other: &String| strsim::osa_distance(name, other);
             let nearest = known.iter().min_by_key(|other| distance(other));
             if let Some(other) = nearest.filter(|other| distance(other) <= MAX_TYPO_DISTANCE) {
                 let message = format!(
-                    "no built-in or configured tool has this name: did you mean '{other}'?"
+                    "no built-in or configured tool has the name '{name}': did you mean \
+                     '{other}'?"
                 );
-                warn(KeyPath::from_names(["tools", name]), message);
+                warn(key, message);
             }
         }
     }
@@ -156,8 +169,18 @@ mod tests {
             ),
             (
                 "[tools.calculater]\nrequire_approval = 'always'",
-                "tools.calculater: no built-in or configured tool has this name: did you mean \
-                 'calculator'?",
+                "tools.calculater: no built-in or configured tool has the name 'calculater': did \
+                 you mean 'calculator'?",
+            ),
+            (
+                "[approvals]\npolicy = 'trusted-only'\ntrusted_tools = ['calculater']",
+                "approvals.trusted_tools: no built-in or configured tool has the name \
+                 'calculater': did you mean 'calculator'?",
+            ),
+            (
+                "[[models]]\nid = 'a'\ntools = { enabled_tools = ['get_tme'] }",
+                "models[0].tools.enabled_tools: no built-in or configured tool has the name \
+                 'get_tme': did you mean 'get_time'?",
             ),
         ] {
             assert_eq!(warnings(text), [expected]);

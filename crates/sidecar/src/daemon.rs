@@ -14,13 +14,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::logging::LogControl;
-use crate::reload::{FileStamps, Reloader, Source, resolve_access};
+use crate::reload::{FileStamps, LoadedConfig, Reloader, Source, resolve_access};
 use crate::server::{self, ServingThreads, Stop};
 use crate::servers::Servers;
 use crate::service_manager;
 use crate::socket::SocketError;
 pub use assembly::Assembly;
-use pillion_config::Config;
 use pillion_gateway::access::AccessError;
 use pillion_gateway::state::State;
 pub use signals::StopSignals;
@@ -64,10 +63,10 @@ pub enum DaemonError {
 /// The parameters of `pillion serve`.
 pub struct Daemon {
     /// The configuration.
-    pub config: Config,
+    pub loaded: LoadedConfig,
     /// The source of the configuration, for reloads.
     pub source: Source,
-    /// The state of the configuration files before `config` was read.
+    /// The state of the configuration files before `loaded` was read.
     pub before: FileStamps,
     /// Changes the log level at a reload.
     pub log: LogControl,
@@ -81,23 +80,24 @@ impl Daemon {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
         // Reports errors in the access rules before any socket or file is opened.
-        resolve_access(&self.config, None)?;
-        let (mut sockets, listeners) = Sockets::open(&self.config, self.take_over).await?;
+        let config = &self.loaded.config;
+        resolve_access(config, None)?;
+        let (mut sockets, listeners) = Sockets::open(config, self.take_over).await?;
         // Opened after the socket, which only one sidecar can own: calls that are unfinished in the
         // store then belong to a predecessor on this socket.
-        let state = State::open(&self.config, &sockets.path, &sockets.predecessors).await?;
-        let access = resolve_access(&self.config, Some(&(state.store() as _)))?;
+        let state = State::open(config, &sockets.path, &sockets.predecessors).await?;
+        let access = resolve_access(config, Some(&(state.store() as _)))?;
         let Assembly {
             current_app,
             servers,
             past_calls,
-        } = Assembly::of(&self.config, &state, access).await?;
+        } = Assembly::of(config, &state, access).await?;
         let caught_up = Arc::clone(&servers);
-        let grace = self.config.shutdown.grace;
+        let grace = config.shutdown.grace;
         let mut threads = ServingThreads::start().map_err(DaemonError::Threads)?;
         let reloader = Reloader::new(
             self.source,
-            self.config,
+            self.loaded,
             current_app.clone(),
             servers,
             self.log,

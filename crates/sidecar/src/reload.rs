@@ -19,7 +19,7 @@ use crate::current_app::CurrentApp;
 use crate::logging::LogControl;
 use crate::servers::{ServerError, Servers};
 use crate::service_manager;
-use pillion_config::{Config, ConfigError};
+use pillion_config::{Config, ConfigError, ConfigFile};
 use pillion_gateway::access::{Access, AccessError};
 use pillion_gateway::process::Process;
 pub use stamp::FileStamps;
@@ -47,36 +47,116 @@ pub(crate) enum ReloadError {
     Panicked,
 }
 
+/// A configuration that was read.
+#[derive(Debug, Clone)]
+pub struct LoadedConfig {
+    /// The configuration.
+    pub config: Config,
+    /// The configuration file, if any.
+    file: Option<ConfigFile>,
+}
+
+/// An attempt to read the configuration.
+struct Attempt<T> {
+    /// The states of the files before they were read, so that later changes are detected.
+    before: FileStamps,
+    /// The files that the configuration refers to, even if the configuration is invalid.
+    named: Vec<PathBuf>,
+    outcome: T,
+}
+
+impl LoadedConfig {
+    /// Returns whether there is a configuration file without any text, so that the defaults apply.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.file.as_ref().is_some_and(ConfigFile::is_blank)
+    }
+
+    /// Fails if one of the files looks like an unfinished write of the file that `previous` has.
+    fn check_replaces(&self, previous: &Self) -> Result<(), ConfigError> {
+        let models_file = |loaded: &Self| loaded.config.models_file.clone();
+        for (file, previous) in [
+            (self.file.clone(), previous.file.clone()),
+            (models_file(self), models_file(previous)),
+        ] {
+            if let (Some(file), Some(previous)) = (file, previous)
+                && file.path() == previous.path()
+            {
+                file.check_replaces(&previous)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Source {
     /// Reads the configuration file and the environment.
-    pub fn load(&self) -> Result<Config, ConfigError> {
-        let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
-        let mut config = Config::load(self.file.as_deref(), variables)?;
-        if self.socket.is_some() {
-            config.socket.path.clone_from(&self.socket);
-        }
-        Ok(config)
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(&self) -> Result<LoadedConfig, ConfigError> {
+        self.attempt([]).outcome
     }
 
-    /// Returns the current state of the configuration's files. Call this before
-    /// [`load`](Self::load), so that later changes are detected.
-    pub fn look(&self) -> FileStamps {
-        FileStamps::of(self.file.iter().cloned().chain(self.files_named()))
+    /// Reads the configuration like [`load`](Self::load), and the states of its files before that.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load_with_stamps(&self) -> Result<(LoadedConfig, FileStamps), ConfigError> {
+        let attempt = self.attempt([]);
+        attempt.outcome.map(|loaded| (loaded, attempt.before))
     }
 
-    /// Returns the files that the configuration refers to, even if the configuration is invalid.
-    fn files_named(&self) -> Vec<PathBuf> {
-        Config::files_named(self.file.as_deref(), std::env::vars_os())
-    }
-
-    /// Reads the configuration, and resolves its users, groups and tokens.
-    fn load_with_access(
+    /// Reads the configuration. The configuration file is read once: a second read could return
+    /// another text, or nothing. `watched` are further files whose states are returned.
+    fn attempt(
         &self,
+        watched: impl IntoIterator<Item = PathBuf>,
+    ) -> Attempt<Result<LoadedConfig, ConfigError>> {
+        let before = FileStamps::of(self.file.iter().cloned().chain(watched));
+        let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
+        let (file, error) = match self.file.as_deref().map(ConfigFile::read) {
+            None => (None, None),
+            Some(Ok(file)) => (Some(file), None),
+            Some(Err(error)) => (None, Some(error)),
+        };
+        let named = Config::files_named(file.as_ref(), variables.clone());
+        let before = before.extended_by(named.iter().cloned());
+        let outcome = match error {
+            Some(error) => Err(error),
+            None => Config::from_file(file.as_ref(), variables),
+        };
+        let outcome = outcome.map(|mut config| {
+            if self.socket.is_some() {
+                config.socket.path.clone_from(&self.socket);
+            }
+            LoadedConfig { config, file }
+        });
+        Attempt {
+            before,
+            named,
+            outcome,
+        }
+    }
+
+    /// Reads the configuration that is to replace `previous`, and resolves its users, groups and
+    /// tokens.
+    fn attempt_with_access(
+        &self,
+        watched: Vec<PathBuf>,
+        previous: &LoadedConfig,
         store: &Arc<dyn AccessTokenStore>,
-    ) -> Result<(Config, Access), ReloadError> {
-        let config = self.load()?;
-        let access = resolve_access(&config, Some(store))?;
-        Ok((config, access))
+    ) -> Attempt<Result<(LoadedConfig, Access), ReloadError>> {
+        let attempt = self.attempt(watched);
+        let resolve = |loaded: LoadedConfig| {
+            loaded.check_replaces(previous)?;
+            let access = resolve_access(&loaded.config, Some(store))?;
+            Ok((loaded, access))
+        };
+        Attempt {
+            before: attempt.before,
+            named: attempt.named,
+            outcome: attempt.outcome.map_err(ReloadError::from).and_then(resolve),
+        }
     }
 }
 
@@ -94,27 +174,27 @@ pub(crate) struct Reloader {
     pub(crate) current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
     /// The current configuration.
-    pub(crate) config: Config,
+    pub(crate) loaded: LoadedConfig,
     pub(crate) log: LogControl,
     /// The files that a rejected configuration refers to; a change of one may make it valid.
     refused: Vec<PathBuf>,
 }
 
 impl Reloader {
-    /// Creates a reloader with `config` as the current configuration.
+    /// Creates a reloader with `loaded` as the current configuration.
     pub(crate) fn new(
         source: Source,
-        config: Config,
+        loaded: LoadedConfig,
         current_app: CurrentApp,
         servers: Arc<Servers>,
         log: LogControl,
     ) -> Self {
-        log_warnings(&config);
+        log_warnings(&loaded);
         Self {
             source,
             current_app,
             servers,
-            config,
+            loaded,
             log,
             refused: Vec::new(),
         }
@@ -135,37 +215,44 @@ impl Reloader {
                     continue;
                 },
             }
-            // Taken before the files are read, so that a change in the meantime is detected.
-            let before = FileStamps::of(self.files().into_iter().chain(self.source.files_named()));
             // Boxed, because the future holds two configurations.
-            Box::pin(self.reload()).await;
+            let before = Box::pin(self.reload()).await;
             stamps = before.restrict_to(self.files());
         }
     }
 
     /// Returns the files that are watched for changes.
     fn files(&self) -> Vec<PathBuf> {
-        let config = self.source.file.iter();
-        config
-            .chain(&self.config.tcp.tokens_file)
-            .chain(&self.config.declared.documents)
+        let config = &self.loaded.config;
+        let models_file = config.models_file.as_ref().map(|file| file.path().into());
+        let files = self.source.file.iter();
+        files
+            .chain(&config.tcp.tokens_file)
+            .chain(&config.declared.documents)
             .chain(&self.refused)
-            .chain(&self.config.models_file)
             .cloned()
+            .chain(models_file)
             .collect()
     }
 
-    async fn reload(&mut self) {
+    /// Reloads the configuration, and returns the states of the files before they were read.
+    async fn reload(&mut self) -> FileStamps {
         service_manager::reloading();
-        let source = self.source.clone();
-        let store = self.servers.store() as _;
+        let (source, previous) = (self.source.clone(), self.loaded.clone());
+        let (watched, store) = (self.files(), self.servers.store() as _);
         // Reading files and looking up users may block, for example on a network.
-        let loaded = tokio::task::spawn_blocking(move || source.load_with_access(&store)).await;
-        let loaded = loaded.unwrap_or(Err(ReloadError::Panicked));
+        let attempt = tokio::task::spawn_blocking(move || {
+            source.attempt_with_access(watched, &previous, &store)
+        });
+        let attempt = attempt.await.unwrap_or_else(|_| Attempt {
+            before: FileStamps::of(self.files()),
+            named: self.refused.clone(),
+            outcome: Err(ReloadError::Panicked),
+        });
         let process = self.current_app.app().process().clone();
-        let outcome = match loaded {
-            Ok((config, access)) => {
-                let outcome = self.apply(config, access).await;
+        let outcome = match attempt.outcome {
+            Ok((loaded, access)) => {
+                let outcome = self.apply(loaded, access).await;
                 outcome.map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
@@ -178,30 +265,35 @@ impl Reloader {
                 service_manager::ready();
             }
             Err(error) => {
-                self.refused = self.source.files_named();
+                self.refused = attempt.named;
                 refuse(&process, error);
             }
         }
+        attempt.before
     }
 
-    async fn apply(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
-        self.servers.reconfigure(&config, access).await?;
-        for key in settings_requiring_restart(&self.config, &config) {
+    async fn apply(&mut self, loaded: LoadedConfig, access: Access) -> Result<(), ServerError> {
+        let config = &loaded.config;
+        self.servers.reconfigure(config, access).await?;
+        for key in settings_requiring_restart(&self.loaded.config, config) {
             tracing::warn!(
                 key,
                 "{key} has changed: restart the sidecar to apply the change"
             );
         }
         self.log.set_filter(&config.log.filter);
-        log_warnings(&config);
-        self.config = config;
+        log_warnings(&loaded);
+        self.loaded = loaded;
         Ok(())
     }
 }
 
 /// Logs the warnings about the configuration that `pillion check` prints.
-fn log_warnings(config: &Config) {
-    for warning in config.warnings(|name| std::env::var(name).ok()) {
+fn log_warnings(loaded: &LoadedConfig) {
+    if loaded.is_blank() {
+        tracing::warn!("The configuration file is empty: the defaults apply");
+    }
+    for warning in loaded.config.warnings(|name| std::env::var(name).ok()) {
         tracing::warn!("Configuration warning: {warning}");
     }
 }

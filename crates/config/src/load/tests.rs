@@ -70,7 +70,6 @@ fn the_environment_wins_over_the_file() {
         ("PILLION__LOG__FORMAT", "json"),
         ("PILLION__TOOLS__GET_TIME__RATE_LIMIT", "{per_minute = 3}"),
         ("PILLION__TOOLS__ROLL_DICE__MAX_CONCURRENT", "1"),
-        ("PILLION__HTTP__MAX_CONNECTIONS", ""),
         ("PILLION_SOCKET", "/elsewhere"),
     ];
     let config = with_variables(text, &variables).unwrap();
@@ -141,11 +140,11 @@ fn files_named_by_a_bad_configuration_are_known() {
     let text = "models_file = \"models.toml\"\n[tcp]\ntokens_file = \"tokens\"\nlisten = 7\n\
         [[openapi]]\ndocument = \"a.yaml\"\n[[openapi]]\ndocument = 7\n";
     std::fs::write(&file, text).unwrap();
-    let named = Config::files_named(Some(&file), []);
+    let named = |file| Config::files_named(Some(&ConfigFile::read(file).unwrap()), []);
     let models = directory.path().join("models.toml");
-    assert_eq!(named, ["a.yaml".into(), "tokens".into(), models]);
+    assert_eq!(named(&file), ["a.yaml".into(), "tokens".into(), models]);
     std::fs::write(&file, "[tcp").unwrap();
-    assert!(Config::files_named(Some(&file), []).is_empty());
+    assert!(named(&file).is_empty());
 }
 
 #[test]
@@ -218,15 +217,114 @@ fn a_bad_variable_is_named() {
 
 #[test]
 fn an_endless_file_is_not_read_to_the_end() {
-    let error = Config::load(Some(Path::new("/dev/zero")), []).unwrap_err();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("endless.toml");
+    let sparse = std::fs::File::create(&file).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    let path = file.display();
+    let error = Config::load(Some(&file), []).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/dev/zero: the file is larger than 16777216 bytes"
+        format!("{path}: the file is larger than 16777216 bytes")
     );
     assert_eq!(
-        message("models_file = \"/dev/zero\"", &[]),
-        "pillion.toml:1: models_file: /dev/zero: the file is larger than 16777216 bytes"
+        message(&format!("models_file = \"{path}\""), &[]),
+        format!("pillion.toml:1: models_file: {path}: the file is larger than 16777216 bytes")
     );
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let socket = directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&pipe, &link).unwrap();
+    let others = [Path::new("/dev/zero"), Path::new("/dev/null")];
+    for path in [directory.path(), &pipe, &socket, &link]
+        .iter()
+        .chain(&others)
+    {
+        let shown = path.display().to_string();
+        let error = Config::load(Some(path), []).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{shown}: ")), "{error}");
+        for key in [
+            "models_file = \"F\"",
+            "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"F\"",
+        ] {
+            let error = message(&key.replace('F', &shown), &[]);
+            assert!(error.contains(&format!("{shown}: ")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_variable_that_would_have_no_effect_is_an_error() {
+    for (variable, value) in [
+        ("PILLION__APPROVALS__POLICY", ""),
+        ("PILLION__TOKENS", ""),
+        ("PILLION__", "x"),
+        ("PILLION____POLICY", "always-ask"),
+        ("PILLION__POLICY", "always-ask"),
+        ("PILLION__APROVALS__POLICY", "always-ask"),
+        ("PILLION__APPROVALS__POLICIES", "always-ask"),
+        ("PILLION__APPROVALS__POLICY__", "always-ask"),
+        ("PILLION__APPROVALS__POLICY", "allways"),
+        ("PILLION__APPROVALS__POLICY", "3"),
+        ("PILLION__APPROVALS", "always-ask"),
+        ("PILLION_APPROVALS__POLICY", "always-ask"),
+        ("pillion__approvals__policy", "always-ask"),
+        ("Pillion__Approvals__Policy", "always-ask"),
+        ("PILLION_APPROVALS__POLICY", ""),
+    ] {
+        let error = message("", &[(variable, value)]);
+        let expected = format!("environment variable {variable}: ");
+        assert!(error.starts_with(&expected), "{variable}={value}: {error}");
+    }
+    // Variables of other programs, and those of Pillion that name no key.
+    for variable in [
+        "LOG_LEVEL",
+        "MCP_SEARCH_TIMEOUT",
+        "PILLION_SOCKET",
+        "PILLION_CONFIG",
+    ] {
+        with_variables("", &[(variable, "")]).unwrap();
+    }
+}
+
+#[test]
+fn a_text_that_looks_like_an_unfinished_write_does_not_replace_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pillion.toml");
+    let file = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        ConfigFile::read(&path).unwrap()
+    };
+    let before = "[approvals]\nmax_pending = 200\npolicy = \"always-ask\"\n";
+    for text in [
+        "",
+        "\n \n",
+        "\u{feff}",
+        "[approvals]\nmax_pending = 20",
+        "[approvals]",
+    ] {
+        let error = file(text).check_replaces(&file(before)).unwrap_err();
+        assert!(
+            error.to_string().contains("pillion.toml: the file "),
+            "{error}"
+        );
+    }
+    for text in [
+        before,
+        "# No settings.\n",
+        "[approvals]\nmax_pending = 200\n",
+        &before.replace("200", "300"),
+    ] {
+        file(text).check_replaces(&file(before)).unwrap();
+    }
+    file("").check_replaces(&file("\n")).unwrap();
 }
 
 #[test]
@@ -477,4 +575,39 @@ fn l1_the_vault_accepts_one_key() {
     let config = with_variables("", &[("PILLION__VAULT__KEY_FILE", "/a")]).unwrap();
     assert_eq!(config.vault.key_file, Some("/a".into()));
     assert_eq!(config.vault.key_env, None);
+}
+
+#[test]
+fn a_missing_or_doubled_character_never_removes_a_restriction_silently() {
+    let text = "[approvals]\npolicy = \"always-ask\"\n[tools.calculator]\n\
+        require_approval = \"always\"\n[socket]\nallow_users = [\"root\"]\n[mcp]\npin = \"block\"\n";
+    let restrictions = |config: &Config| {
+        let approvals = config.executor_config().approvals;
+        format!(
+            "{approvals:?} {} {:?}",
+            config.socket.has_rules(),
+            config.mcp.pin
+        )
+    };
+    let expected = restrictions(&with_variables(text, &[]).unwrap());
+    let mut accepted = 0;
+    for (place, letter) in text.char_indices() {
+        let (before, after) = (&text[..place], &text[place + letter.len_utf8()..]);
+        for changed in [
+            format!("{before}{after}"),
+            format!("{before}{letter}{letter}{after}"),
+            format!("{before}x{after}"),
+        ] {
+            let Ok(config) = with_variables(&changed, &[]) else {
+                continue;
+            };
+            accepted += 1;
+            let is_same = restrictions(&config) == expected;
+            assert!(
+                is_same || !config.warnings(|_| None).is_empty(),
+                "{changed}"
+            );
+        }
+    }
+    assert!(accepted > 0);
 }

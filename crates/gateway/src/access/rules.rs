@@ -47,16 +47,16 @@ impl PeerRules {
             return Ok(Self::default());
         }
         let mut allowed = Allowed {
-            uids: socket.allow_uids.iter().copied().collect(),
-            gids: socket.allow_gids.iter().copied().collect(),
+            uids: socket.allow_uids.iter().flatten().copied().collect(),
+            gids: socket.allow_gids.iter().flatten().copied().collect(),
         };
         // Root can read the sidecar's memory, and the sidecar's own user can replace the sidecar.
         allowed.uids.insert(0);
         allowed.uids.insert(nix::unistd::geteuid().as_raw());
-        for User(name) in &socket.allow_users {
+        for User(name) in socket.allow_users.iter().flatten() {
             allowed.uids.insert(uid_of(name)?);
         }
-        for group in &socket.allow_groups {
+        for group in socket.allow_groups.iter().flatten() {
             allowed.add_group(group)?;
         }
         Ok(Self {
@@ -136,6 +136,16 @@ mod tests {
         assert!(rules.allow(own, 1));
         assert!(rules.allow(0, 0));
         assert!(!rules.allow(12_345, 12_345));
+    }
+
+    #[test]
+    fn l3_an_empty_list_allows_only_root_and_the_own_user() {
+        let own = nix::unistd::geteuid().as_raw();
+        for list in ["allow_uids", "allow_gids", "allow_users", "allow_groups"] {
+            let rules = rules(&format!("{list} = []")).unwrap();
+            assert!(rules.allow(0, 0) && rules.allow(own, 1), "{list}");
+            assert!(!rules.allow(12_345, 12_345), "{list}");
+        }
     }
 
     #[test]

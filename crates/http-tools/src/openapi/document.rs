@@ -31,6 +31,10 @@ impl OpenApiDocument {
     pub(super) fn read(path: &Path) -> Result<Self, HttpToolError> {
         let unreadable = |error: std::io::Error| fault(format!("{}: {error}", path.display()));
         let mut content = String::new();
+        // Opening a FIFO waits for a writer, and a reload cannot read a pipe again.
+        if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+            return Err(fault(format!("{}: not a regular file", path.display())));
+        }
         let file = File::open(path).map_err(unreadable)?;
         let mut file = file.take(MAX_DOCUMENT_BYTES + 1);
         file.read_to_string(&mut content).map_err(unreadable)?;

@@ -2,8 +2,9 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Identifies the state of a file without reading the file; `None` if the file does not exist.
-type FileStamp = Option<(u64, u64, i64, i64)>;
+/// Identifies the state of a file without reading the file; `None` if the file does not exist. The
+/// time of the last change of the inode also shows changes that preserve the modification time.
+type FileStamp = Option<(u64, u64, u64, i64, i64, i64, i64)>;
 
 /// The states of files when the configuration was read, and at the last check.
 #[derive(Default)]
@@ -17,6 +18,12 @@ impl FileStamps {
     /// detected.
     pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self::default().restrict_to(files)
+    }
+
+    /// Adds the current states of further files.
+    pub(super) fn extended_by(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let known: Vec<_> = self.read.keys().cloned().collect();
+        self.restrict_to(known.into_iter().chain(files))
     }
 
     /// Restricts the states to these files; adds the current states of files that were not
@@ -46,10 +53,13 @@ impl FileStamps {
 fn stamp_of(file: &Path) -> FileStamp {
     let metadata = std::fs::metadata(file).ok()?;
     Some((
+        metadata.dev(),
         metadata.ino(),
         metadata.size(),
         metadata.mtime(),
         metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
     ))
 }
 

@@ -79,6 +79,10 @@ impl MasterKey {
             path: path.to_owned(),
             source,
         };
+        // Opening a FIFO waits for a writer, and a reload cannot read a pipe again.
+        if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+            return Err(unreadable(std::io::Error::other("not a regular file")));
+        }
         let file = File::open(path).map_err(unreadable)?;
         // The mode of the open file: the path may refer to another file by now.
         let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;

@@ -1,0 +1,423 @@
+//! A configuration that cannot be read or is invalid never opens anything: the sidecar refuses to
+//! start, or keeps the configuration in effect. Each kind of bad configuration is tried with each way
+//! in which Pillion reads one.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, geteuid, mkfifo};
+use tempfile::TempDir;
+
+use crate::approvals::{asked, calculate};
+use crate::program::{Daemon, eventually, pillion, stderr};
+
+/// A configuration under which every call needs approval.
+const CLOSED: &str = "\
+[approvals]
+policy = \"always-ask\"
+max_pending = 100000
+max_waiting = 5000
+[tools.calculator]
+require_approval = \"always\"
+timeout_ms = 20000
+";
+
+/// Creates something at a path.
+type Make = fn(&Path);
+
+/// Something at the path of the configuration file.
+enum Bad {
+    /// A file with this text.
+    Text(String),
+    Bytes(Vec<u8>),
+    /// Anything else that this function creates at the path.
+    Made(Make),
+}
+
+/// Returns the kinds of bad configuration, each with its name. `directory` has the further files.
+fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
+    let mut kinds: Vec<(String, Bad)> = Vec::new();
+    let made: [(&str, Make); 10] = [
+        ("missing", |_| {}),
+        ("directory", |path| fs::create_dir(path).unwrap()),
+        ("FIFO", |path| mkfifo(path, Mode::S_IRWXU).unwrap()),
+        ("link to a FIFO", |path| {
+            let pipe = path.with_file_name("pipe");
+            let _ = mkfifo(&pipe, Mode::S_IRWXU);
+            symlink(pipe, path).unwrap();
+        }),
+        ("dangling link", |path| symlink("/nowhere", path).unwrap()),
+        ("link to itself", |path| symlink(path, path).unwrap()),
+        ("socket", |path| drop(UnixListener::bind(path).unwrap())),
+        ("null device", |path| symlink("/dev/null", path).unwrap()),
+        ("endless device", |path| symlink("/dev/zero", path).unwrap()),
+        ("huge", |path| {
+            let file = fs::File::create(path).unwrap();
+            file.set_len(1 << 33).unwrap();
+        }),
+    ];
+    kinds.extend(made.map(|(name, make)| (name.to_owned(), Bad::Made(make))));
+    if !geteuid().is_root() {
+        let unreadable: Make = |path| {
+            fs::write(path, CLOSED).unwrap();
+            fs::set_permissions(path, PermissionsExt::from_mode(0o000)).unwrap();
+        };
+        kinds.push(("unreadable".to_owned(), Bad::Made(unreadable)));
+    }
+    let utf16 = CLOSED.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (name, bytes) in [
+        ("invalid UTF-8", [CLOSED.as_bytes(), b"# \xff\n"].concat()),
+        ("NUL bytes", vec![0; 4096]),
+        ("UTF-16", utf16),
+    ] {
+        kinds.push((name.to_owned(), Bad::Bytes(bytes)));
+    }
+    // Each of these follows valid settings of the same file.
+    let directory_path = directory.display();
+    let lines = [
+        "[approvals",
+        "[aprovals]\npolicy = \"always-ask\"",
+        "policy = \"always-ask\"",
+        "[approvals]\npolicy = \"always-ask\"",
+        "[tools.x]\nrequire_aproval = \"always\"",
+        "[tools.x]\nrequire_approval = \"allways\"",
+        "[tools.x]\nrequire_approval = true",
+        "[tools.x]\nrequire_approval = \"\"",
+        "[tools]\ncalculator = \"always\"",
+        "[socket]\nallow_users = [\"no such user\"]",
+        "[socket]\nallow_users = \"root\"",
+        "[socket]\nallow_groups = [\"no such group\"]",
+        "[socket]\nmode = \"0777\"",
+        "[socket]\nmode = \"0666\"",
+        "[tcp]\nlisten = \"127.0.0.1:0\"",
+        "[tcp]\nlisten = \"0.0.0.0:0\"\ntokens_store = true",
+        "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_env = \"NOT_SET\"",
+        "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/none\"",
+        "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/empty\"",
+        "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/folder\"",
+        "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/fifo\"",
+        "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/plain\"",
+        "[vault]\nkey_file = \"@/none\"",
+        "[vault]\nkey_file = \"@/empty\"",
+        "[vault]\nkey_file = \"@/fifo\"",
+        "[vault]\nkey_file = \"@/folder\"",
+        "[vault]\nkey_file = \"@/exposed\"",
+        "[vault]\nkey_env = \"NOT_SET\"",
+        "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"@/none\"",
+        "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"@/empty\"",
+        "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"@/folder\"",
+        "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"@/fifo\"",
+        "[[mcp_servers]]\nlabel = \"x\"\nurl = \"http://127.0.0.1:1/\"\npin = \"blok\"",
+        "[[mcp_servers]]\nlabel = \"x\"\nurl = \"http://127.0.0.1:1/\"\nrequire_aproval = \"always\"",
+        "[[mcp_servers]]\nlabel = \"x\"\nurl = \"http://127.0.0.1:1/\"\n\
+         authentication = { type = \"bearer\", token_env = \"NOT_SET\" }",
+        "[[mcp_servers]]\nlabel = \"x\"\nurl = \"http://127.0.0.1:1/\"\negress = { alow_private = false }",
+        "[servers]\negress = { deny_networks = [\"10.0.0.0/99\"] }",
+        "[mcp]\ntools = \"calculator\"",
+        "[mcp]\ntools = [\"\"]",
+    ];
+    for line in lines {
+        let line = line.replace('@', &directory_path.to_string());
+        kinds.push((line.clone(), Bad::Text(format!("{CLOSED}{line}\n"))));
+    }
+    // A top-level key has to precede the sections.
+    for name in ["none", "folder", "fifo", "broken.toml"] {
+        let key = format!("models_file = \"{directory_path}/{name}\"\n");
+        kinds.push((key.clone(), Bad::Text(format!("{key}{CLOSED}"))));
+    }
+    // A write that ended within a line.
+    for (end, _) in CLOSED.match_indices('\n') {
+        let text = &CLOSED[..end - 1];
+        if toml_is_invalid(text) {
+            kinds.push((format!("cut off: {text:?}"), Bad::Text(text.to_owned())));
+        }
+    }
+    kinds
+}
+
+fn toml_is_invalid(text: &str) -> bool {
+    pillion_config::Config::parse(text, "pillion.toml").is_err()
+}
+
+/// Variables of which each makes the configuration invalid.
+const BAD_VARIABLES: [(&str, &str); 12] = [
+    ("PILLION__APPROVALS__POLICY", ""),
+    ("PILLION__APPROVALS__POLICY", "alwais-ask"),
+    ("PILLION__APPROVALS__POLICY", "1"),
+    ("PILLION__APPROVALS", "always-ask"),
+    ("PILLION__APROVALS__POLICY", "always-ask"),
+    ("PILLION__POLICY", "always-ask"),
+    ("PILLION_APPROVALS__POLICY", "always-ask"),
+    ("pillion__approvals__policy", "always-ask"),
+    ("PILLION__TOKENS", ""),
+    ("PILLION__TCP__LISTEN", "127.0.0.1:0"),
+    ("PILLION__SOCKET__ALLOW_USERS", "root"),
+    ("PILLION__MODELS_FILE", ""),
+];
+
+/// The directory of the configuration and of the files to which bad configurations refer.
+struct Files {
+    directory: TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("empty"), "").unwrap();
+        fs::write(at("plain"), "ci execute not-a-hash-but-a-plain-token\n").unwrap();
+        fs::write(at("broken.toml"), "[[models]]\nid = 7\n").unwrap();
+        fs::write(at("exposed"), [7; 32]).unwrap();
+        fs::set_permissions(at("exposed"), PermissionsExt::from_mode(0o644)).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        mkfifo(&at("fifo"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        Self { directory }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Puts a bad configuration at the path, in place of whatever is there.
+fn put(path: &Path, bad: &Bad) {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir(path).unwrap(),
+        Ok(_) => fs::remove_file(path).unwrap(),
+        Err(_) => {}
+    }
+    match bad {
+        Bad::Text(text) => fs::write(path, text).unwrap(),
+        Bad::Bytes(bytes) => fs::write(path, bytes).unwrap(),
+        Bad::Made(make) => make(path),
+    }
+}
+
+/// Runs a command that has to fail; a command that continues is ended, and fails the test.
+fn refused(what: &str, command: &mut Command) -> Output {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let id = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let output = receiver.recv_timeout(Duration::from_secs(20));
+    if output.is_err() {
+        let _ = nix::sys::signal::kill(id, Signal::SIGKILL);
+    }
+    waiting.join().unwrap().ok();
+    let output = output
+        .unwrap_or_else(|_| panic!("{what}: was accepted"))
+        .unwrap();
+    let error = stderr(&output);
+    assert!(!output.status.success(), "{what}: {error}");
+    assert!(
+        error.contains("pillion: ") || error.starts_with("error: "),
+        "{what}: {error}"
+    );
+    assert!(!error.contains("Listening on"), "{what}: {error}");
+    output
+}
+
+/// Commands that read a configuration, each with its arguments.
+const READERS: [&[&str]; 4] = [
+    &["check"],
+    &["serve"],
+    &["serve", "--take-over"],
+    &["mcp-stdio", "--standalone"],
+];
+
+/// Returns a command that would use its own socket and store.
+fn reader(arguments: &[&str], config: &Path, home: &Path) -> Command {
+    reader_at(arguments, config, home, &home.join("own.sock"))
+}
+
+/// Returns a command that would use this socket.
+fn reader_at(arguments: &[&str], config: &Path, home: &Path, socket: &Path) -> Command {
+    let mut command = pillion(arguments);
+    command.arg("--config").arg(config);
+    if arguments[0] != "check" {
+        command.arg("--socket").arg(socket);
+    }
+    command
+        .env("XDG_STATE_HOME", home)
+        .env("PILLION__STORE__LOCATION", home.join("own.db"))
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn no_command_starts_with_a_bad_configuration() {
+    let files = Files::new();
+    let config = files.path().join("pillion.toml");
+    for (name, bad) in bad_files(files.path()) {
+        put(&config, &bad);
+        for arguments in READERS {
+            let what = format!("{arguments:?} {name}");
+            // These are errors only for the interface that has tokens and users.
+            let is_of_access = name.contains("[tcp]") || name.contains("[socket]\nallow");
+            if arguments[0] == "mcp-stdio" && is_of_access {
+                continue;
+            }
+            refused(&what, &mut reader(arguments, &config, files.path()));
+        }
+    }
+}
+
+#[test]
+fn no_command_starts_with_a_bad_variable() {
+    let files = Files::new();
+    let config = files.path().join("pillion.toml");
+    fs::write(&config, "[log]\n").unwrap();
+    for (variable, value) in BAD_VARIABLES {
+        for arguments in READERS {
+            let mut command = reader(arguments, &config, files.path());
+            let what = format!("{arguments:?} {variable}={value}");
+            let output = refused(&what, command.env(variable, value));
+            assert!(stderr(&output).contains(variable), "{what}");
+        }
+    }
+}
+
+#[test]
+fn no_command_starts_with_a_configuration_that_cannot_be_read_again() {
+    let files = Files::new();
+    for arguments in READERS {
+        // A pipe as the shell's `<(...)` and `|` make one.
+        for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+            let mut command = reader(arguments, Path::new(path), files.path());
+            let (input, mut output) = std::io::pipe().unwrap();
+            output.write_all(CLOSED.as_bytes()).unwrap();
+            drop(output);
+            refused(&format!("{arguments:?} {path}"), command.stdin(input));
+        }
+    }
+    let empty = |arguments: &[&str]| {
+        let what = format!("{arguments:?} with an empty path");
+        refused(&what, &mut reader(arguments, Path::new(""), files.path()));
+        let mut command = pillion(arguments);
+        refused(
+            &what,
+            command.env("PILLION_CONFIG", "").stdin(Stdio::null()),
+        );
+        let config = files.path().join("good.toml");
+        fs::write(&config, CLOSED).unwrap();
+        let mut twice = reader(arguments, &config, files.path());
+        refused(
+            &format!("{arguments:?} twice"),
+            twice.arg("--config").arg(&config),
+        );
+    };
+    READERS.into_iter().for_each(empty);
+}
+
+/// A sidecar under which every call needs approval.
+struct ClosedSidecar {
+    daemon: Daemon,
+    config: PathBuf,
+}
+
+impl ClosedSidecar {
+    fn start() -> Self {
+        let daemon = Daemon::with_config(CLOSED, &[]);
+        let config = daemon.directory().join("pillion.toml");
+        Self { daemon, config }
+    }
+
+    /// Sends SIGHUP, and waits until the sidecar has read the configuration.
+    fn reload(&self) -> usize {
+        let rejected = || {
+            self.daemon
+                .log()
+                .matches("Rejected the new configuration")
+                .count()
+        };
+        let applied = || {
+            self.daemon
+                .log()
+                .matches("Reloaded the configuration")
+                .count()
+        };
+        let before = rejected() + applied();
+        self.daemon.signal(Signal::SIGHUP);
+        eventually("the sidecar has read the file", || {
+            rejected() + applied() > before
+        });
+        applied()
+    }
+
+    fn check_is_closed(&self) {
+        asked(&calculate(&self.daemon.socket, "alice", "6 * 7", ""));
+    }
+}
+
+#[test]
+fn no_bad_configuration_replaces_the_one_in_effect() {
+    let files = Files::new();
+    let sidecar = ClosedSidecar::start();
+    let mut bad = bad_files(files.path());
+    // At a start, these are valid configurations; here, they are unfinished writes.
+    for text in ["", "\n\n", "\u{feff}"] {
+        bad.push((format!("{text:?}"), Bad::Text(text.to_owned())));
+    }
+    for (end, _) in CLOSED.char_indices().filter(|(end, _)| *end > 0) {
+        if !CLOSED[..end].ends_with('\n') {
+            let text = CLOSED[..end].to_owned();
+            bad.push((format!("cut off: {text:?}"), Bad::Text(text)));
+        }
+    }
+    for (name, bad) in bad {
+        put(&sidecar.config, &bad);
+        let applied = sidecar.reload();
+        assert_eq!(applied, 0, "{name}: {}", sidecar.daemon.log());
+        sidecar.check_is_closed();
+    }
+    // A good file is applied again.
+    put(&sidecar.config, &Bad::Text(format!("{CLOSED}[log]\n")));
+    assert_eq!(sidecar.reload(), 1, "{}", sidecar.daemon.log());
+    sidecar.check_is_closed();
+}
+
+#[test]
+fn a_file_that_is_emptied_or_removed_is_reported_without_a_signal() {
+    let sidecar = ClosedSidecar::start();
+    fs::write(&sidecar.config, "").unwrap();
+    let reported = |what: &str| eventually(what, || sidecar.daemon.log().contains(what));
+    reported("the file is empty, and was not before");
+    fs::remove_file(&sidecar.config).unwrap();
+    reported("No such file or directory");
+    sidecar.check_is_closed();
+}
+
+#[test]
+fn a_sidecar_with_a_bad_configuration_does_not_take_over() {
+    let files = Files::new();
+    let sidecar = ClosedSidecar::start();
+    for (name, bad) in bad_files(files.path()) {
+        let config = files.path().join("pillion.toml");
+        put(&config, &bad);
+        let socket = &sidecar.daemon.socket;
+        let mut command = reader_at(&["serve", "--take-over"], &config, files.path(), socket);
+        refused(&name, &mut command);
+    }
+    sidecar.check_is_closed();
+}
+
+#[test]
+fn a_bad_configuration_is_rejected_at_once() {
+    // A FIFO without a writer must not block the reload of later files.
+    let sidecar = ClosedSidecar::start();
+    put(
+        &sidecar.config,
+        &Bad::Made(|path| mkfifo(path, Mode::S_IRWXU).unwrap()),
+    );
+    let since = Instant::now();
+    assert_eq!(sidecar.reload(), 0);
+    assert!(since.elapsed() < Duration::from_secs(10));
+}
