@@ -39,6 +39,22 @@ final class ConfigReader
         return $strings;
     }
 
+    /**
+     * Checks that a setting has only these keys: a misspelt key would have no effect.
+     *
+     * @param list<string> $known
+     *
+     * @throws InvalidInputException naming the unknown key
+     */
+    public static function checkKeys(Repository $config, string $key, array $known): void
+    {
+        $unknown = array_diff(array_map('strval', array_keys(self::readArray($config, $key))), $known);
+        if ($unknown !== []) {
+            $name = reset($unknown);
+            throw new InvalidInputException("pillion.$key.$name is unknown: expected one of " . implode(', ', $known));
+        }
+    }
+
     /** Converts a numeric string to a number: settings from the environment are strings. */
     public static function toNumber(mixed $value): mixed
     {

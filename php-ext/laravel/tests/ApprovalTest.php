@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Tests;
 use Illuminate\Support\Facades\Artisan;
 use Illuminate\Support\Facades\Event;
 use Pillion\DmcpTool;
+use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Approvals\Approval;
 use Pillion\Laravel\Approvals\Approvals;
@@ -354,5 +355,34 @@ final class ApprovalTest extends TestCase
         self::assertSame(['user', 'assistant', 'tool', 'tool', 'assistant'], array_column($conversation->messages(), 'role'));
         Pillion::assertToolCalled('delete', 1);
         Pillion::assertToolCalled('get_time', 1);
+    }
+
+    /**
+     * @dataProvider badApprovals
+     *
+     * @param array<string, mixed> $settings
+     */
+    public function test_a_bad_setting_allows_no_call(array $settings, string $key): void
+    {
+        $this->configure($settings);
+        try {
+            $result = Pillion::call('get_time');
+            self::fail('The call ended with ' . json_encode($result));
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString("pillion.$key", $e->getMessage());
+        }
+    }
+
+    /** @return iterable<string, array{array<string, mixed>, string}> */
+    public static function badApprovals(): iterable
+    {
+        foreach (['', 'allways-ask', null, true, false, 1, ['always-ask']] as $policy) {
+            yield 'policy ' . json_encode($policy) => [['approvals.policy' => $policy], 'approvals.policy'];
+        }
+        yield 'misspelt policy' => [['approvals' => ['polcy' => 'always-ask']], 'approvals.polcy'];
+        yield 'misspelt tools' => [['approvals' => ['tool' => ['get_time' => 'always-ask']]], 'approvals.tool'];
+        yield 'misspelt limit' => [['limits' => ['rate_limit' => ['default' => ['per_minute' => 1]]]], 'limits.rate_limit'];
+        yield 'policy of a tool' => [['approvals.tools' => ['get_time' => 'allways']], 'approvals.tools'];
+        yield 'no array' => [['approvals' => 'always-ask'], 'approvals'];
     }
 }
