@@ -22,11 +22,11 @@ pub(super) struct Pins {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Lists the accepted tool definitions of MCP servers
+    /// Lists the pinned tool definitions of MCP servers
     List(List),
     /// Shows how a tool's definition has changed since it was accepted
     Diff(PinnedToolArgs),
-    /// Accepts a tool's current definition
+    /// Accepts a tool's current definition, or a new tool
     Accept(Accept),
 }
 
@@ -39,7 +39,7 @@ struct List {
     /// Only tools that are listed for this user alone
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Only changed tools
+    /// Only tools that are not accepted: changed, renamed and new ones
     #[arg(long)]
     changed: bool,
     /// Prints the sidecar's response as JSON
@@ -139,7 +139,10 @@ fn difference(answer: &PinResponse) -> String {
         );
         return visible_line(&what);
     };
-    let _ = writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash);
+    let _ = match pin.hash.is_empty() {
+        true => writeln!(text, "--- a new tool, not accepted"),
+        false => writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash),
+    };
     let since = pin.pending_since.as_deref().unwrap_or_default();
     let _ = writeln!(text, "+++ offered since {since}  {pending}");
     for PinChange {

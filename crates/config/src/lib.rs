@@ -86,7 +86,7 @@ pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
 pub use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
-pub use mcp::{McpSection, PinPolicy};
+pub use mcp::{McpSection, NewToolPolicy, PinPolicy};
 pub use mcp_server::McpServerSection;
 use mcp_server::SidecarKeys;
 pub use memory::MemorySection;
@@ -222,7 +222,9 @@ impl Config {
             let name = model.config.provider.as_ref();
             let provider = name.and_then(|name| providers.find(|provider| provider.name == *name));
             for (label_index, label) in model.native_mcp.iter().enumerate() {
-                if let Some(message) = native::native_call_error(model, provider, label, servers) {
+                if let Some(message) =
+                    native::native_call_error(model, provider, label, servers, self.mcp.pin)
+                {
                     let key = key_of("models", index, "tools").join_name("native_mcp");
                     return Some((key.join(Key::Index(label_index)), message));
                 }

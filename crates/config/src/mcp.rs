@@ -26,6 +26,11 @@ pub struct McpSection {
     /// How a changed tool definition is treated until the change is accepted: `off`, `warn` or
     /// `block`; see [Pins](../how-to/pins.md). A server's own `pin` overrides this setting.
     pub pin: PinPolicy,
+    /// How a tool is treated that a server adds after its tools were pinned for the first time:
+    /// `accept`, or `block` until an operator accepts the tool; see
+    /// [Pins](../how-to/pins.md#new-and-renamed-tools). A server's own `new_tools` overrides this
+    /// setting.
+    pub new_tools: NewToolPolicy,
     /// The tools that are [offered](../how-to/serve-mcp-clients.md#offered-tools-and-resources) to
     /// clients of `/mcp` and of `pillion mcp-stdio`: tool names, prefixes of names with `*`,
     /// `@builtin` or `@servers`; an entry with `!` before it excludes tools. Default: `["*"]`.
@@ -47,6 +52,18 @@ pub enum PinPolicy {
     Block,
 }
 
+/// How a tool is treated that a server adds after its tools were pinned for the first time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum NewToolPolicy {
+    /// The tool is pinned and offered.
+    #[default]
+    Accept,
+    /// The tool is not offered and cannot be called until an operator accepts it.
+    Block,
+}
+
 impl Default for McpSection {
     fn default() -> Self {
         Self {
@@ -54,6 +71,7 @@ impl Default for McpSection {
             retry_after: Duration::from_secs(15),
             refresh_after: Duration::from_secs(300),
             pin: PinPolicy::Warn,
+            new_tools: NewToolPolicy::Accept,
             tools: OfferedTools::default(),
         }
     }

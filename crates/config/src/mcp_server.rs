@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use toml::Table;
 
 use super::native::NativeKeys;
-use super::{CredentialPolicy, NativeSection, PinPolicy, RateLimitSection};
+use super::{CredentialPolicy, NativeSection, NewToolPolicy, PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
@@ -35,6 +35,8 @@ pub struct McpServerSection {
     pub require_approval: Option<ApprovalPolicy>,
     /// How changed tool definitions of the server are treated. Default `mcp.pin`.
     pub pin: Option<PinPolicy>,
+    /// How tools are treated that the server adds later. Default `mcp.new_tools`.
+    pub new_tools: Option<NewToolPolicy>,
     /// Which credential calls use. Default the server's own, which is the only choice for a server
     /// that is a command.
     pub credential: CredentialPolicy,
@@ -78,18 +80,20 @@ pub(super) struct SidecarKeys {
     max_concurrent: Option<NonZeroUsize>,
     require_approval: Option<ApprovalPolicy>,
     pin: Option<PinPolicy>,
+    new_tools: Option<NewToolPolicy>,
     pub(super) credential: CredentialPolicy,
     pub(super) native: Option<NativeKeys>,
 }
 
 impl SidecarKeys {
-    pub(super) const NAMES: [&'static str; 8] = [
+    pub(super) const NAMES: [&'static str; 9] = [
         "enabled",
         "tool_prefix",
         "rate_limit",
         "max_concurrent",
         "require_approval",
         "pin",
+        "new_tools",
         "credential",
         "native",
     ];
@@ -115,6 +119,7 @@ impl SidecarKeys {
             max_concurrent: self.max_concurrent,
             require_approval: self.require_approval,
             pin: self.pin,
+            new_tools: self.new_tools,
             credential: self.credential,
             native,
             id: None,
@@ -141,6 +146,7 @@ impl McpServerSection {
             max_concurrent: None,
             require_approval: None,
             pin: None,
+            new_tools: None,
             credential: CredentialPolicy::Shared,
             native: None,
             id: None,

@@ -6,7 +6,7 @@ use toml::Value;
 use url::{Host, Url};
 
 use super::servers::{ServerEntryError, Variables, fault, variable_value};
-use super::{KeyPath, McpServerSection, ModelSection, ProviderSection};
+use super::{KeyPath, McpServerSection, ModelSection, PinPolicy, ProviderSection};
 
 /// `native` of an entry of `[[mcp_servers]]`: how language model providers reach the server when
 /// they call it directly. They do so for models whose `tools.native_mcp` names the server.
@@ -62,12 +62,13 @@ pub fn url_for_provider(server: &McpServerSection) -> Option<&Url> {
 }
 
 /// Returns why the model's provider cannot call the server with this label directly; `None` if it
-/// can.
+/// can. `pin` is the policy of servers without one.
 pub(super) fn native_call_error(
     model: &ModelSection,
     provider: Option<&ProviderSection>,
     label: &str,
     servers: &[McpServerSection],
+    pin: PinPolicy,
 ) -> Option<String> {
     let Some(server) = servers.iter().find(|server| server.label() == label) else {
         return Some(format!(
@@ -86,6 +87,10 @@ pub(super) fn native_call_error(
         format!("only 'openai-responses' and 'anthropic' can, and the model {api}")
     } else if server.server.url().is_none() {
         "the server is a local program".to_owned()
+    } else if server.pin.unwrap_or(pin) == PinPolicy::Block {
+        "the provider reads the tool definitions from the server itself, so that Pillion cannot \
+        block a changed tool (pin)"
+            .to_owned()
     } else if server.credential.uses_user_credentials() {
         "the server uses the credentials of users, which are never sent to a provider".to_owned()
     } else if server
@@ -188,6 +193,11 @@ mod tests {
                 "url = 'https://dice.example/mcp'\ncredential = 'per_user'",
                 SEES,
                 "the credentials of users",
+            ),
+            (
+                "url = 'https://dice.example/mcp'\npin = 'block'",
+                SEES,
+                "Pillion cannot block a changed tool",
             ),
             (
                 "url = 'https://dice.example/mcp?key=s3cret'",

@@ -2,12 +2,14 @@
 //!
 //! A server can change a tool after it was reviewed, and the model reads instructions in the new
 //! description. Pillion therefore stores the first definition of each tool as its pin. A different
-//! definition is reported, or blocks the tool until an operator accepts the change. Tools that a
-//! server lists for a single user are pinned for that user only.
+//! definition is reported, or blocks the tool until an operator accepts the change; so does a tool
+//! under another name. A tool that a server adds later is accepted, or blocked like a changed one.
+//! Tools that a server lists for a single user are pinned for that user only.
 
 mod definition;
 mod difference;
 mod hidden;
+mod likeness;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +21,8 @@ use definition::Definition;
 pub use difference::between;
 pub use hidden::{visible, visible_json, visible_line, warnings};
 
-use pillion_config::PinPolicy;
+use likeness::Renames;
+use pillion_config::{NewToolPolicy, PinPolicy};
 
 /// Maximum number of pins of one owner; further tools count as changed.
 const MAX_PINS: usize = 10_000;
@@ -39,27 +42,29 @@ impl Pins {
     /// Returns the tools that must not be offered, by their names on the server.
     ///
     /// # Errors
-    /// If the tools cannot be compared, under the policy [`PinPolicy::Block`].
+    /// If the tools cannot be compared, and the rules block any tool.
     pub(crate) async fn blocked(
         &self,
         owner: PinOwner<'_>,
-        policy: PinPolicy,
+        rules: PinRules,
         tools: &[Box<RawValue>],
     ) -> Result<HashSet<String>, String> {
-        let changed = match (&self.store, policy) {
-            (_, PinPolicy::Off) | (None, PinPolicy::Warn) => return Ok(HashSet::new()),
-            (None, PinPolicy::Block) => {
-                return Err("pin = \"block\" needs a store, and this sidecar has none".to_owned());
+        let compared = match &self.store {
+            _ if rules.is_off() => return Ok(HashSet::new()),
+            None if !rules.can_block() => return Ok(HashSet::new()),
+            None => {
+                let why = "pin = \"block\" and new_tools = \"block\" need a store, and this sidecar \
+                           has none";
+                return Err(why.to_owned());
             }
-            (Some(store), _) => changed(&**store, owner, tools).await,
+            Some(store) => compare(&**store, owner, rules, tools).await,
         };
-        match (changed, policy) {
-            (Ok(changed), PinPolicy::Block) => Ok(changed),
-            (Ok(_), _) => Ok(HashSet::new()),
-            (Err(error), PinPolicy::Block) => Err(format!(
+        match compared {
+            Ok(found) => Ok(found.blocked_by(rules)),
+            Err(error) if rules.can_block() => Err(format!(
                 "cannot compare the server's tools with their pins: {error}"
             )),
-            (Err(error), _) => {
+            Err(error) => {
                 tracing::warn!(
                     server.label = owner.server, %error,
                     "Cannot compare the tools of an MCP server with their pins"
@@ -70,57 +75,198 @@ impl Pins {
     }
 }
 
-/// Returns the tools that differ from their pins. Pins new tools, and records changed definitions.
-async fn changed(
+/// What happens to tools of a server that changed or were added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PinRules {
+    pub(crate) changed: PinPolicy,
+    pub(crate) new: NewToolPolicy,
+}
+
+impl PinRules {
+    /// Returns whether tools are neither pinned nor compared.
+    fn is_off(self) -> bool {
+        self.changed == PinPolicy::Off && self.new == NewToolPolicy::Accept
+    }
+
+    fn can_block(self) -> bool {
+        self.changed == PinPolicy::Block || self.new == NewToolPolicy::Block
+    }
+}
+
+/// The tools of a list that differ from the pins, by their names on the server.
+#[derive(Debug, Default)]
+struct Unaccepted {
+    /// Tools with another definition or another name.
+    changed: HashSet<String>,
+    /// Tools that were added.
+    new: HashSet<String>,
+}
+
+impl Unaccepted {
+    fn blocked_by(self, rules: PinRules) -> HashSet<String> {
+        let mut blocked = HashSet::new();
+        if rules.changed == PinPolicy::Block {
+            blocked.extend(self.changed);
+        }
+        if rules.new == NewToolPolicy::Block {
+            blocked.extend(self.new);
+        }
+        blocked
+    }
+}
+
+/// Compares the listed tools with their pins. Pins new tools, and records changed definitions.
+async fn compare(
     store: &dyn Store,
     owner: PinOwner<'_>,
+    rules: PinRules,
     tools: &[Box<RawValue>],
-) -> Result<HashSet<String>, StoreError> {
+) -> Result<Unaccepted, StoreError> {
     let pins = store.pins(owner).await?.into_iter();
     let mut pins: HashMap<String, ToolPin> = pins.map(|pin| (pin.tool.clone(), pin)).collect();
-    let mut changed = HashSet::new();
-    for definition in tools.iter().filter_map(|tool| Definition::read(tool)) {
-        let Definition { name, text, hash } = definition;
-        if !pins.contains_key(&name) {
+    let definitions: Vec<_> = tools
+        .iter()
+        .filter_map(|tool| Definition::read(tool))
+        .collect();
+    // The first list is accepted: there is nothing to compare it with.
+    let is_first = pins.is_empty();
+    let mut renames = Renames::new(&pins, &definitions);
+    let mut found = Unaccepted::default();
+    for definition in definitions {
+        let Definition { name, hash, .. } = &definition;
+        if !pins.contains_key(name) {
             if pins.len() >= MAX_PINS {
-                changed.insert(name);
+                found.changed.insert(name.clone());
                 continue;
             }
-            let new = ToolPin {
-                server: owner.server.to_owned(),
-                user: owner.user.map(str::to_owned),
-                tool: name.clone(),
-                hash: hash.clone(),
-                definition: text.clone(),
-                accepted_at: Timestamp::now(),
-                pending: None,
+            let predecessor = renames.predecessor_of(&definition);
+            let new = match predecessor.and_then(|predecessor| pins.get(predecessor)) {
+                Some(predecessor) => renamed_pin(predecessor, &definition),
+                None if is_first || rules.new == NewToolPolicy::Accept => {
+                    new_pin(owner, &definition)
+                }
+                None => waiting_pin(owner, &definition),
             };
+            log_new(&new);
             pins.insert(name.clone(), store.insert_pin(&new).await?);
         }
-        let pin = &pins[&name];
+        let pin = &pins[name];
         let known = pin.pending.as_ref().map(|pending| &pending.hash);
-        if pin.hash == hash {
-            if known.is_some() && !changed.contains(&name) {
-                store.set_pending_pin(owner, &name, None).await?;
+        if pin.hash == *hash {
+            if known.is_some() && !found.changed.contains(name) {
+                store.set_pending_pin(owner, name, None).await?;
             }
             continue;
         }
-        if known != Some(&hash) {
-            let pending = PendingDefinition {
-                hash,
-                definition: text,
-                seen_at: Timestamp::now(),
-            };
-            let noted = store.set_pending_pin(owner, &name, Some(&pending));
+        let is_new = is_never_accepted(pin);
+        if known != Some(hash) {
+            let pending = pending(&definition);
+            let noted = store.set_pending_pin(owner, name, Some(&pending));
             noted.await?;
             tracing::warn!(
                 server.label = owner.server, user = owner.user, tool.name = %name,
                 "The definition of a pinned tool has changed: see `pillion pins diff`"
             );
         }
-        changed.insert(name);
+        if !is_new {
+            found.changed.insert(name.clone());
+        } else if rules.new == NewToolPolicy::Block {
+            found.new.insert(name.clone());
+        } else {
+            // The tool waited under a rule that no longer applies.
+            let now = Timestamp::now();
+            store.accept_pin(owner, name, hash, now).await?;
+        }
     }
-    Ok(changed)
+    Ok(found)
+}
+
+/// The definition of a tool that was never accepted.
+const NO_DEFINITION: &str = "{}";
+
+fn new_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
+    ToolPin {
+        server: owner.server.to_owned(),
+        user: owner.user.map(str::to_owned),
+        tool: definition.name.clone(),
+        hash: definition.hash.clone(),
+        definition: definition.text.clone(),
+        accepted_at: Timestamp::now(),
+        pending: None,
+    }
+}
+
+/// Returns the pin of a tool that waits until it is accepted.
+fn waiting_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
+    ToolPin {
+        hash: String::new(),
+        definition: NO_DEFINITION.to_owned(),
+        pending: Some(pending(definition)),
+        ..new_pin(owner, definition)
+    }
+}
+
+/// Returns the pin of a tool that had another name: what was accepted is the definition under the
+/// previous name.
+fn renamed_pin(predecessor: &ToolPin, definition: &Definition) -> ToolPin {
+    ToolPin {
+        tool: definition.name.clone(),
+        pending: Some(pending(definition)),
+        ..predecessor.clone()
+    }
+}
+
+fn pending(definition: &Definition) -> PendingDefinition {
+    PendingDefinition {
+        hash: definition.hash.clone(),
+        definition: definition.text.clone(),
+        seen_at: Timestamp::now(),
+    }
+}
+
+fn is_never_accepted(pin: &ToolPin) -> bool {
+    pin.hash.is_empty()
+}
+
+/// Returns the tool's previous name if the accepted definition has another name than the tool.
+fn previous_name(pin: &ToolPin) -> Option<String> {
+    let accepted: serde_json::Value = serde_json::from_str(&pin.definition).ok()?;
+    let name = accepted.get("name")?.as_str()?;
+    (name != pin.tool).then(|| name.to_owned())
+}
+
+fn log_new(pin: &ToolPin) {
+    let (server, user, tool) = (&pin.server, pin.user.as_deref(), &pin.tool);
+    if is_never_accepted(pin) {
+        tracing::warn!(
+            server.label = server,
+            user,
+            tool.name = tool,
+            "An MCP server has a new tool, which waits for `pillion pins accept`"
+        );
+    } else if let Some(previous) = previous_name(pin) {
+        tracing::warn!(
+            server.label = server,
+            user,
+            tool.name = tool,
+            tool.previous_name = previous,
+            "A pinned tool has another name: see `pillion pins diff`"
+        );
+    }
+}
+
+/// Returns the status of a pin: `accepted`, `changed`, `renamed` or `new`.
+#[must_use]
+pub fn status(pin: &ToolPin) -> &'static str {
+    if pin.pending.is_none() {
+        "accepted"
+    } else if is_never_accepted(pin) {
+        "new"
+    } else if previous_name(pin).is_some() {
+        "renamed"
+    } else {
+        "changed"
+    }
 }
 
 /// Accepts the changed definition of a tool: the definition with this hash, or any without `hash`.

@@ -97,7 +97,8 @@ impl Offered {
     }
 }
 
-/// A tool that is not offered because its definition has changed since it was accepted.
+/// A tool that is not offered because it was changed, renamed or added since the server's tools were
+/// accepted.
 #[derive(Debug, Clone)]
 pub struct Blocked {
     server: Arc<Server>,
@@ -110,8 +111,8 @@ impl Blocked {
     pub fn reason(&self, name: &str) -> String {
         let (server, tool) = (&self.server.label, &self.tool);
         format!(
-            "Tool '{name}' is blocked: its MCP server has changed its definition since it was \
-             accepted. See `pillion pins diff {server} {tool}`, and accept the change with \
+            "Tool '{name}' is blocked: its MCP server has changed, renamed or added it since its \
+             tools were accepted. See `pillion pins diff {server} {tool}`, and accept the tool with \
              `pillion pins accept {server} {tool}`"
         )
     }
@@ -290,7 +291,7 @@ impl Upstreams {
             }
             self.offered.forget(gone);
         }
-        if times.pin != self.times.pin {
+        if (times.pin, times.new_tools) != (self.times.pin, self.times.new_tools) {
             servers_now.iter().for_each(|server| server.expire());
         }
         let was_tried = servers_now

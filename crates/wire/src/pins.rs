@@ -12,17 +12,19 @@ pub struct PinEntry {
     pub user: Option<String>,
     /// The tool's name on the server.
     pub tool: String,
-    /// `accepted`, or `changed` if the server offers another definition.
+    /// `accepted`; `changed` if the server offers another definition; `renamed` if a tool with this
+    /// or a similar definition was accepted under another name; or `new` if the tool waits until it
+    /// is accepted.
     pub status: String,
-    /// SHA-256 of the accepted definition.
+    /// SHA-256 of the accepted definition; empty for a new tool.
     pub hash: String,
     /// When the definition was accepted: when the sidecar first saw it, or when an operator
-    /// accepted it.
+    /// accepted it. For a new tool, when the sidecar first saw the tool.
     pub accepted_at: String,
-    /// SHA-256 of the changed definition that the server offers.
+    /// SHA-256 of the definition that the server offers and that is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_hash: Option<String>,
-    /// When the sidecar first saw the changed definition.
+    /// When the sidecar first saw that definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_since: Option<String>,
     /// Hidden text in the newest definition, one entry per field.
@@ -48,7 +50,7 @@ pub struct PinResponse {
     pub success: bool,
     /// The pin.
     pub pin: PinEntry,
-    /// The accepted definition.
+    /// The accepted definition; an empty object for a new tool.
     pub definition: Value,
     /// The differences between the accepted definition and the definition that the server offers
     /// now.

@@ -50,6 +50,10 @@ pub struct ServerEntry {
     /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
+    /// What happens to tools that the server adds later: `accept` or `block`; absent if
+    /// `mcp.new_tools` applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_tools: Option<String>,
     /// The rate limit per user for all tools of the server together, in addition to the limit of
     /// each tool; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,6 +235,10 @@ pub struct ServerInput {
     /// What happens if a tool's definition changes: `off`, `warn` or `block`; default: `mcp.pin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
+    /// What happens to tools that the server adds later: `accept` or `block`; default:
+    /// `mcp.new_tools`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_tools: Option<String>,
     /// The rate limit per user for all tools of the server together, in addition to the limit of
     /// each tool; default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]

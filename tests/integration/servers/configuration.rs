@@ -110,7 +110,7 @@ fn f1_invalid_settings_are_rejected_by_key() {
             "unknown field `color`, expected one of `name`, `description`, `transport`, `handshake`, \
              `protocolVersion`, `url`, `headers`, `authentication`, `command`, `args`, `env`, \
              `inheritEnv`, `cwd`, `timeout`, `retryAttempts`, `enabled`, `toolPrefix`, \
-             `requireApproval`, `pin`, `rateLimit`, `maxConcurrent`, `credential`",
+             `requireApproval`, `pin`, `newTools`, `rateLimit`, `maxConcurrent`, `credential`",
         ),
         (
             with("name", json!("test")),

@@ -79,6 +79,10 @@ pub(super) struct ServerOptions {
     /// of the configuration
     #[arg(long, value_name = "POLICY")]
     pin: Option<String>,
+    /// How tools are treated that the server adds later: accept, block; or default, for the setting
+    /// of the configuration
+    #[arg(long, value_name = "POLICY")]
+    new_tools: Option<String>,
     /// The rate limit of one user for all tools of the server together, as in
     /// per_minute=10,per_hour=100,per_day=500, of which any may be omitted; or none, for no limit
     #[arg(long, value_name = "LIMIT", value_parser = rate_limit)]
@@ -123,6 +127,7 @@ impl ServerOptions {
         insert("toolPrefix", self.tool_prefix.map(Into::into));
         insert("requireApproval", self.require_approval.map(policy));
         insert("pin", self.pin.map(policy));
+        insert("newTools", self.new_tools.map(policy));
         insert("rateLimit", self.rate_limit);
         insert("maxConcurrent", self.max_concurrent);
         insert("credential", self.credential.map(Into::into));

@@ -45,6 +45,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("tool prefix", server.tool_prefix.clone()),
         ("approval", policy(&server.require_approval)),
         ("pin", policy(&server.pin)),
+        ("new tools", policy(&server.new_tools)),
         ("rate limit", server.rate_limit.map_or_else(none, limit)),
         (
             "max concurrent",

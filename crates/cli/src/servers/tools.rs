@@ -54,7 +54,7 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
     for PinEntry { tool, user, .. } in list_blocked(context, &server.name, user, &list)? {
         let user_option = user.map_or_else(String::new, |user| format!(" --user {user}"));
         print_diagnostic(&format!(
-            "tool '{tool}' is blocked: the server changed its definition since it was accepted; \
+            "tool '{tool}' is blocked: the server changed, renamed or added it since its tools were accepted; \
             see `pillion pins diff {} {tool}{user_option}`",
             server.name
         ));

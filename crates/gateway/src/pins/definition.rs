@@ -2,15 +2,9 @@ use pillion_core::digest::sha256_hex;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The members of an entry of `tools/list` that define a tool.
-const PINNED_MEMBERS: [&str; 6] = [
-    "name",
-    "title",
-    "description",
-    "inputSchema",
-    "outputSchema",
-    "annotations",
-];
+/// The member of an entry of `tools/list` that is not part of the tool's definition: metadata, which
+/// may differ in each list.
+const UNPINNED_MEMBER: &str = "_meta";
 
 /// The definition of a tool in a canonical form.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +20,7 @@ impl Definition {
     /// Reads an entry; returns `None` for an entry without a name.
     pub(super) fn read(entry: &RawValue) -> Option<Self> {
         let mut entry: Map<String, Value> = serde_json::from_str(entry.get()).ok()?;
-        entry.retain(|key, value| PINNED_MEMBERS.contains(&key.as_str()) && !value.is_null());
+        entry.retain(|key, value| key != UNPINNED_MEMBER && !value.is_null());
         let name = entry.get("name")?.as_str()?.to_owned();
         let mut whole = Value::Object(entry);
         whole.sort_all_objects();
@@ -54,6 +48,10 @@ mod tests {
             r#"{"name":"a","inputSchema":{"type":"object","x":2}}"#,
             r#"{"name":"a","inputSchema":{"type":"object","x":1},"description":""}"#,
             r#"{"name":"a","inputSchema":{"type":"object","x":1},"annotations":{}}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","x":1},"title":"b"}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","x":1},"outputSchema":{}}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","x":1},"execution":{}}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","x":1},"member of a later revision":1}"#,
         ] {
             assert_ne!(one, read(other), "{other}");
         }

@@ -157,8 +157,8 @@ impl Upstreams {
         }
         match listed {
             Ok(tools) => {
-                let policy = server.section.pin.unwrap_or(self.times.pin);
-                match self.pins.blocked(server.pinned(None), policy, &tools).await {
+                let rules = server.pin_rules(&self.times);
+                match self.pins.blocked(server.pinned(None), rules, &tools).await {
                     Ok(blocked) => self.accept(server, state, &tools, &blocked, took),
                     Err(error) => self.give_up(server, state, error, is_due),
                 }

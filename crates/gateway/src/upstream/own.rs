@@ -204,9 +204,9 @@ impl Upstreams {
                 .await;
             let listed = match outcome {
                 Ok(tools) => {
-                    let policy = server.section.pin.unwrap_or(self.times.pin);
+                    let rules = server.pin_rules(&self.times);
                     let owner = server.pinned(context.verified_user());
-                    let blocked = self.pins.blocked(owner, policy, &tools).await;
+                    let blocked = self.pins.blocked(owner, rules, &tools).await;
                     blocked.map(|blocked| (tools, blocked))
                 }
                 Err(error) => Err(error),

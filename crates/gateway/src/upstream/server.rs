@@ -22,8 +22,9 @@ use super::offer::RawTool;
 use super::users::Users;
 use crate::connections::{ConnectionStatus, ServerReport};
 use crate::credentials::{UserCredentials, file_id};
+use crate::pins::PinRules;
 use crate::telemetry::{Span, Telemetry};
-use pillion_config::McpServerSection;
+use pillion_config::{McpSection, McpServerSection};
 
 /// Pause before the first immediate retry of a tool list; doubled for each further retry.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -103,6 +104,14 @@ impl Server {
         PinOwner {
             server: &self.label,
             user,
+        }
+    }
+
+    /// Returns what happens to tools that changed or were added.
+    pub(super) fn pin_rules(&self, defaults: &McpSection) -> PinRules {
+        PinRules {
+            changed: self.section.pin.unwrap_or(defaults.pin),
+            new: self.section.new_tools.unwrap_or(defaults.new_tools),
         }
     }
 

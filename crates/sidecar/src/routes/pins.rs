@@ -223,16 +223,11 @@ async fn answer(
 fn entry(pin: &ToolPin) -> PinEntry {
     let pending = pin.pending.as_ref();
     let newest = pending.map_or(&pin.definition, |pending| &pending.definition);
-    let status = if pending.is_some() {
-        "changed"
-    } else {
-        "accepted"
-    };
     PinEntry {
         server: pin.server.clone(),
         user: pin.user.clone(),
         tool: pin.tool.clone(),
-        status: status.to_owned(),
+        status: pins::status(pin).to_owned(),
         hash: pin.hash.clone(),
         accepted_at: format_timestamp(pin.accepted_at),
         pending_hash: pending.map(|pending| pending.hash.clone()),

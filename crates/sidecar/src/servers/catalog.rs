@@ -102,6 +102,7 @@ impl Catalog {
         section.max_concurrent = definition.max_concurrent;
         section.require_approval = definition.require_approval;
         section.pin = definition.pin;
+        section.new_tools = definition.new_tools;
         section.credential = definition.credential;
         section.id = Some(record.id.clone());
         Ok(section)

@@ -15,7 +15,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use pillion_config::{CredentialPolicy, PinPolicy, RateLimitSection, server_name_error};
+use pillion_config::{
+    CredentialPolicy, NewToolPolicy, PinPolicy, RateLimitSection, server_name_error,
+};
 use pillion_gateway::credentials::{CredentialNote, Credentials, origin_of};
 
 /// Maximum length of a server's name, in characters.
@@ -54,6 +56,8 @@ pub(crate) struct Definition {
     pub(crate) require_approval: Option<ApprovalPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<PinPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) new_tools: Option<NewToolPolicy>,
     #[serde(
         default,
         deserialize_with = "object_or_null",
@@ -118,7 +122,7 @@ fn default_attempts() -> u8 {
 
 /// All members of a server in a request. The name, `enabled` and the credentials are read
 /// separately.
-const MEMBERS: [&str; 22] = [
+const MEMBERS: [&str; 23] = [
     "name",
     "description",
     "transport",
@@ -138,6 +142,7 @@ const MEMBERS: [&str; 22] = [
     "toolPrefix",
     "requireApproval",
     "pin",
+    "newTools",
     "rateLimit",
     "maxConcurrent",
     "credential",

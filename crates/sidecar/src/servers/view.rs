@@ -86,6 +86,7 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
         tool_prefix: section.tool_prefix(),
         require_approval: section.require_approval.as_ref().map(name_of),
         pin: section.pin.as_ref().map(name_of),
+        new_tools: section.new_tools.as_ref().map(name_of),
         rate_limit: section.rate_limit.and_then(limit_of),
         max_concurrent: section.max_concurrent.map(NonZeroUsize::get),
         credential: name_of(&section.credential),
