@@ -16,6 +16,7 @@ mod http_model;
 mod limits;
 mod listener;
 mod model;
+pub mod parameters;
 mod runner;
 mod state;
 

@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use pillion_chat::HttpModelConfig;
+use pillion_chat::{HttpModelConfig, parameters};
 use pillion_core::provider::Provider;
 use pillion_egress::EgressPolicy;
 use serde::Deserialize;
@@ -43,6 +43,11 @@ pub struct ProviderSection {
     /// Maximum size of an answer, in bytes. Default 32 MiB.
     #[serde(default = "answer_bytes")]
     pub max_answer_bytes: NonZeroU64,
+    /// Parameters of requests to the OpenAI- and Anthropic-compatible APIs that the provider gets, in
+    /// addition to those that Pillion knows. Some parameters make a provider run tools without
+    /// approval. Default none.
+    #[serde(default, deserialize_with = "extra_parameters")]
+    pub extra_parameters: Vec<String>,
     /// Where requests may go. Plain HTTP is allowed only to the host of `base_url`.
     #[serde(default)]
     pub egress: EgressPolicy,
@@ -128,6 +133,17 @@ fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D
     }
 }
 
+fn extra_parameters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    match names.iter().find(|name| parameters::is_reserved(name)) {
+        Some(name) => Err(D::Error::custom(format!(
+            "'{name}' cannot be forwarded: Pillion sets it, or the provider would use other models or \
+             its own tools"
+        ))),
+        None => Ok(names),
+    }
+}
+
 fn five_minutes() -> Duration {
     Duration::from_secs(300)
 }
@@ -180,6 +196,32 @@ mod tests {
             let config = Config::parse(&format!("{forgotten}{more}"), "pillion.toml");
             assert_eq!(config.unwrap().providers.len(), 2);
         }
+    }
+
+    #[test]
+    fn a_parameter_that_pillion_sets_cannot_be_forwarded() {
+        let read_with =
+            |name: &str| read(&format!("name = 'openai'\nextra_parameters = ['{name}']"));
+        assert_eq!(
+            read_with("search_settings").unwrap().extra_parameters,
+            ["search_settings"]
+        );
+        for name in [
+            "model",
+            "models",
+            "tools",
+            "mcp_servers",
+            "messages",
+            "function_call",
+        ] {
+            let error = read_with(name).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("'{name}' cannot be forwarded")),
+                "{error}"
+            );
+        }
+        let defaults = read("name = 'openai'").unwrap();
+        assert!(defaults.extra_parameters.is_empty());
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Model {
     pub client: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
     /// The API of the model's provider, if it has one.
     pub api: Option<Provider>,
+    /// Further parameters of requests that the provider gets.
+    pub extra_parameters: Arc<[String]>,
     /// The MCP servers that the model's provider calls directly.
     native: Vec<NativeEndpoint>,
     context_tokens: Option<NonZeroU64>,
@@ -70,6 +72,8 @@ impl Models {
                 config: Arc::clone(&section.config),
                 client,
                 api: provider.map(ProviderSection::api),
+                extra_parameters: provider
+                    .map_or_else(Default::default, |it| it.extra_parameters.as_slice().into()),
                 context_tokens: section.context_tokens,
                 max_output_tokens: section.max_output_tokens,
             };

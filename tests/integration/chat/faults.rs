@@ -169,3 +169,49 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
         assert_eq!(asked.header("anthropic-beta"), "");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g3_an_unknown_parameter_reaches_no_provider() {
+    for (path, api, dialect) in [
+        (MESSAGES, "anthropic", LlmDialect::Anthropic),
+        (COMPLETIONS, "openai", LlmDialect::OpenAiChat),
+    ] {
+        let llm = FakeLlm::with_answers(dialect, [LlmAnswer::text("Hello.")]).await;
+        let allowed =
+            format!("api = \"{api}\"\nextra_parameters = [\"search_settings\"]\nmax_retries");
+        let toml = config(&llm, "").replace("max_retries", &allowed);
+        let daemon = Daemon::with_config(&toml, &[]);
+        for (name, value) in [
+            (
+                "compound_custom",
+                json!({"tools": {"enabled_tools": ["web_search"]}}),
+            ),
+            ("preset", json!("research")),
+            ("provider", json!({"order": ["other"]})),
+            ("Web_Search_Options", json!({})),
+            ("builtin_tools", json!(["python"])),
+            ("agent_id", json!("7")),
+            ("extra_body", json!({"web_search_options": {}})),
+            ("a parameter of next year", json!(1)),
+        ] {
+            let reply = ask(&daemon, path, json!({name: value}));
+            assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
+            let message = reply.json()["error"]["message"].to_string();
+            assert!(message.contains(&format!("'{name}'")), "{message}");
+            let is_named = message.contains("extra_parameters") || message.contains("omitted");
+            assert!(is_named, "{message}");
+        }
+        let long = ask(&daemon, path, json!({"x".repeat(10_000): 1}));
+        assert!(long.json()["error"]["message"].to_string().len() < 500);
+        assert!(llm.bodies().is_empty());
+        let reply = ask(
+            &daemon,
+            path,
+            json!({"search_settings": {"a": 1}, "preset": null}),
+        );
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let asked = llm.requests.all().pop().unwrap().json();
+        assert_eq!(asked["search_settings"], json!({"a": 1}));
+        assert!(asked.get("preset").is_none(), "{asked}");
+    }
+}

@@ -111,8 +111,3 @@ impl FromRequest<App> for Arguments {
         }
     }
 }
-
-/// Returns whether a member is `null` or `[]`, which is PHP's form of an empty object.
-pub(super) fn is_null_or_empty(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
-}

@@ -3,6 +3,7 @@
 
 mod error_format;
 mod failed;
+mod forwarded;
 mod refusals;
 
 use std::pin::pin;
@@ -26,6 +27,7 @@ use super::event_stream::{self, EventSender};
 use crate::app::App;
 use crate::chat::{Beginning, Chat, ChatCaller, ChatInput, ClientToolTurn, Ended, Listener};
 pub(super) use error_format::{ErrorFormat, rewrite_errors};
+pub(super) use forwarded::{check_unforwarded, forwarded};
 pub(super) use refusals::Refusals;
 
 /// Names the chat of a request that failed or waits for an approval. The same request with this

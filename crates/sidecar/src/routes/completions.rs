@@ -11,7 +11,6 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use pillion_core::provider::Provider;
 use serde_json::{Value, json};
 
 use super::body::Object;
@@ -55,7 +54,7 @@ pub(super) async fn complete(
     let shape = Completions {
         includes_usage: request.includes_usage(),
     };
-    let converted = request.into_compatible(model.api == Some(Provider::OpenAiChat))?;
+    let converted = request.into_compatible(model)?;
     Box::pin(compatible::serve(&app, &headers, caller, converted, shape)).await
 }
 

@@ -64,6 +64,11 @@ pub(super) enum RequestError {
         /// The expected value.
         expected: String,
     },
+    #[error(
+        "The parameter '{0}' is not forwarded to the model's provider, which might run tools because \
+         of it: omit it, or list it in extra_parameters of the provider's [[providers]] entry"
+    )]
+    UnknownParameter(String),
     #[error("The access token is for a different user than the one in the header x-pillion-user")]
     NotThatUser,
     #[error("{}", .0.error)]
@@ -181,6 +186,7 @@ impl RequestError {
             | Self::Format(_)
             | Self::BadQuery(_)
             | Self::UnknownModel(_)
+            | Self::UnknownParameter(_)
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),

@@ -9,7 +9,6 @@ mod stream;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use pillion_core::provider::Provider;
 use serde_json::Value;
 
 use super::body::Object;
@@ -49,7 +48,7 @@ pub(super) async fn create(
 ) -> Result<Response, RequestError> {
     request.check()?;
     let model = chat::model_of(&app, request.model.as_deref())?;
-    let converted = request.into_compatible(model.api == Some(Provider::Anthropic))?;
+    let converted = request.into_compatible(model)?;
     Box::pin(compatible::serve(
         &app, &headers, caller, converted, Messages,
     ))

@@ -1,43 +1,16 @@
 use std::sync::Arc;
 
 use pillion_chat::{ToolChoice, TurnOptions};
+use pillion_core::provider::Provider;
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::JsonObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chat::ChatInput;
-use crate::routes::body::is_null_or_empty;
-use crate::routes::compatible::CompatibleRequest;
+use crate::routes::compatible::{CompatibleRequest, check_unforwarded, forwarded};
 use crate::routes::error::RequestError;
-
-/// Fields that are rejected instead of forwarded to the provider, each with the expected
-/// alternative: fields that select other models, tools that the provider would run without approval
-/// and call log, and OpenAI's predecessors of `tools`.
-const REJECTED_FIELDS: [(&str, &str); 10] = [
-    ("models", "omitted: `model` selects the model"),
-    ("route", "omitted: `model` selects the model"),
-    ("fallbacks", "omitted: `model` selects the model"),
-    ("plugins", "omitted: plugins would run at the provider"),
-    (
-        "web_search_options",
-        "omitted: the search would run at the provider",
-    ),
-    (
-        "search_parameters",
-        "omitted: the search would run at the provider",
-    ),
-    (
-        "enable_search",
-        "omitted: the search would run at the provider",
-    ),
-    (
-        "mcp_servers",
-        "omitted: the provider would call the servers",
-    ),
-    ("functions", "omitted: use `tools`"),
-    ("function_call", "omitted: use `tool_choice`"),
-];
+use pillion_gateway::models::Model;
 
 /// The request body of OpenAI's chat completions.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
@@ -74,7 +47,8 @@ pub(crate) struct Completion {
     n: Option<u64>,
     /// The user on whose behalf tools run.
     user: Option<String>,
-    /// All other fields, which are forwarded to providers that speak OpenAI's API.
+    /// All other fields. Providers that speak OpenAI's API get those that Pillion knows or the
+    /// configuration allows.
     #[serde(flatten)]
     #[schema(ignore)]
     rest: Map<String, Value>,
@@ -96,23 +70,14 @@ impl Completion {
         if self.n.is_some_and(|n| n != 1) {
             return Err(RequestError::parameter("n", "1"));
         }
-        for (name, expected) in REJECTED_FIELDS {
-            let asks = |value: &Value| !is_null_or_empty(value) && *value != Value::Bool(false);
-            if self.rest.get(name).is_some_and(asks) {
-                return Err(RequestError::parameter(name, expected));
-            }
-        }
         Ok(())
     }
 
-    /// Converts the request. `is_openai`: the model's provider speaks OpenAI's API.
-    pub(super) fn into_compatible(
-        self,
-        is_openai: bool,
-    ) -> Result<CompatibleRequest, RequestError> {
+    /// Converts the request for a model.
+    pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest, RequestError> {
         let own_tools = self.own_tools()?;
         Ok(CompatibleRequest {
-            options: self.options(is_openai, own_tools.is_some())?,
+            options: self.options(model, own_tools.is_some())?,
             may_use_tools: self.tool_choice.as_ref().and_then(Value::as_str) != Some("none"),
             own_tools,
             model: self.model,
@@ -130,13 +95,13 @@ impl Completion {
 
     /// Returns the model options. OpenAI-specific fields are forwarded only to providers that speak
     /// OpenAI's API.
-    fn options(&self, is_openai: bool, has_own_tools: bool) -> Result<TurnOptions, RequestError> {
+    fn options(&self, model: &Model, has_own_tools: bool) -> Result<TurnOptions, RequestError> {
+        let is_openai = model.api == Some(Provider::OpenAiChat);
         let mut extra = Map::new();
         let mut tool_choice = None;
         if let (true, Some(choice)) = (has_own_tools, &self.tool_choice) {
             tool_choice = read_choice(choice);
-            if tool_choice.is_none() && is_openai {
-                // The provider may support other values.
+            if tool_choice.is_none() && is_openai && selects_client_tools(choice) {
                 extra.insert("tool_choice".to_owned(), choice.clone());
             } else if tool_choice.is_none() && !choice.is_null() {
                 let expected = "auto, none, required, or one function: this model's provider \
@@ -145,19 +110,18 @@ impl Completion {
             }
         }
         if is_openai {
-            // `check` allows rejected fields only if their value is empty.
-            let is_refused =
-                |name: &str| REJECTED_FIELDS.iter().any(|(refused, _)| *refused == name);
-            let rest = self.rest.iter().filter(|(name, _)| !is_refused(name));
-            extra.extend(rest.map(|(name, value)| (name.clone(), value.clone())));
+            extra.extend(forwarded(&self.rest, model, Provider::OpenAiChat)?);
             let parallel = self.parallel_tool_calls.map(Value::Bool);
             extra.extend(parallel.map(|flag| ("parallel_tool_calls".to_owned(), flag)));
-        } else if let Some(format) = self.rest.get("response_format")
-            && !format.is_null()
-            && *format != json!({"type": "text"})
-        {
-            let expected = "omitted: this model's provider does not support it";
-            return Err(RequestError::parameter("response_format", expected));
+        } else {
+            check_unforwarded(&self.rest)?;
+            if let Some(format) = self.rest.get("response_format")
+                && !format.is_null()
+                && *format != json!({"type": "text"})
+            {
+                let expected = "omitted: this model's provider does not support it";
+                return Err(RequestError::parameter("response_format", expected));
+            }
         }
         Ok(TurnOptions {
             temperature: self.temperature,
@@ -208,6 +172,12 @@ impl Completion {
         });
         tools.collect::<Result<_, _>>().map(Some)
     }
+}
+
+/// Returns whether a tool choice that only some providers support selects among the tools of the
+/// request: a word, or a list of them.
+fn selects_client_tools(choice: &Value) -> bool {
+    choice.is_string() || choice["type"] == "allowed_tools"
 }
 
 /// Parses a tool choice that every provider supports.

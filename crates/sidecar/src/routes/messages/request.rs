@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use pillion_chat::{ProviderConversation, ToolChoice, TurnOptions};
+use pillion_core::provider::Provider;
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::JsonObject;
 use serde::Deserialize;
@@ -8,15 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::conversation;
 use crate::chat::{ChatInput, ChatRefusal};
-use crate::routes::body::is_null_or_empty;
-use crate::routes::compatible::CompatibleRequest;
+use crate::routes::compatible::{CompatibleRequest, check_unforwarded, forwarded};
 use crate::routes::error::RequestError;
+use pillion_gateway::models::Model;
 
 /// Fields for structured output, which only Anthropic models support.
 const FORMAT_FIELDS: [&str; 2] = ["output_config", "output_format"];
-
-/// Fields that would make Anthropic run tools itself, without approval and call log.
-const PROVIDER_RUN_FIELDS: [&str; 3] = ["mcp_servers", "betas", "container"];
 
 /// The request body of Anthropic's messages.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
@@ -50,7 +48,7 @@ pub(crate) struct Request {
     /// `user_id` names the user on whose behalf tools run.
     #[schema(value_type = Option<Object>)]
     metadata: Option<JsonObject>,
-    /// All other fields, which are forwarded to Anthropic models.
+    /// All other fields. Anthropic models get those that Pillion knows or the configuration allows.
     #[serde(flatten)]
     #[schema(ignore)]
     rest: Map<String, Value>,
@@ -62,24 +60,16 @@ impl Request {
         if self.messages.is_empty() {
             return Err(RequestError::parameter("messages", "a non-empty array"));
         }
-        for name in PROVIDER_RUN_FIELDS {
-            if !self.rest.get(name).is_none_or(is_null_or_empty) {
-                let expected = "omitted: tools would run at the provider";
-                return Err(RequestError::parameter(name, expected));
-            }
-        }
         Ok(())
     }
 
-    /// Converts the request. `is_anthropic`: the model's provider speaks Anthropic's API and gets
-    /// the conversation unchanged.
-    pub(super) fn into_compatible(
-        self,
-        is_anthropic: bool,
-    ) -> Result<CompatibleRequest, RequestError> {
+    /// Converts the request for a model. A provider that speaks Anthropic's API gets the
+    /// conversation unchanged.
+    pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest, RequestError> {
+        let is_anthropic = model.api == Some(Provider::Anthropic);
         let own_tools = self.own_tools()?;
         let choice = self.choice()?;
-        let options = self.options(is_anthropic, own_tools.as_ref().and(choice.clone()))?;
+        let options = self.options(model, own_tools.as_ref().and(choice.clone()))?;
         let messages: Vec<_> = self.messages.into_iter().map(Value::Object).collect();
         let input = if is_anthropic {
             let system = self.system.filter(|system| !system.is_null());
@@ -103,13 +93,13 @@ impl Request {
 
     fn options(
         &self,
-        is_anthropic: bool,
+        model: &Model,
         tool_choice: Option<ToolChoice>,
     ) -> Result<TurnOptions, RequestError> {
+        let is_anthropic = model.api == Some(Provider::Anthropic);
         let mut extra = Map::new();
         if is_anthropic {
-            extra = self.rest.clone();
-            extra.retain(|name, _| !PROVIDER_RUN_FIELDS.contains(&name.as_str()));
+            extra = forwarded(&self.rest, model, Provider::Anthropic)?;
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
             if tool_choice.is_some() {
@@ -122,6 +112,9 @@ impl Request {
                 // get them.
                 extra.shift_remove("thinking");
             }
+        }
+        if !is_anthropic {
+            check_unforwarded(&self.rest)?;
         }
         for format in FORMAT_FIELDS {
             if !is_anthropic && self.rest.get(format).is_some_and(|it| !it.is_null()) {
