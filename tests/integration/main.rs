@@ -16,6 +16,7 @@ mod cli;
 mod clock;
 mod composed_tools;
 mod config;
+mod core_dumps;
 mod crowd;
 mod events;
 mod executors;

@@ -43,6 +43,8 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use error::CliError;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use pillion_client::Client;
 use pillion_gateway::pins::{visible, visible_json};
 use serde::de::DeserializeOwned;
@@ -164,6 +166,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn run() -> ExitCode {
+    protect_memory();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = command().try_get_matches_from(&arguments);
     let cli = match cli.and_then(|matches| Cli::from_arg_matches(&matches)) {
@@ -199,6 +202,17 @@ pub fn run() -> ExitCode {
             print_diagnostic(&error.to_string());
             error.exit_code()
         }
+    }
+}
+
+/// Keeps the memory of this process out of core dumps, and out of reach of other processes of the
+/// user: it contains credentials, tokens and the key of the vault.
+fn protect_memory() {
+    // Both calls only lower what this process may do, and an old kernel's refusal must not prevent a
+    // start. A core dump that is piped to a program ignores the limit, but not the flag.
+    let _ = prctl::set_dumpable(false);
+    if let Ok((_, max)) = getrlimit(Resource::RLIMIT_CORE) {
+        let _ = setrlimit(Resource::RLIMIT_CORE, 0, max);
     }
 }
 
