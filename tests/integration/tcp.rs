@@ -1,5 +1,6 @@
 mod allowed_tools;
 mod approvals;
+mod chats;
 mod connections;
 mod limits;
 mod memories;

@@ -131,7 +131,8 @@ fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
 #[test]
 fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
     let address = free_address();
-    let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n");
+    let toml =
+        format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[tabletop]\nenabled = true\n");
     let daemon = Daemon::with_config(&toml, &[]);
     let (bad, good) = (
         tokens(&daemon, &["create", "bad", "--scope", "execute"]),
@@ -160,9 +161,26 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
         lines
     };
     let events = |token: &str| open(token, "GET /api/v1/events", ACCEPT, "");
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let mut opened = open(&bad, "POST /mcp", ACCEPT, &hello.to_string());
+    let session = loop {
+        let mut line = String::new();
+        assert!(opened.read_line(&mut line).unwrap() > 2, "no session");
+        if let Some(id) = line.to_lowercase().strip_prefix("mcp-session-id: ") {
+            break format!("{ACCEPT}mcp-session-id: {}\r\n", id.trim());
+        }
+    };
+    // All kinds of streams that a client listens to. (The stream of an answer ends with the answer.)
     let mut ending = [
         events(&bad),
         open(&bad, "POST /mcp", &listen, &message.to_string()),
+        open(&bad, "GET /mcp", &session, ""),
+        open(&bad, "GET /api/v1/streams/orchestrator", ACCEPT, ""),
+        open(&bad, "GET /api/v1/streams/app", ACCEPT, ""),
     ];
     let mut lasting = events(&good);
     assert!(tokens(&daemon, &["revoke", "bad"]).contains("revoked"));

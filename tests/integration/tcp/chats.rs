@@ -1,0 +1,52 @@
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect};
+use serde_json::{Value, json};
+
+use super::{APP, HERS, RUNNER, Server, as_alice};
+use crate::chat::config;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
+    let answers = [
+        LlmAnswer::text("A secret for alice."),
+        LlmAnswer::text("Another one."),
+    ];
+    let llm = FakeLlm::with_answers(LlmDialect::OpenAiChat, answers).await;
+    let server = Server::start(&config(&llm, ""));
+    let ask = |token: &str, request: &str, body: &Value| {
+        let (status, _, body) = server.send(request, &as_alice(token, ""), &body.to_string());
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let message = json!({"message": "Hello", "model": "demo"});
+    let (status, chat) = ask(APP, "POST /api/v1/chat/", &message);
+    assert_eq!(status, 200, "{chat}");
+    let id = chat["id"].as_str().unwrap();
+    let path = format!("/api/v1/chat/{id}");
+    let unknown_path = "/api/v1/chat/0192d5a0-0000-7000-8000-000000000000";
+    let nothing = json!({});
+    // `RUNNER` may act for no user, so that its user is a claim; `HERS` is another principal.
+    for token in [RUNNER, HERS] {
+        for (method, body) in [
+            ("GET", &nothing),
+            ("DELETE", &nothing),
+            ("POST", &json!({"message": "Go on"})),
+            ("POST", &nothing),
+        ] {
+            let unknown = ask(token, &format!("{method} {unknown_path}"), body);
+            let refused = ask(token, &format!("{method} {path}"), body);
+            assert_eq!(refused.0, 404, "{method}: {refused:?}");
+            assert_eq!(refused, unknown, "{method}");
+        }
+        let (status, list) = ask(token, "GET /api/v1/chat/", &nothing);
+        assert_eq!(status, 200, "{list}");
+        assert_eq!(list["chats"], json!([]), "{list}");
+    }
+    // A claimed user's chats are the token's alone as well.
+    let (_, claimed) = ask(RUNNER, "POST /api/v1/chat/", &message);
+    let claimed = format!("/api/v1/chat/{}", claimed["id"].as_str().unwrap());
+    for token in [APP, HERS] {
+        assert_eq!(ask(token, &format!("GET {claimed}"), &nothing).0, 404);
+    }
+    let (status, own) = ask(APP, &format!("GET {path}"), &nothing);
+    assert_eq!(status, 200, "{own}");
+    assert!(own.to_string().contains("A secret for alice."), "{own}");
+}
