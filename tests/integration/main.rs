@@ -26,6 +26,7 @@ mod idempotency;
 mod kills;
 mod large_results;
 mod limits;
+mod log_lines;
 mod mcp;
 mod mcp_server;
 mod packs;

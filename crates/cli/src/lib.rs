@@ -250,7 +250,9 @@ fn print_json(json: &str) -> Result<(), CliError> {
     print(&visible_json(json))
 }
 
-/// Prints an error or a warning. A failure to write to standard error is ignored.
+/// Prints an error or a warning. A further line of the text that looks like another diagnostic is
+/// indented: the text may come from a server. A failure to write to standard error is ignored.
 fn print_diagnostic(what: &str) {
-    drop(writeln!(std::io::stderr(), "pillion: {}", visible(what)));
+    let what = visible(what).replace("\npillion:", "\n  pillion:");
+    drop(writeln!(std::io::stderr(), "pillion: {what}"));
 }

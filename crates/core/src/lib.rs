@@ -37,6 +37,7 @@ pub mod capability;
 pub mod compose;
 pub mod digest;
 pub mod executor;
+mod hidden_text;
 mod json_error;
 pub mod pack;
 pub mod provider;
@@ -45,4 +46,7 @@ pub mod store;
 pub mod tool;
 
 pub use bidi::is_bidi_control;
+pub use hidden_text::{
+    escape_line, is_control_character, is_hidden, is_invisible, is_tag_character, truncated,
+};
 pub use json_error::{is_lone_surrogate, json_error_text};

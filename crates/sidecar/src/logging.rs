@@ -1,7 +1,10 @@
 //! Structured logs on standard error.
 
 mod json;
+mod visible_fields;
 
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
 
 use tracing_subscriber::layer::SubscriberExt;
@@ -10,6 +13,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use json::JsonLines;
 use pillion_config::{FilterLayer, LogFilter, LogFormat, LogSection};
+use visible_fields::VisibleFields;
 
 /// Changes the log filter at run time.
 #[derive(Clone)]
@@ -47,10 +51,36 @@ pub fn initialize(log: &LogSection) -> LogControl {
         let layer = fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr)
+            .fmt_fields(VisibleFields::default())
             .with_target(false);
         registry.with(layer).try_init()
     };
     // Fails if a subscriber is already installed, as in tests, which then stays.
-    drop(done);
+    if done.is_ok() {
+        log_panics();
+    }
     LogControl { filter: handle }
+}
+
+/// Logs panics as events. The standard library would print a message with line breaks, which may
+/// contain text of clients and servers, between the lines of the log.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let backtrace = Backtrace::capture();
+        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+        tracing::error!(
+            thread = thread.name(),
+            location = panic.location().map(tracing::field::display),
+            backtrace = backtrace.as_ref().map(tracing::field::display),
+            "Panicked: {}",
+            message_of(panic.payload())
+        );
+    }));
+}
+
+fn message_of(payload: &dyn Any) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    let owned = payload.downcast_ref::<String>().map(String::as_str);
+    text.or(owned).unwrap_or("unknown reason")
 }

@@ -24,12 +24,16 @@ pub struct BatchRequest {
     pub mode: BatchMode,
 }
 
+/// Maximum length of an id that a client chooses, in bytes: ids are repeated in logs, events and other
+/// messages.
+pub const MAX_ID_BYTES: usize = 256;
+
 /// One call of a batch. Unknown fields, such as the `type` and `index` of a model's tool call, are
 /// ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchCall {
-    /// The caller's id for the call; the call's result has the same id.
+    /// The caller's id for the call, of at most 256 bytes; the call's result has the same id.
     pub id: String,
     /// The tool's name or alias.
     pub name: String,

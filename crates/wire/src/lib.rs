@@ -42,7 +42,7 @@ mod tool_calls;
 mod workers;
 
 pub use approvals::{ApprovalEntry, ApprovalList, ApprovalResponse, DecisionRequest};
-pub use batch::{BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult};
+pub use batch::{BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, MAX_ID_BYTES};
 pub use caller::{
     APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER,
     IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER, USER_HEADER,

@@ -6,6 +6,7 @@ namespace Pillion\Laravel;
 
 use Illuminate\Contracts\Config\Repository;
 use Illuminate\Log\LogManager;
+use Pillion\Laravel\Console\TerminalText;
 use SensitiveParameterValue;
 use Throwable;
 
@@ -38,7 +39,7 @@ final class SkippedEntries
         [$config, $log] = $this->services->getValue();
         $channel = ConfigReader::readLogChannel($config);
         if ($channel !== false) {
-            $log->channel($channel)->warning('Skipped an entry that failed', ['name' => $name, 'error' => $reason]);
+            $log->channel($channel)->warning('Skipped an entry that failed', ['name' => $name, 'error' => TerminalText::visibleLine($reason)]);
         }
     }
 

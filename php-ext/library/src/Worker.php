@@ -9,6 +9,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Http\Deadline;
+use Pillion\Fallback\LogLine;
 use Pillion\Worker\Call;
 use Pillion\Worker\Connection;
 use Pillion\Worker\ConnectionLostException;
@@ -251,7 +252,7 @@ final class Worker
         if ($this->logger !== null) {
             $this->logger->log($level, $message, $context);
         } elseif ($level === 'warning' && !isset($context['call'])) {
-            error_log("Pillion: $message");
+            LogLine::write("Pillion: $message");
         }
     }
 }

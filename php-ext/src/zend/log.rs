@@ -1,11 +1,14 @@
 use std::ffi::CString;
 
+use pillion_core::escape_line;
+
 use super::ffi;
 
 /// Writes one line to PHP's error log (`error_log`, otherwise the log of the SAPI), with a syslog
-/// severity: 3 error, 4 warning, 6 information, 7 debug.
+/// severity: 3 error, 4 warning, 6 information, 7 debug. Control characters are escaped: texts of
+/// servers must not imitate other lines.
 pub fn write_log(severity: i32, line: &str) {
-    let line = CString::new(line.replace('\0', "\\0")).unwrap_or_default();
+    let line = CString::new(&*escape_line(line)).unwrap_or_default();
     // SAFETY: the engine copies the line.
     unsafe { ffi::php_log_err_with_severity(line.as_ptr(), severity) };
 }

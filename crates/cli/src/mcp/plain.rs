@@ -34,7 +34,8 @@ pub(super) fn truncate(text: &str, max_chars: usize) -> String {
 }
 
 fn is_harmless(c: char) -> bool {
-    !c.is_control() && !pillion_core::is_bidi_control(c)
+    let controls_line = c.is_control() || pillion_core::is_control_character(c);
+    !controls_line && !pillion_core::is_bidi_control(c)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::store::CallId;
 use crate::tool::{
     CallContext, ServerResponse, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult,
 };
+use crate::truncated;
 
 /// Is notified when calls begin and end, for events and statistics.
 ///
@@ -155,7 +156,7 @@ pub(super) fn span(call: &ToolCall, tool: Option<&RegisteredTool>, context: &Cal
     });
     tracing::info_span!(
         "call",
-        tool.name = %call.name, call.id = %call.id, server.label = server,
+        tool.name = %shown(&call.name), call.id = %shown(&call.id), server.label = server,
         user = context.user.as_deref()
     )
 }
@@ -218,16 +219,23 @@ fn failed(id: String, name: String, failure: ToolFailure) -> ToolResult {
     result
 }
 
+/// Maximum length of a name or an id in a log line, in bytes. A model or a client chooses both.
+const MAX_SHOWN_BYTES: usize = 256;
+
+fn shown(text: &str) -> &str {
+    truncated(text, MAX_SHOWN_BYTES)
+}
+
 fn log(result: &ToolResult, elapsed: Duration) {
-    let name = &result.tool_name;
+    let (name, id) = (shown(&result.tool_name), shown(&result.tool_call_id));
     let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     match result.error_code {
         None => tracing::info!(
-            tool.name = %name, call.id = %result.tool_call_id, duration_ms,
+            tool.name = %name, call.id = %id, duration_ms,
             "Tool `{name}` succeeded"
         ),
         Some(code) => tracing::warn!(
-            tool.name = %name, call.id = %result.tool_call_id, duration_ms, error_code = %code,
+            tool.name = %name, call.id = %id, duration_ms, error_code = %code,
             "Tool `{name}` failed: {code}"
         ),
     }

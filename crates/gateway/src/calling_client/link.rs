@@ -12,6 +12,7 @@ use pillion_mcp_client::{
     Feature, McpLogLevel, ProgressNotification, ProtocolVersion, RESERVED_META, RequestOptions,
     RpcError,
 };
+use pillion_wire::MAX_ID_BYTES;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -142,6 +143,8 @@ impl Link {
         let (messages, comes_out) = mpsc::channel(MAX_WAITING);
         let mut meta = request.meta();
         let progress_token = meta.shift_remove("progressToken");
+        // Each progress notification repeats the token.
+        let progress_token = progress_token.filter(|token| token.get().len() <= MAX_ID_BYTES);
         let own_level = meta.shift_remove(LOG_LEVEL);
         let trace_of_meta = trace_of(&meta);
         // The remaining reserved keys are meant for the sidecar alone.

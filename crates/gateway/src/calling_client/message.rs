@@ -4,6 +4,7 @@ use axum::body::Bytes;
 use indexmap::IndexMap;
 use pillion_core::{is_lone_surrogate, json_error_text};
 use pillion_mcp_client::{McpLogLevel, RpcError};
+use pillion_wire::MAX_ID_BYTES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -138,7 +139,9 @@ impl Inbound {
             return Err(invalid("'jsonrpc' must be \"2.0\""));
         }
         if id.is_some_and(|id| !is_id(id)) {
-            return Err(invalid("'id' must be a string or an integer"));
+            let expected =
+                format!("'id' must be a string or an integer of at most {MAX_ID_BYTES} bytes");
+            return Err(invalid(&expected));
         }
         let method = match envelope.method {
             Some(Value::String(method)) => Some(method),
@@ -177,10 +180,11 @@ impl Inbound {
     }
 }
 
-/// Returns whether an id is a string or an integer, as MCP requires.
+/// Returns whether an id is a string or an integer, as MCP requires, and not too long.
 fn is_id(id: &RawValue) -> bool {
     let text = id.get();
-    text.starts_with('"') || text.parse::<i128>().is_ok()
+    // The text of a string includes the quotation marks.
+    text.len() <= MAX_ID_BYTES + 2 && (text.starts_with('"') || text.parse::<i128>().is_ok())
 }
 
 /// Reads a log level of MCP's `logging/setLevel`.
@@ -332,6 +336,14 @@ mod tests {
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+                INVALID_REQUEST,
+                None,
+            ),
+            (
+                &format!(
+                    r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
+                    "x".repeat(257)
+                ),
                 INVALID_REQUEST,
                 None,
             ),

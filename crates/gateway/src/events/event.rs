@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use pillion_core::store::{ApprovalRecord, Timestamp};
 use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin};
+use pillion_core::truncated;
+use pillion_wire::MAX_ID_BYTES;
 use serde_json::{Value, json};
 
 use super::ToolChanges;
@@ -80,7 +82,7 @@ impl<'a> EventCall<'a> {
             _ => None,
         };
         Self {
-            id,
+            id: truncated(id, MAX_ID_BYTES),
             server,
             context,
         }

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use pillion_core::is_bidi_control;
+use pillion_core::{
+    is_bidi_control, is_control_character, is_hidden, is_invisible, is_tag_character,
+};
 
 /// Returns warnings about hidden text in a definition, by path.
 pub fn warnings(definition: &Value) -> Vec<String> {
@@ -43,7 +45,7 @@ fn search(path: &str, value: &Value, found: &mut Vec<String>) {
 fn kinds(text: &str) -> Vec<&'static str> {
     let has = |is_it: fn(char) -> bool| text.chars().any(is_it);
     let kinds = [
-        ("tag characters", has(is_tag)),
+        ("tag characters", has(is_tag_character)),
         (
             "characters that change the text direction",
             has(is_bidi_control),
@@ -51,37 +53,12 @@ fn kinds(text: &str) -> Vec<&'static str> {
         ("invisible characters", has(is_invisible)),
         (
             "control characters or terminal escape sequences",
-            has(is_control),
+            has(is_control_character),
         ),
         ("an HTML comment", text.contains("<!--")),
     ];
     let kinds = kinds.into_iter().filter(|(_, is_there)| *is_there);
     kinds.map(|(what, _)| what).collect()
-}
-
-/// Tag characters encode invisible ASCII letters, as variation selectors can.
-fn is_tag(c: char) -> bool {
-    matches!(c, '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
-}
-
-/// Excludes U+200C, U+200D and the variation selectors of emoji, which occur in normal text.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
-            | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}'
-    )
-}
-
-fn is_control(c: char) -> bool {
-    c.is_control() && !matches!(c, '\n' | '\r' | '\t')
-}
-
-/// Returns whether a character is invisible or displayed at another position.
-fn is_hidden(c: char) -> bool {
-    is_tag(c) || is_bidi_control(c) || is_invisible(c) || is_control(c) || c == '\r'
 }
 
 /// Escapes hidden characters, for a terminal or a log.

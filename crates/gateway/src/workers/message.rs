@@ -2,6 +2,7 @@
 
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
 use pillion_mcp_client::ProgressNotification;
+use pillion_wire::MAX_ID_BYTES;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -53,6 +54,10 @@ struct ProgressParams {
 pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
     let line: MessageLine = serde_json::from_str(line)?;
     Ok(match (line.method.as_deref(), line.id) {
+        (Some("ping"), Some(id)) if id.get().len() > MAX_ID_BYTES => {
+            let message = format!("the id of a ping has more than {MAX_ID_BYTES} bytes");
+            return Err(serde::de::Error::custom(message));
+        }
         (Some("ping"), Some(id)) => WorkerMessage::Ping(id),
         (Some("worker/draining"), _) => WorkerMessage::Draining,
         (Some("notifications/progress"), _) => {

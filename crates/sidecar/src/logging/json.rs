@@ -8,6 +8,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::io::Write;
 
+use pillion_gateway::pins::visible_json;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -107,8 +108,16 @@ impl<W> JsonLines<W> {
             line.push("}");
         }
         line.push("]}\n");
+        // JSON escapes only some control characters.
+        let visible = match std::str::from_utf8(&line.0) {
+            Ok(text) if !line.0.is_ascii() || text.contains('\u{7f}') => Some(visible_json(text)),
+            _ => None,
+        };
+        let written = visible
+            .as_ref()
+            .map_or(&line.0[..], |visible| visible.as_bytes());
         // An error cannot be reported anywhere.
-        let _ = self.writer.make_writer().write_all(&line.0);
+        let _ = self.writer.make_writer().write_all(written);
     }
 }
 
@@ -202,7 +211,10 @@ mod tests {
         let lines = written.iter().map(|line| {
             let line = std::str::from_utf8(line).unwrap();
             let line = line.strip_suffix('\n').unwrap();
-            assert!(!line.contains('\n'), "{line}");
+            assert!(
+                !line.contains(|c: char| c == '\n' || pillion_core::is_hidden(c)),
+                "{line}"
+            );
             serde_json::from_str(line).unwrap()
         });
         lines.collect()
@@ -216,7 +228,7 @@ mod tests {
             let _outer = outer.enter();
             let _inner =
                 tracing::info_span!("call", tool.name = %"roll", user = None::<&str>).entered();
-            let error = std::io::Error::other("no\u{1}way");
+            let error = std::io::Error::other("no\u{1}way\u{9b}\u{7f}\u{202e}\u{2028}ü");
             tracing::warn!(
                 count = 3, less = -1, half = 0.5, sure = true, what = ?["x"],
                 error = &error as &(dyn Error + 'static),
@@ -238,7 +250,7 @@ mod tests {
         let expected = json!({
             "timestamp": null, "level": "WARN", "message": "It says \"hello\"",
             "count": 3, "less": -1, "half": 0.5, "sure": true, "what": "[\"x\"]",
-            "error": "no\u{1}way", "target": module_path!(),
+            "error": "no\u{1}way\u{9b}\u{7f}\u{202e}\u{2028}ü", "target": module_path!(),
             "spans": [
                 {"name": "request", "id": "a\"b\n", "client": "uid:7"},
                 {"name": "call", "tool.name": "roll"},

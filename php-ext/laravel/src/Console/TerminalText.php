@@ -18,9 +18,15 @@ final class TerminalText
     /** Returns the text on one line. */
     public static function escapeLine(string $text): string
     {
+        return OutputFormatter::escape(self::visibleLine($text));
+    }
+
+    /** Returns the text on one line, for output without console tags, such as a log. */
+    public static function visibleLine(string $text): string
+    {
         $text = preg_match('//u', $text) === 1 ? $text : mb_convert_encoding($text, 'UTF-8', 'ISO-8859-1');
-        $visible = preg_replace_callback(self::INVISIBLE, static fn (array $found) => self::escapeCharacter($found[0]), $text);
-        return OutputFormatter::escape((string) $visible);
+        $escape = static fn (array $found): string => self::escapeCharacter($found[0]);
+        return (string) preg_replace_callback(self::INVISIBLE, $escape, $text);
     }
 
     /** Returns the text with its line breaks. */

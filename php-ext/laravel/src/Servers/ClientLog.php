@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Servers;
 
+use Pillion\Laravel\Console\TerminalText;
 use Psr\Log\LoggerInterface;
 use SensitiveParameterValue;
 
@@ -17,9 +18,18 @@ final class ClientLog
         $this->log = new SensitiveParameterValue($log);
     }
 
-    /** @param array<string, mixed> $context */
+    /**
+     * Logs with control characters escaped: texts of servers must not imitate other lines, and Laravel's formatter
+     * writes line breaks of messages and contexts as they are.
+     *
+     * @param array<string, mixed> $context
+     */
     public function log(mixed $level, string|\Stringable $message, array $context = []): void
     {
+        $message = TerminalText::visibleLine((string) $message);
+        array_walk_recursive($context, static function (mixed &$value): void {
+            $value = is_string($value) ? TerminalText::visibleLine($value) : $value;
+        });
         $log = $this->log->getValue();
         assert($log instanceof LoggerInterface);
         $log->log($level, $message, $context);

@@ -48,7 +48,7 @@ final class Hooks
         if ($this->logger !== null) {
             $this->logger->log($level, $message, $context);
         } else {
-            error_log("pillion: $message " . Json::encode($context));
+            LogLine::write("pillion: $message " . Json::encode($context));
         }
     }
 

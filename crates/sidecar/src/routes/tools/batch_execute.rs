@@ -7,7 +7,7 @@ use pillion_core::executor::{CompletedCall, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::{
-    BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse,
+    BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse, MAX_ID_BYTES,
 };
 use serde_json::{Value, json};
 
@@ -189,6 +189,14 @@ fn parse(app: &App, body: &[u8]) -> Result<BatchRequest, RequestError> {
     let (calls, limit) = (request.calls.len(), app.http().max_batch_calls.get());
     if calls > limit {
         return Err(RequestError::BatchTooLong { calls, limit });
+    }
+    if request
+        .calls
+        .iter()
+        .any(|call| call.id.len() > MAX_ID_BYTES)
+    {
+        let expected = format!("at most {MAX_ID_BYTES} bytes");
+        return Err(RequestError::parameter("id", expected));
     }
     Ok(request)
 }

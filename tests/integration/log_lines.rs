@@ -1,0 +1,165 @@
+//! Lines of the log in the text format: no client and no server can forge a line, or control the
+//! terminal that shows the log.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::program::{Daemon, eventually, run, stderr};
+
+/// Texts that would break a line, or control a terminal, each before the word `FORGED`.
+const HOSTILE: [&str; 7] = [
+    "x\n2026-01-01T00:00:00.000000Z  INFO FORGED",
+    "x\r\nFORGED",
+    "x\u{1b}[2J\u{1b}]0;FORGED\u{7}",
+    "x\u{9b}2JFORGED",
+    "x\u{2028}FORGED\u{2029}",
+    "x\u{202e}FORGED\u{2066}",
+    "x\u{85}\u{b}\u{c}\u{0}\u{7f}FORGED",
+];
+
+/// Starts a server that responds to every request with an error that has this message.
+fn failing_server(message: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut length = 0;
+            let mut line = String::new();
+            while stream.read_line(&mut line).unwrap_or(0) > 2 {
+                if let Some(count) = line.to_lowercase().strip_prefix("content-length: ") {
+                    length = count.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            drop(stream.read_exact(&mut body));
+            let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let error = json!({"code": -32000, "message": message});
+            let body = json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{body}",
+                body.len()
+            );
+            drop(stream.get_mut().write_all(answer.as_bytes()));
+        }
+    });
+    url
+}
+
+#[test]
+fn l2_no_client_and_no_server_forges_a_log_line() {
+    let servers = HOSTILE.iter().enumerate().map(|(number, message)| {
+        let url = failing_server(message);
+        format!("[[mcp_servers]]\nlabel = \"far{number}\"\nurl = \"{url}\"\n")
+    });
+    let toml = servers.collect::<String>();
+    let daemon = Daemon::with_config(&toml, &[("PILLION__LOG__FORMAT", "text")]);
+    let socket = &daemon.socket;
+    http::get(socket, "/api/v1/tools/");
+    for hostile in HOSTILE {
+        let calls = json!({"calls": [
+            {"id": hostile, "name": "calculator", "arguments": {"expression": "1"}},
+            {"id": hostile, "name": "roll_dice", "arguments": {"notation": hostile}},
+        ]});
+        let reply = http::post(socket, "/api/v1/tools/batch-execute", calls.to_string());
+        assert_eq!(reply.status, 200, "{reply:?}");
+        // The response has the id as it was sent.
+        assert_eq!(reply.json()["results"][0]["id"], hostile);
+        let user = hostile.replace(|c: char| c.is_ascii_control(), "");
+        let headers = format!("x-pillion-user: {user}\r\nx-request-id: {user}\r\n");
+        let body = br#"{"expression": "1"}"#;
+        http::send(
+            socket,
+            "POST",
+            "/api/v1/tools/execute/calculator",
+            &headers,
+            body,
+        );
+    }
+    eventually("the failures are logged", || {
+        daemon.log().matches("Failed to list MCP tools").count() >= HOSTILE.len()
+    });
+    let log = daemon.log();
+    assert!(log.contains("FORGED"), "{log}");
+    for line in log.lines() {
+        let is_own = line.starts_with("20") && line.contains('Z') && line.as_bytes()[10] == b'T';
+        assert!(is_own && !line.starts_with("2026-01-01"), "{line:?}");
+    }
+    let hidden = |c: char| c != '\n' && (c.is_control() || pillion_core::is_hidden(c));
+    let hidden: Vec<_> = log.chars().filter(|c| hidden(*c)).collect();
+    assert!(hidden.is_empty(), "{hidden:?}");
+    // The command line shows the same texts.
+    let socket = socket.to_str().unwrap();
+    for arguments in [["servers", "list"], ["tools", "list"]] {
+        let output = run(&[&arguments[..], &["--socket", socket]].concat(), &[]);
+        for line in stderr(&output).lines() {
+            assert!(
+                !line.starts_with("FORGED") && !line.starts_with("2026-01-01"),
+                "{line:?}"
+            );
+            assert!(
+                !line.contains(|c: char| pillion_core::is_hidden(c)),
+                "{line:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn l2_ids_of_clients_have_at_most_256_bytes() {
+    let daemon = Daemon::start();
+    let batch = |length: usize| {
+        let id = "i".repeat(length);
+        let call = json!({"id": id, "name": "calculator", "arguments": {"expression": "1"}});
+        let body = json!({"calls": [call]}).to_string();
+        http::post(&daemon.socket, "/api/v1/tools/batch-execute", body)
+    };
+    assert_eq!(batch(256).status, 200);
+    for length in [257, 900_000] {
+        let refused = batch(length);
+        assert_eq!(refused.status, 400, "{length}");
+        let problem = refused.json();
+        assert_eq!(problem["error_code"], "invalid_input", "{problem}");
+        assert!(
+            problem["detail"].to_string().contains("at most 256 bytes"),
+            "{problem}"
+        );
+    }
+    for (header, length) in [
+        ("x-pillion-user", 257),
+        ("x-pillion-channel", 257),
+        ("idempotency-key", 256),
+        ("x-pillion-approval", 257),
+    ] {
+        let headers = format!("{header}: {}\r\n", "h".repeat(length));
+        let body = br#"{"expression": "1"}"#;
+        let target = "/api/v1/tools/execute/calculator";
+        let refused = http::send(&daemon.socket, "POST", target, &headers, body);
+        assert_eq!(refused.status, 400, "{header}: {refused:?}");
+    }
+    let session = crate::routes::mcp::Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let headers = format!(
+        "{}mcp-session-id: {}\r\n",
+        crate::routes::mcp::ACCEPT,
+        session.id
+    );
+    let ping = json!({"jsonrpc": "2.0", "id": "m".repeat(257), "method": "ping"}).to_string();
+    let refused = http::send(&daemon.socket, "POST", "/mcp", &headers, ping.as_bytes());
+    let error = refused.json();
+    assert_eq!(error["error"]["code"], -32600, "{error}");
+    assert!(
+        error["error"]["message"]
+            .to_string()
+            .contains("at most 256 bytes"),
+        "{error}"
+    );
+    // An id of a client's request is a part of no log line beyond that length.
+    let longest = daemon.log().lines().map(str::len).max();
+    assert!(longest < Some(2_000), "{longest:?}");
+}
