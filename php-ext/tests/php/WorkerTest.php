@@ -205,6 +205,17 @@ final class WorkerTest extends TestCase
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
     }
 
+    public function testMoreCallsThanOneAtATimeEndTheWorker(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'count_up', ['to' => 1_000]);
+        for ($id = 2; $id < 200; $id++) {
+            $sidecar->sendCall($id, 'count_up', ['to' => 1]);
+        }
+        self::assertSame(1, $worker->ended());
+        self::assertStringContainsString('The sidecar sent more than 100 messages during a call', $worker->output());
+    }
+
     public function testExitClosesTheConnection(): void
     {
         [$sidecar, $worker] = $this->connected();

@@ -25,7 +25,10 @@ function request_body($connection): ?string
     $length = preg_match('/^content-length: (\d+)/im', $head, $found) === 1 ? (int) $found[1] : 0;
     $body = '';
     while (strlen($body) < $length) {
-        $body .= fread($connection, $length - strlen($body));
+        if ($GLOBALS['behaviour'] === 'slow reader') {
+            usleep(20_000);
+        }
+        $body .= fread($connection, min(4096, $length - strlen($body)));
     }
     echo 'request ', strtok($head, "\r"), "\n";
     return $body;
@@ -76,6 +79,7 @@ while (true) {
                     continue;
                 }
             })(),
+            'slow reader' => null,
             'silent' => sleep(30),
             'asks' => $write(whole('{"results":[{"success":true,"tool":"t","result":{"success":false,"data":null,"error":"The call to tool \'t\' needs approval","error_code":"approval_required","metadata":{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}}},{"success":true,"tool":"t","result":{"success":true,"data":{"map":{}},"error":null,"metadata":{}}}]}')),
             'second batch breaks off', 'second batch is no list' => $behaviour === 'second batch breaks off' && $count === 2 ? null : $write(whole(json_encode([

@@ -6,9 +6,11 @@ namespace Pillion\Worker;
 
 use Pillion\Exception\TransportException;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 
 /**
- * Sends and receives lines of JSON over a Unix socket. No operation waits longer than its timeout.
+ * Sends and receives lines of JSON over a Unix socket. No operation takes longer than its timeout, however slowly
+ * the sidecar reads or writes.
  *
  * @internal
  */
@@ -18,7 +20,7 @@ final class Connection
     public const MAX_LINE_LEN = 16 * 1024 * 1024;
 
     private const CONNECT_TIMEOUT = 5.0;
-    /** How long a send may wait for the sidecar to read, in seconds. */
+    /** Default timeout of a send, in seconds. */
     private const SEND_TIMEOUT = 30.0;
     private const BLOCK_BYTES = 262_144;
     /** The errno of a rejected permission. */
@@ -56,16 +58,18 @@ final class Connection
     /**
      * @throws ConnectionLostException when the connection is lost, or the sidecar does not read
      */
-    public function send(string $bytes): void
+    public function send(string $bytes, float $seconds = self::SEND_TIMEOUT): void
     {
         $length = strlen($bytes);
+        $end = Deadline::now() + $seconds;
         for ($sent = 0; $sent < $length;) {
             $written = @fwrite($this->stream, substr($bytes, $sent, self::BLOCK_BYTES));
             if ($written === false || feof($this->stream)) {
                 throw new ConnectionLostException('The sidecar closed the connection');
             }
             $sent += $written;
-            if ($written === 0 && !$this->waitUntilReady(self::SEND_TIMEOUT, forWriting: true)) {
+            $isBlocked = $written === 0 && !$this->waitUntilReady(max(0.0, $end - Deadline::now()), forWriting: true);
+            if ($isBlocked || ($sent < $length && Deadline::now() >= $end)) {
                 throw new ConnectionLostException('The sidecar stopped reading messages');
             }
         }
@@ -90,6 +94,7 @@ final class Connection
      */
     public function readUntil(string $end, float $seconds, int $maxLength): ?string
     {
+        $deadline = Deadline::now() + $seconds;
         while (true) {
             $position = strpos($this->buffer, $end, max(0, $this->searched - strlen($end)));
             if (($position === false ? strlen($this->buffer) : $position) > $maxLength) {
@@ -102,7 +107,9 @@ final class Connection
                 return $found;
             }
             $this->searched = strlen($this->buffer);
-            if (!$this->receive($seconds)) {
+            // Without a timeout the bytes that have arrived are read.
+            $remaining = $deadline - Deadline::now();
+            if (($remaining <= 0 && $seconds > 0) || !$this->receive(max(0.0, $remaining))) {
                 return null;
             }
         }
@@ -115,8 +122,10 @@ final class Connection
      */
     public function readBytes(int $count, float $seconds): ?string
     {
+        $deadline = Deadline::now() + $seconds;
         while (strlen($this->buffer) < $count) {
-            if (!$this->receive($seconds)) {
+            $remaining = $deadline - Deadline::now();
+            if ($remaining <= 0 || !$this->receive($remaining)) {
                 return null;
             }
         }

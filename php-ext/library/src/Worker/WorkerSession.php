@@ -24,6 +24,8 @@ final class WorkerSession
     /** The ID of the final ping: after its response the sidecar sends no more calls. */
     private const FINAL_PING_ID = 'last';
     private const DEPTH = 512;
+    /** Maximum number of messages that wait for the end of a call: the sidecar sends one call at a time. */
+    private const MAX_DEFERRED = 100;
 
     private ?Call $call = null;
     private int|string $request = 0;
@@ -81,6 +83,9 @@ final class WorkerSession
                     $this->handle($message);
                 } else {
                     $this->deferred[] = $message;
+                    if (count($this->deferred) > self::MAX_DEFERRED) {
+                        throw Failure::transport('The sidecar sent more than ' . self::MAX_DEFERRED . ' messages during a call');
+                    }
                 }
             }
         } catch (TransportException $e) {

@@ -73,8 +73,9 @@ final class ExecutorConnection
         if ($this->isClosed || $this->connection->isInherited()) {
             return false;
         }
+        $end = Deadline::now() + self::MAX_SLICE;
         try {
-            while (($line = $this->connection->readLine(0.0, Response::MAX_BYTES)) !== null) {
+            while (Deadline::now() < $end && ($line = $this->connection->readLine(0.0, Response::MAX_BYTES)) !== null) {
                 $this->route($line);
             }
         } catch (TransportException) {

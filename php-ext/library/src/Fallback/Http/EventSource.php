@@ -12,6 +12,8 @@ namespace Pillion\Fallback\Http;
 final class EventSource
 {
     private string $buffer = '';
+    /** Number of bytes in the buffer that were already searched for the end of an event. */
+    private int $searched = 0;
     /** Number of bytes received. */
     private int $bytesRead = 0;
     private bool $isDone = false;
@@ -50,9 +52,10 @@ final class EventSource
     public function nextEvent(): ?array
     {
         while (true) {
-            while (($end = strpos($this->buffer, "\n\n")) !== false) {
+            while (($end = strpos($this->buffer, "\n\n", max(0, $this->searched - 1))) !== false) {
                 $block = substr($this->buffer, 0, $end);
                 $this->buffer = substr($this->buffer, $end + 2);
+                $this->searched = 0;
                 if (($event = self::parseEvent($block)) !== null) {
                     return $event;
                 }
@@ -60,6 +63,7 @@ final class EventSource
             if ($this->isDone) {
                 return null;
             }
+            $this->searched = strlen($this->buffer);
             $this->advance();
         }
     }
