@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::json::{EmptyObject, decode};
 use crate::zend::{
     Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
-    runtime_exception, string_of,
+    member, runtime_exception, string_of,
 };
 pub use caught::{as_internal, into_tool_failure, run_during_failure};
 
@@ -168,10 +168,7 @@ pub fn of_result(result: &FailedResult) -> Failure {
     let code = error_code(&result.code).unwrap_or(ErrorCode::InternalError);
     let mut thrown = new_exception(class_of(code).get(), code, result.error.clone());
     thrown.properties = vec![("errorCode", string_of(&result.code))];
-    let fact = |name: &str| {
-        let value = result.metadata.array()?.get(name)?.dereference();
-        Some(value.shallow_clone())
-    };
+    let fact = |name: &str| member(&result.metadata, name);
     match code {
         ErrorCode::RateLimited => {
             let wait = fact("retry_after");

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::classes::attributes;
 use crate::classes::tool_definition::seconds;
 use crate::exception;
-use crate::zend::{Failure, Object, array_of, entries, string_of};
+use crate::zend::{Failure, Object, array_of, entries, member, string_of};
 use doc_comment::DocComment;
 use reflection::attribute_of;
 pub use reflection::find_attributed;
@@ -60,18 +60,17 @@ impl Signature {
 /// exception of PHP code that runs during the conversion, such as an autoloader.
 pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
     let mut bound = Vec::new();
-    let table = arguments.array();
     for (name, kind) in binding.array().into_iter().flat_map(entries) {
         let Some(name) = name.string() else {
             continue;
         };
-        let Some(value) = table.and_then(|table| table.get(name.as_str())) else {
+        let Some(value) = member(arguments, &name) else {
             continue;
         };
-        let value = match kind.dereference().str() {
-            Some(php_type::INTEGER) => php_type::to_integer(&name, value)?,
-            Some(class) => php_type::case_of(class, value)?,
-            None => value.dereference().shallow_clone(),
+        let value = match kind.str() {
+            Some(php_type::INTEGER) => php_type::to_integer(&name, &value)?,
+            Some(class) => php_type::case_of(class, &value)?,
+            None => value,
         };
         bound.push((name, value));
     }

@@ -11,6 +11,7 @@ mod callback;
 mod class;
 mod failure;
 mod ffi;
+mod held;
 mod interrupt;
 mod log;
 mod nesting;
@@ -25,10 +26,13 @@ mod value;
 mod web_client;
 
 pub use call::{MethodCall, Outcome};
-pub use callback::{call_callable, call_with_names, rethrow, run_guarded, take_exception};
+pub use callback::{
+    call_callable, call_with_names, is_callable, rethrow, run_guarded, take_exception,
+};
 pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
+pub use held::held;
 pub use interrupt::{
     check_interrupt, has_small_stack, note_interrupt, noted_interrupt, should_stop,
 };
@@ -39,7 +43,7 @@ pub use properties::Properties;
 pub use setting::{setting, show_settings, with_setting};
 pub use state::{HiddenValue, State, StateClass, construct, new_with_state, state_of};
 pub use static_property::{set_static_property, static_property};
-pub use table::{Key, entries, is_list};
+pub use table::{Key, entries, is_list, item, member, slots};
 pub use types::Type;
 pub use value::{
     array_of, bool_of, empty_array, escape_bytes, float_of, int_of, list_of, string_of, table_of,

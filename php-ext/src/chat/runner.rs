@@ -17,7 +17,7 @@ use crate::exception;
 use crate::execution_registry::ExecutionRegistry;
 use crate::wait::Job;
 use crate::zend::{
-    Failure, Object, entries, list_of, should_stop, string_of, type_name, with_entry,
+    Failure, Object, entries, list_of, member, should_stop, string_of, type_name, with_entry,
 };
 
 /// Runs the calls of a PHP executor: native and MCP tools run concurrently; at the same time PHP
@@ -75,11 +75,7 @@ impl CallBatch {
     ) -> Result<Result<Vec<ToolResult>, ToolFailure>, Failure> {
         let context = match context.is_null() {
             true => list_of([]),
-            false
-                if context
-                    .array()
-                    .is_some_and(|context| context.get("approved").is_some()) =>
-            {
+            false if member(context, "approved").is_some() => {
                 let approved = self.approved.iter().map(string_of);
                 with_entry(context, "approved", list_of(approved))
             }
@@ -91,8 +87,8 @@ impl CallBatch {
         let results = ran.and_then(|ran| {
             let results = ran.array().into_iter().flat_map(entries);
             let results = results.map(|(_, result)| {
-                result_of(result.dereference())?.ok_or_else(|| {
-                    let kind = type_name(result.dereference());
+                result_of(&result)?.ok_or_else(|| {
+                    let kind = type_name(&result);
                     Failure::error(format!("executeParallel() must return results, not {kind}"))
                 })
             });

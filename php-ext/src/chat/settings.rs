@@ -17,7 +17,7 @@ use super::keys::PhpKeySource;
 use crate::classes::tool_definition::seconds;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
-use crate::zend::{Failure, type_name, without_entry};
+use crate::zend::{Failure, is_callable, member, type_name, without_entry};
 use crate::{exception, runtime};
 
 /// The key of the model array that is not plain data.
@@ -245,21 +245,17 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
 }
 
 fn read_key(model: &Zval) -> Result<(Key, Zval), Failure> {
-    let value = model.array().and_then(|model| model.get(API_KEY));
-    let Some(value) = value
-        .map(Zval::dereference)
-        .filter(|value| !value.is_null())
-    else {
+    let Some(value) = member(model, API_KEY).filter(|value| !value.is_null()) else {
         return Ok((Key::None, Zval::new()));
     };
     // A string is always a key, even if it is also the name of a function.
     match value.str() {
         Some("") => Ok((Key::None, Zval::new())),
         Some(key) => Ok((Key::Text(SecretString::from(key.to_owned())), Zval::new())),
-        None if value.is_callable() => Ok((Key::Callable, value.shallow_clone())),
+        None if is_callable(&value)? => Ok((Key::Callable, value)),
         None => Err(invalid(
             API_KEY,
-            &format!("a string or callable, {} given", type_name(value)),
+            &format!("a string or callable, {} given", type_name(&value)),
         )),
     }
 }

@@ -53,10 +53,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
         .value(0)
         .filter(|value| tool_definition::is_definition(value))
         .ok_or_else(|| call.type_error(0, tool_definition::NAME))?;
-    let handler = call
-        .value(1)
-        .filter(|value| value.is_callable())
-        .ok_or_else(|| call.type_error(1, "callable"))?;
+    let handler = call.callable(1, "callable")?;
     fill(call.this(), definition, handler);
     Ok(Zval::new())
 }

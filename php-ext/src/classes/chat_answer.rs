@@ -11,7 +11,7 @@ use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
     Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    array_of, bool_of, create, entries, float_of, list_of, should_stop, string_of,
+    array_of, bool_of, create, entries, float_of, list_of, member, should_stop, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatAnswer";
@@ -136,9 +136,10 @@ fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
     let text = |name: &str| Ok::<_, Failure>(get(name)?.string());
     let approvals = get("approvals")?;
     let first = approvals.array().into_iter().flat_map(entries).next();
-    let first = first.and_then(|(_, approval)| approval.dereference().array());
-    let Some(approval) = first.filter(|_| {
-        text("status").is_ok_and(|status| status.as_deref() == Some("awaiting_approval"))
+    let first = first.map(|(_, approval)| approval);
+    let Some(approval) = first.filter(|approval| {
+        let is_waiting = |status: Option<String>| status.as_deref() == Some("awaiting_approval");
+        approval.is_array() && text("status").is_ok_and(is_waiting)
     }) else {
         let retry_after = get("retryAfter")?;
         return Ok(FailedResult {
@@ -148,11 +149,7 @@ fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
             metadata: array_of([("retry_after", retry_after)]),
         });
     };
-    let entry = |name: &str| {
-        approval
-            .get(name)
-            .map_or_else(Zval::new, Zval::shallow_clone)
-    };
+    let entry = |name: &str| member(&approval, name).unwrap_or_default();
     let tool = entry("tool").string().unwrap_or_default();
     Ok(FailedResult {
         error: format!("Tool '{tool}' needs approval"),

@@ -9,7 +9,7 @@ use super::chat_answer::{NAME as ANSWER, approval_of};
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
     Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    create, empty_array, should_stop, string_of,
+    create, empty_array, member, should_stop, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatEvent";
@@ -44,9 +44,8 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn fill(this: Object<'_>, kind: Zval, data: Zval, answer: Zval) {
-    let text = data.array().and_then(|data| data.get("text"));
-    let text = text.map(Zval::dereference).filter(|text| text.is_string());
-    let text = text.map_or_else(|| string_of(""), Zval::shallow_clone);
+    let text = member(&data, "text").filter(Zval::is_string);
+    let text = text.unwrap_or_else(|| string_of(""));
     let values = [
         ("type", kind),
         ("text", text),

@@ -69,9 +69,7 @@ fn provider_argument(call: &MethodCall<'_>) -> Result<Provider, Failure> {
 fn tools(call: &mut MethodCall<'_>) -> Outcome {
     let provider = call.string(0)?;
     let definitions = entries(call.array(1)?)
-        .map(|(_, value)| {
-            definition_of(value.dereference())?.ok_or_else(|| wrong_class(tool_definition::NAME))
-        })
+        .map(|(_, value)| definition_of(&value)?.ok_or_else(|| wrong_class(tool_definition::NAME)))
         .collect::<Result<Vec<ToolDefinition>, Failure>>()?;
     let tools = format_tools_by_name(provider, &definitions);
     decode_value(&Value::Array(tools), EmptyObject::StdClass)
@@ -115,9 +113,7 @@ fn assistant(call: &mut MethodCall<'_>) -> Outcome {
 fn results(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let results = entries(call.array(1)?)
-        .map(|(_, value)| {
-            result_of(value.dereference())?.ok_or_else(|| wrong_class(tool_result::NAME))
-        })
+        .map(|(_, value)| result_of(&value)?.ok_or_else(|| wrong_class(tool_result::NAME)))
         .collect::<Result<Vec<ToolResult>, Failure>>()?;
     let messages = format_results(provider, &results);
     decode_value(&Value::Array(messages), EmptyObject::StdClass)

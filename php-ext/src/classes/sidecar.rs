@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
-use ext_php_rs::types::Zval;
+use ext_php_rs::types::{ZendHashTable, Zval};
 use pillion_client::wire::DecisionRequest;
 use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, JsonObject};
@@ -23,7 +23,7 @@ use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
 use crate::zend::{
     Class, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, State, StateClass,
-    Type, bool_of, call_callable, construct, entries, noted_interrupt, set_static_property,
+    Type, bool_of, call_callable, construct, entries, member, noted_interrupt, set_static_property,
     state_of, static_property, string_of, type_name,
 };
 use crate::{runtime, settings};
@@ -284,10 +284,8 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
             .decide(id, approve, &request, &Caller::default())
     })?;
     let answer = decode_body(&body, EmptyObject::Array)?;
-    let approval = answer.array().and_then(|answer| answer.get("approval"));
-    let approval = approval.filter(|approval| approval.is_array());
-    approval
-        .map(Zval::shallow_clone)
+    member(&answer, "approval")
+        .filter(Zval::is_array)
         .ok_or_else(|| exception::transport("The sidecar's response has no approval"))
 }
 
@@ -405,17 +403,17 @@ fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
 /// Returns a list of objects in the sidecar's response.
 fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
     let answer = decode_body(body, empty)?;
-    let list = answer.array().and_then(|answer| answer.get(field));
-    let list = list.filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()));
+    let list = member(&answer, field)
+        .filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()));
     let list = list.ok_or_else(|| {
         exception::transport(format!("The sidecar's response has no list '{field}'"))
     })?;
     let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
-    let mut entries = list.array().into_iter().flat_map(entries);
-    if !entries.all(|(_, entry)| is_object(entry)) {
+    let has_objects = |list: &ZendHashTable| entries(list).all(|(_, entry)| is_object(&entry));
+    if !list.array().is_some_and(has_objects) {
         return Err(exception::transport(format!(
             "The sidecar's list '{field}' has an entry that is not an object"
         )));
     }
-    Ok(list.shallow_clone())
+    Ok(list)
 }

@@ -20,7 +20,7 @@ use crate::chat::{
 use crate::context::context_argument;
 use crate::zend::{
     Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Parameter, Property, State,
-    StateClass, Type, array_of, construct, entries, state_of, undefined,
+    StateClass, Type, array_of, construct, entries, member, state_of, undefined,
 };
 use crate::{exception, runtime};
 
@@ -219,8 +219,7 @@ fn tools_of(this: Object<'_>) -> Outcome {
 
 fn hidden_value(this: Object<'_>, name: &str) -> Outcome {
     let hidden = HiddenValue::of::<Chat>(this)?.get();
-    let value = hidden.array().and_then(|hidden| hidden.get(name));
-    Ok(value.map_or_else(Zval::new, Zval::shallow_clone))
+    Ok(member(&hidden, name).unwrap_or_default())
 }
 
 /// Returns the new messages and the state of the chat.
@@ -318,7 +317,7 @@ fn definitions_for_model(
     let definitions = registry.call("getDefinitionsForModel", [hidden_value(this, MODEL)?])?;
     let mut tools = Vec::new();
     for (_, definition) in definitions.array().into_iter().flat_map(entries) {
-        tools.extend(definition_of(definition.dereference())?.map(Arc::new));
+        tools.extend(definition_of(&definition)?.map(Arc::new));
     }
     Ok(tools)
 }

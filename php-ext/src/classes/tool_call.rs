@@ -1,7 +1,7 @@
 //! `ToolCall`: a tool call requested by a model.
 
 use ext_php_rs::error::Result;
-use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolCall;
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::exception;
 use crate::json::{decode_exactly, encode_arguments, to_value_as};
 use crate::zend::{
     Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    array_of, create, empty_array, int_of, json_serializable, string_of, type_name,
+    array_of, create, empty_array, int_of, json_serializable, member, string_of, type_name,
 };
 
 pub const NAME: &str = "Pillion\\ToolCall";
@@ -73,7 +73,8 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Accepts `{id, name, arguments}`, and OpenAI's form with the name and arguments under `function`.
 fn from_array(call: &mut MethodCall<'_>) -> Outcome {
-    let parts = Parts::of_array(call.array(0)?)?;
+    call.array(0)?;
+    let parts = Parts::of_array(call.value(0).unwrap_or(&Zval::new()))?;
     create(CLASS.get(), |this| parts.fill(this))
 }
 
@@ -136,10 +137,9 @@ pub fn call_or_refusal(
 }
 
 fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
-    let value = value.dereference();
-    match (Object::of(value), value.array()) {
-        (Some(object), _) if object.instance_of(CLASS.get()) => Parts::of_object(object),
-        (_, Some(table)) => Parts::of_array(table),
+    match Object::of(value) {
+        Some(object) if object.instance_of(CLASS.get()) => Parts::of_object(object),
+        _ if value.is_array() => Parts::of_array(value),
         _ => Err(exception::invalid_input(format!(
             "A call must be a {NAME} or an array, {} given",
             type_name(value)
@@ -148,25 +148,23 @@ fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
 }
 
 impl Parts {
-    fn of_array(table: &ZendHashTable) -> std::result::Result<Self, Failure> {
-        let inner = table
-            .get("function")
-            .and_then(|function| function.dereference().array());
+    fn of_array(array: &Zval) -> std::result::Result<Self, Failure> {
+        let inner = member(array, "function");
         let find = |key: &str| {
-            let value = inner
-                .and_then(|inner| inner.get(key))
-                .or_else(|| table.get(key));
-            value.map(Zval::dereference)
+            let value = inner.as_ref().and_then(|inner| member(inner, key));
+            value.or_else(|| member(array, key))
         };
         let text = |key: &str| {
             let value = find(key);
-            value.and_then(Zval::string).ok_or_else(|| {
-                if value.is_some_and(Zval::is_string) {
+            value.as_ref().and_then(Zval::string).ok_or_else(|| {
+                if value.as_ref().is_some_and(Zval::is_string) {
                     return exception::invalid_input(format!(
                         "The '{key}' of a tool call is not valid UTF-8"
                     ));
                 }
-                let kind = value.map_or_else(|| "nothing".to_owned(), type_name);
+                let kind = value
+                    .as_ref()
+                    .map_or_else(|| "nothing".to_owned(), type_name);
                 exception::invalid_input(format!(
                     "A tool call needs a string '{key}', {kind} given"
                 ))
@@ -175,11 +173,11 @@ impl Parts {
         let arguments = match find("arguments") {
             None => empty_array(),
             Some(value) if value.is_null() => empty_array(),
-            Some(value) if value.is_array() || value.is_string() => value.shallow_clone(),
+            Some(value) if value.is_array() || value.is_string() => value,
             Some(value) => {
                 return Err(exception::invalid_input(format!(
                     "The 'arguments' of a tool call must be an array or a string of JSON, {} given",
-                    type_name(value)
+                    type_name(&value)
                 )));
             }
         };
@@ -188,7 +186,7 @@ impl Parts {
             name: text("name")?,
             arguments,
             kind: "function".to_owned(),
-            index: find("index").and_then(Zval::long),
+            index: find("index").and_then(|index| index.long()),
         })
     }
 

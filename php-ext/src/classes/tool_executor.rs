@@ -175,7 +175,7 @@ fn run(
 
 /// Reads the calls in a list: objects or arrays.
 fn calls_of(table: &ZendHashTable) -> Result<Vec<ToolCall>, Failure> {
-    entries(table).map(|(_, call)| call_of(call)).collect()
+    entries(table).map(|(_, call)| call_of(&call)).collect()
 }
 
 fn results_of(results: &[ToolResult]) -> Outcome {

@@ -29,7 +29,7 @@ use crate::json::to_value_as;
 use crate::mcp_server::RegisteredMcpServer;
 use crate::zend::{
     Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Parameter, Property, State,
-    StateClass, Type, construct, empty_array, state_of,
+    StateClass, Type, construct, empty_array, member, state_of,
 };
 
 pub use clients::Clients;
@@ -268,11 +268,7 @@ pub fn is_registry(value: &Zval) -> bool {
 
 /// Returns the PHP object of the tool with this name; the caller must resolve aliases first.
 pub fn find_tool(this: Object<'_>, name: &str) -> Result<Option<Zval>, Failure> {
-    let tools = objects(this)?;
-    Ok(tools
-        .array()
-        .and_then(|tools| tools.get(name))
-        .map(Zval::shallow_clone))
+    Ok(member(&objects(this)?, name))
 }
 
 fn objects(this: Object<'_>) -> Result<Zval, Failure> {

@@ -1,3 +1,9 @@
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the encoder holds arrays and objects while PHP code can run: counting every other value \
+        would take longer than encoding it"
+)]
+
 use std::cell::{Cell, RefCell};
 
 use ext_php_rs::ffi::IS_UNDEF;
@@ -10,7 +16,7 @@ use serde_json::value::RawValue;
 use super::DEPTH_LIMIT;
 use crate::exception;
 use crate::zend::{
-    Failure, Key, Object, Properties, entries, is_list, json_serializable, run_guarded,
+    Failure, Key, Object, Properties, is_list, json_serializable, run_guarded, slots,
 };
 
 /// A PHP value that serde can serialize by the rules of `json_encode`: lists become arrays, other
@@ -142,13 +148,13 @@ impl Php<'_> {
     ) -> Result<S::Ok, S::Error> {
         if is_list(table) {
             let mut list = serializer.serialize_seq(Some(table.len()))?;
-            for (_, value) in entries(table) {
+            for (_, value) in slots(table) {
                 list.serialize_element(&self.pass.child(value))?;
             }
             return list.end();
         }
         let mut map = serializer.serialize_map(Some(table.len()))?;
-        for (key, value) in entries(table) {
+        for (key, value) in slots(table) {
             self.entry::<S>(&mut map, key, value)?;
         }
         map.end()
@@ -211,7 +217,7 @@ impl Php<'_> {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (key, value) in entries(table) {
+        for (key, value) in slots(table) {
             let hidden = key
                 .zend_str()
                 .is_some_and(|name| name.as_bytes().first() == Some(&0));

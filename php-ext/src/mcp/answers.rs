@@ -119,11 +119,10 @@ pub fn authorize(
     let answer = match hooks.call(AUTHORIZATION, [string_of(url)])? {
         None => Err(PromptError::Abandoned),
         Some(address) => {
-            let address = address.dereference();
             let text = address.str().ok_or_else(|| {
                 exception::invalid_input(format!(
                     "The authorization callback must return the URL of the browser's redirect as a string, {} returned",
-                    describe_type(address)
+                    describe_type(&address)
                 ))
             })?;
             AuthorizationResponse::from_redirect(text).map_err(PromptError::from)
@@ -135,7 +134,6 @@ pub fn authorize(
 
 /// Returns the type of a value, for messages.
 pub fn describe_type(value: &Zval) -> &'static str {
-    let value = value.dereference();
     match Object::of(value) {
         Some(object) => object.class_name(),
         None if value.is_array() => "array",

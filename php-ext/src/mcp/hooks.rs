@@ -8,8 +8,8 @@ use crate::json::{EmptyObject, decode_value};
 use crate::log;
 use crate::settings::LogLevel;
 use crate::zend::{
-    Failure, HiddenValue, MethodCall, Object, Outcome, State, call_callable, string_of, with_entry,
-    without_entry,
+    Failure, HiddenValue, MethodCall, Object, Outcome, State, call_callable, is_callable, member,
+    string_of, with_entry, without_entry,
 };
 
 /// The hooks of an object. They are the hidden value of the object, because a token store or a
@@ -28,16 +28,14 @@ impl<'a> Hooks<'a> {
 
     /// Returns the hook with this name.
     pub fn get(self, name: &str) -> Option<Zval> {
-        let hooks = self.0.get();
-        let hook = hooks.array().and_then(|hooks| hooks.get(name));
-        hook.map(|hook| hook.dereference().shallow_clone())
+        member(&self.0.get(), name)
     }
 
     /// Sets or removes a hook.
     pub fn set(self, name: &str, hook: Option<&Zval>) {
         let hooks = self.0.get();
         self.0.set(match hook {
-            Some(hook) => with_entry(&hooks, name, hook.dereference().shallow_clone()),
+            Some(hook) => with_entry(&hooks, name, hook.shallow_clone()),
             None => without_entry(&hooks, name),
         });
     }
@@ -83,7 +81,9 @@ impl<'a> Hooks<'a> {
         name: &str,
     ) -> Result<bool, Failure> {
         let callable = call.non_null(index);
-        if callable.is_some_and(|callable| !callable.is_callable()) {
+        if let Some(callable) = callable
+            && !is_callable(callable)?
+        {
             return Err(call.type_error(index, "?callable"));
         }
         self.set(name, callable);

@@ -187,7 +187,6 @@ fn enumeration(name: &str) -> Result<Option<(Value, String)>, Failure> {
 
 /// Converts a whole number to an integer. Values of other types stay unchanged.
 pub(super) fn to_integer(name: &str, value: &Zval) -> Outcome {
-    let value = value.dereference();
     let Some(number) = value.double() else {
         return Ok(value.shallow_clone());
     };
@@ -210,9 +209,9 @@ fn integer_of(number: f64) -> Option<i64> {
 /// error.
 pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
     let backing = find_class(class)?.map_or(0, |class| class.enum_backing_type);
-    let whole = value.dereference().double().and_then(integer_of);
+    let whole = value.double().and_then(integer_of);
     let whole = whole.filter(|_| backing == IS_LONG).map(int_of);
-    let value = &whole.unwrap_or_else(|| value.dereference().shallow_clone());
+    let value = &whole.unwrap_or_else(|| value.shallow_clone());
     let fits = match backing {
         IS_LONG => value.is_long(),
         IS_STRING => value.is_string(),

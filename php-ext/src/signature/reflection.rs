@@ -5,7 +5,7 @@ use crate::classes::attributes;
 use crate::exception;
 use crate::signature::Target;
 use crate::zend::{
-    Failure, Object, Outcome, create, entries, escape_bytes, int_of, list_of, run_guarded,
+    Failure, Object, Outcome, create, entries, escape_bytes, int_of, item, list_of, run_guarded,
     string_of,
 };
 
@@ -81,9 +81,7 @@ impl ReflectionObject {
     pub(super) fn list(&self, method: &str) -> Result<Vec<Self>, Failure> {
         let list = self.call(method, [])?;
         let list = list.array().into_iter().flat_map(entries);
-        Ok(list
-            .filter_map(|(_, entry)| Self::of(entry.shallow_clone()))
-            .collect())
+        Ok(list.filter_map(|(_, entry)| Self::of(entry)).collect())
     }
 
     pub(super) fn is(&self, class: &str) -> bool {
@@ -99,8 +97,7 @@ pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Fail
 /// Returns the attribute of this class as an object.
 pub(super) fn attribute_of(on: &ReflectionObject, class: &str) -> Result<Option<Zval>, Failure> {
     let found = on.call("getAttributes", [string_of(class), int_of(IS_INSTANCEOF)])?;
-    let first = found.array().and_then(|found| found.get_index(0));
-    match first.and_then(|first| ReflectionObject::of(first.shallow_clone())) {
+    match item(&found, 0).and_then(ReflectionObject::of) {
         Some(first) => Ok(Some(first.call("newInstance", [])?)),
         None => Ok(None),
     }

@@ -4,7 +4,7 @@ use super::doc_comment::DocComment;
 use super::reflection::{ReflectionObject, attribute_of, find_class, main_method};
 use crate::classes::attributes;
 use crate::exception;
-use crate::zend::{Failure, Object, entries, list_of, string_of, type_name};
+use crate::zend::{Failure, Object, entries, is_callable, item, list_of, string_of, type_name};
 
 /// PHP code that may become a tool.
 pub struct Target {
@@ -41,7 +41,7 @@ impl Target {
             if let Some((class, method)) = name.split_once("::") {
                 return Self::named(&string_of(class), method);
             }
-            if value.is_callable() {
+            if is_callable(value)? {
                 return Self::function(value, name);
             }
             if find_class(name)?.is_some() {
@@ -53,12 +53,10 @@ impl Target {
         }
         let parts: Vec<_> = value.array().into_iter().flat_map(entries).collect();
         if let [(_, on), (_, method)] = parts.as_slice() {
-            let on = on.dereference();
-            if !is_utf8(on) || !is_utf8(method.dereference()) {
+            if !is_utf8(on) || !is_utf8(method) {
                 return Err(not_utf8());
             }
-            let method = method.dereference().str();
-            if let (true, Some(method)) = (on.is_object() || on.is_string(), method) {
+            if let (true, Some(method)) = (on.is_object() || on.is_string(), method.str()) {
                 return Self::named(on, method);
             }
         }
@@ -182,8 +180,7 @@ impl Target {
 
 /// Returns the object or the class from `[object or class, method]`.
 fn class_of(callable: &Zval) -> Zval {
-    let on = callable.array().and_then(|callable| callable.get_index(0));
-    on.map_or_else(Zval::new, Zval::shallow_clone)
+    item(callable, 0).unwrap_or_default()
 }
 
 fn is_utf8(value: &Zval) -> bool {

@@ -6,7 +6,7 @@ use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 
-use super::{Failure, Object, ffi};
+use super::{Failure, Object, ffi, held, is_callable};
 use crate::exception;
 
 /// The result of a native method.
@@ -106,14 +106,18 @@ impl<'a> MethodCall<'a> {
         }
     }
 
-    /// Returns the address of an argument, dereferenced if it is a reference. Returns `None` if it
-    /// was omitted.
+    /// Returns the address of an argument, which is never a PHP reference. Returns `None` if it was
+    /// omitted.
     fn slot(&self, index: usize) -> Option<*mut Zval> {
         if index >= self.argument_count() {
             return None;
         }
         // SAFETY: the index is in range, and arguments live as long as the call.
-        let slot = unsafe { self.frame.zend_call_arg(index) }?.dereference_mut();
+        let slot = unsafe { self.frame.zend_call_arg(index) }?;
+        if slot.is_reference() {
+            // The engine passes values. What a reference contains could be released during the call.
+            *slot = held(slot);
+        }
         (slot.get_type() != DataType::Undef).then_some(std::ptr::from_mut(slot))
     }
 
@@ -251,6 +255,17 @@ impl<'a> MethodCall<'a> {
             .ok_or_else(missing)?
             .array()
             .ok_or_else(|| self.type_error(index, "array"))
+    }
+
+    /// Returns a callable argument; error messages call the type `expected`. An autoloader may run.
+    ///
+    /// # Errors
+    /// A `TypeError`, or an exception of an autoloader.
+    pub fn callable(&self, index: usize, expected: &str) -> Result<&'a Zval, Failure> {
+        match self.value(index) {
+            Some(value) if is_callable(value)? => Ok(value),
+            _ => Err(self.type_error(index, expected)),
+        }
     }
 
     /// Throws a `TypeError` for an argument: "must be of type X, Y given".

@@ -6,7 +6,8 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
 use super::interrupt::settle_memory_limit;
-use super::{Failure, Object, Outcome, ffi, nesting, string_of};
+use super::table::held_callable;
+use super::{Failure, Object, Outcome, ffi, held, nesting, string_of};
 
 /// Runs code that may call PHP code, and returns in every case.
 ///
@@ -30,6 +31,23 @@ pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
         Err(CatchError::Bailout) => Err(Failure::Bailout),
         Err(error) => Err(Failure::error(format!("Pillion: {error}"))),
     }
+}
+
+/// Returns whether a value can be called. An autoloader may run.
+///
+/// # Errors
+/// Same as [`run_guarded`].
+pub fn is_callable(value: &Zval) -> Result<bool, Failure> {
+    let value = held_callable(value.shallow_clone());
+    run_guarded(|| is_callable_now(&value))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the callers guard and hold the value"
+)]
+fn is_callable_now(value: &Zval) -> bool {
+    value.is_callable()
 }
 
 /// Calls a callable value.
@@ -59,7 +77,7 @@ pub(super) fn call<const N: usize>(
 
 fn call_function<const N: usize>(
     object: Option<&mut Zval>,
-    mut function: Zval,
+    function: Zval,
     mut arguments: [Zval; N],
     named: Option<&ZendHashTable>,
 ) -> Outcome {
@@ -69,6 +87,7 @@ fn call_function<const N: usize>(
     });
     let object = object.map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let count = u32::try_from(N).unwrap_or(u32::MAX);
+    let mut function = held_callable(function);
     let mut result = Zval::new();
     let (target, function, arguments) =
         (&raw mut result, &raw mut function, arguments.as_mut_ptr());
@@ -82,7 +101,7 @@ fn call_function<const N: usize>(
             "Pillion: the PHP function could not be called",
         ));
     }
-    Ok(result.dereference().shallow_clone())
+    Ok(held(&result))
 }
 
 /// Takes the pending exception, so that the caller can handle it as a failed call. Returns `None`

@@ -1,3 +1,4 @@
+use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -6,7 +7,10 @@ use ext_php_rs::flags::ZvalTypeFlags;
 use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 
-use super::{Failure, Outcome, callback, ffi};
+use super::{Failure, Outcome, callback, ffi, held};
+
+/// `ZEND_USER_CLASS`: the type of a class that PHP code declares.
+const USER_CLASS: c_char = 2;
 
 /// A pointer to an object that another owner keeps alive for `'a`.
 ///
@@ -84,11 +88,29 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Reads a declared property with the access rights of the class `scope`.
+    /// Reads a declared property with the access rights of the class `scope`. A class of PHP code
+    /// can have a `__get()` or a property hook, which runs.
     ///
     /// # Errors
-    /// [`Failure::Pending`] if the property has no value yet.
+    /// [`Failure::Pending`] if the property has no value yet, and same as
+    /// [`run_guarded`](super::run_guarded).
     pub fn get(self, scope: &ClassEntry, name: &str) -> Outcome {
+        let is_php_class = self.class().type_ == USER_CLASS;
+        if is_php_class {
+            let this = self.to_value();
+            return callback::run_guarded(|| match Object::of(&this) {
+                Some(this) => this.read(scope, name),
+                None => Zval::new(),
+            });
+        }
+        let value = self.read(scope, name);
+        if ExecutorGlobals::has_exception() {
+            return Err(Failure::Pending);
+        }
+        Ok(value)
+    }
+
+    fn read(self, scope: &ClassEntry, name: &str) -> Zval {
         let mut buffer = Zval::new();
         // SAFETY: the returned pointer is either `buffer` or the property's slot, and is only
         // read, before anything else runs.
@@ -103,10 +125,7 @@ impl<'a> Object<'a> {
             )
             .as_ref()
         };
-        if ExecutorGlobals::has_exception() {
-            return Err(Failure::Pending);
-        }
-        Ok(value.map_or_else(Zval::new, |value| value.dereference().shallow_clone()))
+        value.map_or_else(Zval::new, held)
     }
 
     /// Returns whether the class has a method with this name (in lower-case ASCII or as declared).

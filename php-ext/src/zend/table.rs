@@ -1,8 +1,21 @@
 //! Reads arrays directly from memory. `ZendHashTable::iter` calls the engine four times for each
 //! entry, which costs more than all other work of writing JSON.
+//!
+//! PHP code can free or replace what a PHP reference contains at any time: in a `jsonSerialize()`,
+//! a `__toString()`, an autoloader, an error handler or a destructor. All functions here except
+//! [`slots`] therefore return values with a reference count of their own, and `clippy.toml` forbids
+//! the methods of `ext-php-rs` that return pointers into arrays and PHP references.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these functions are what replaces the forbidden methods"
+)]
 
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
+
+use super::held::{HeldTable, held};
+use super::list_of;
 
 /// In `u.flags`: the array is a list of values without keys, possibly with holes.
 const PACKED: u32 = 1 << 2;
@@ -42,9 +55,43 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Iterates over the keys and values of an array in order, without holes. The array may change
-/// during the iteration: the iterator returns the entries that exist when it reaches them.
-pub fn entries(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, &Zval)> {
+/// Iterates over the keys and [`held()`] values of an array in order, without holes. PHP code may run
+/// during the iteration: the array is held, so that a write makes a copy of it.
+pub fn entries(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, Zval)> {
+    let holder = HeldTable::new(table);
+    slots(table).map(move |(key, value)| {
+        let _ = &holder;
+        (key, held(value))
+    })
+}
+
+/// Returns the [`held()`] value of a key, if `value` is an array that has the key.
+pub fn member(value: &Zval, key: &str) -> Option<Zval> {
+    value.array()?.get(key).map(held)
+}
+
+/// Returns the [`held()`] value at an index, if `value` is an array that has the index.
+pub fn item(value: &Zval, index: i64) -> Option<Zval> {
+    value.array()?.get_index(index).map(held)
+}
+
+/// Returns a callable without PHP references: PHP code that the engine runs for the call, such as an
+/// autoloader or the method itself, could release the object or the name in `[&$object, 'method']`.
+pub(super) fn held_callable(callable: Zval) -> Zval {
+    let has_references = |table: &ZendHashTable| slots(table).any(|(_, part)| part.is_reference());
+    if !callable.array().is_some_and(has_references) {
+        return callable;
+    }
+    match (item(&callable, 0), item(&callable, 1)) {
+        (Some(target), Some(method)) => list_of([target, method]),
+        _ => callable,
+    }
+}
+
+/// Iterates over the keys and values of an array in order, without holes, and without any reference
+/// count. The caller must hold the array, and each value as long as PHP code can run. The iterator
+/// returns the entries that exist when it reaches them.
+pub fn slots(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, &Zval)> {
     let mut position = 0;
     std::iter::from_fn(move || {
         while position < table.nNumUsed {
@@ -63,7 +110,7 @@ pub fn is_list(table: &ZendHashTable) -> bool {
     if is_packed(table) && table.nNumUsed == table.nNumOfElements {
         return true;
     }
-    entries(table)
+    slots(table)
         .zip(0..)
         .all(|((key, _), index)| key.long() == Some(index))
 }

@@ -9,7 +9,7 @@ use crate::exception;
 use crate::json::to_value;
 use crate::mcp::{arguments, decode_message, tool_list};
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, empty_array, list_of,
+    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, empty_array, list_of, member,
 };
 
 /// Adds the methods.
@@ -102,14 +102,13 @@ fn complete(call: &mut MethodCall<'_>) -> Outcome {
         params["context"] = json!({ "arguments": context });
     }
     let result = request_method(call, "completion/complete", raw(&params)?)?;
-    let completion = result.array().and_then(|result| result.get("completion"));
-    completion.map_or_else(
+    member(&result, "completion").map_or_else(
         || {
             Err(exception::transport(
                 "MCP request failed: the answer has no 'completion'",
             ))
         },
-        |completion| require_array(completion.shallow_clone()),
+        require_array,
     )
 }
 

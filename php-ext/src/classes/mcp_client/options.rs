@@ -11,7 +11,7 @@ use crate::classes::tool_definition::seconds;
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::describe_type;
-use crate::zend::{Failure, MethodCall, entries};
+use crate::zend::{Failure, MethodCall, entries, is_callable};
 
 /// Default of `max_concurrent`: how many calls of `callTools` run at a time.
 const DEFAULT_MAX_CONCURRENT: usize = 16;
@@ -61,9 +61,8 @@ impl CallOptions {
             if !allowed.contains(&name.as_str()) {
                 return Err(exception::invalid_input(format!("Unknown option '{name}'")));
             }
-            let value = value.dereference();
             if !value.is_null() {
-                self.set(&name, value)?;
+                self.set(&name, &value)?;
             }
         }
         Ok(())
@@ -88,7 +87,7 @@ impl CallOptions {
                 let number = number.ok_or_else(|| wrong("a number of seconds"))?;
                 self.request.timeout = Some(positive(seconds("timeout", number)?));
             }
-            "on_progress" if value.is_callable() => self.on_progress = Some(value.shallow_clone()),
+            "on_progress" if is_callable(value)? => self.on_progress = Some(value.shallow_clone()),
             "on_progress" => return Err(wrong("callable")),
             "cancellation" => {
                 let token = Cancellation::of(value)?;

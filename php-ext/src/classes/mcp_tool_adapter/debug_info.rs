@@ -37,7 +37,6 @@ pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
     let properties = properties
         .iter()
         .flat_map(|table| entries(table))
-        .map(|(key, value)| (key, value.dereference().dereference()))
         .filter(|(_, value)| value.get_type() != DataType::Undef);
     let mut redacted = ZendHashTable::new();
     for (key, value) in properties {
@@ -46,7 +45,7 @@ pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
             .is_some_and(|name| name.as_bytes() == SERVER_CONFIG);
         let value = match value.array() {
             Some(entry) if is_entry => without_credentials(entry, MAX_DEPTH),
-            _ => value.shallow_clone(),
+            _ => value,
         };
         put(&mut redacted, key, value);
     }
@@ -56,10 +55,9 @@ pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
 fn without_credentials(entry: &ZendHashTable, levels: usize) -> Zval {
     let mut redacted = ZendHashTable::new();
     for (key, value) in entries(entry) {
-        let value = value.dereference();
         let name = key.string().unwrap_or_default().to_ascii_lowercase();
         let value = if value.is_null() || value.is_bool() {
-            value.shallow_clone()
+            value
         } else if is_secret(&name) || levels == 0 {
             string_of(REDACTED)
         } else if let (SERVER_URL, Some(url)) = (name.as_str(), value.str()) {
@@ -67,7 +65,7 @@ fn without_credentials(entry: &ZendHashTable, levels: usize) -> Zval {
         } else if let Some(nested) = value.array() {
             without_credentials(nested, levels - 1)
         } else {
-            value.shallow_clone()
+            value
         };
         put(&mut redacted, key, value);
     }

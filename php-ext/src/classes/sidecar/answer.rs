@@ -3,7 +3,7 @@ use pillion_core::tool::ErrorCode;
 
 use crate::classes::tool_result::Parts;
 use crate::exception::{FailedResult, error_code, of_result};
-use crate::zend::{Failure, Outcome, empty_array, with_entry};
+use crate::zend::{Failure, Outcome, empty_array, member, with_entry};
 
 /// The sidecar's response to one call, as PHP values: the outcome of a tool under `result`, or an
 /// error because the tool does not exist.
@@ -21,19 +21,17 @@ pub(super) struct Answer {
 impl Answer {
     /// Reads a response; missing members count as empty.
     pub(super) fn of(answer: &Zval) -> Self {
-        let table = answer.array();
-        let outcome = table
-            .and_then(|table| table.get("result"))
-            .and_then(Zval::array)
-            .or(table);
-        let field = |key: &str| outcome.and_then(|outcome| outcome.get(key));
+        let inner = member(answer, "result").filter(Zval::is_array);
+        let outcome = inner.as_ref().unwrap_or(answer);
+        let field = |key: &str| member(outcome, key);
+        let text = |key: &str| field(key).and_then(|text| text.string());
         Self {
-            success: field("success").and_then(Zval::bool).unwrap_or_default(),
-            data: field("data").map_or_else(Zval::new, Zval::shallow_clone),
-            error: field("error").and_then(Zval::string),
-            error_code: field("error_code").and_then(Zval::string),
-            result: field("result").map(Zval::shallow_clone),
-            metadata: field("metadata").map_or_else(empty_array, Zval::shallow_clone),
+            success: field("success").is_some_and(|success| success.bool() == Some(true)),
+            data: field("data").unwrap_or_default(),
+            error: text("error"),
+            error_code: text("error_code"),
+            result: field("result"),
+            metadata: field("metadata").unwrap_or_else(empty_array),
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) fn execute_parallel(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn execute_several(call: &MethodCall<'_>, mode: BatchMode) -> Outcome {
-    let calls = entries(call.array(0)?).map(|(_, call)| call_or_refusal(call));
+    let calls = entries(call.array(0)?).map(|(_, call)| call_or_refusal(&call));
     let calls = calls.collect::<Result<_, _>>()?;
     run(call, calls, mode).map(list_of)
 }
@@ -119,7 +119,7 @@ fn results_of(
         .zip(answers)
         .zip(arguments.chain(repeat_with(|| None)))
         .map(|((call, (_, answer)), arguments)| {
-            let answer = Answer::of(answer).with_arguments(arguments);
+            let answer = Answer::of(&answer).with_arguments(arguments);
             answer.into_result(call.id.clone(), call.name.clone())
         })
         .collect()

@@ -6,7 +6,7 @@ use pillion_core::executor::ExecutorConfig;
 use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::hooks;
-use crate::zend::{Failure, type_name, without_entry};
+use crate::zend::{Failure, is_callable, member, type_name, without_entry};
 
 /// The parsed options.
 #[derive(Default)]
@@ -38,10 +38,8 @@ pub fn read(options: &Zval) -> Result<Options, Failure> {
 }
 
 fn callable(options: &Zval, name: &str) -> Result<Zval, Failure> {
-    let table = options.array();
-    let value = table.and_then(|table| table.get(name));
-    let value = value.map_or_else(Zval::new, |value| value.dereference().shallow_clone());
-    if !value.is_null() && !value.is_callable() {
+    let value = member(options, name).unwrap_or_default();
+    if !value.is_null() && !is_callable(&value)? {
         return Err(exception::invalid_input(format!(
             "Invalid executor option '{name}': it must be callable or null, {} given",
             type_name(&value)

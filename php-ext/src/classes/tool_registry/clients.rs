@@ -16,11 +16,7 @@ impl Clients {
     /// Reads the clients from the hidden value of a registry.
     pub fn of(hidden: &Zval) -> Self {
         let clients = hidden.array().into_iter().flat_map(entries);
-        Self(
-            clients
-                .map(|(_, client)| Client(client.shallow_clone()))
-                .collect(),
-        )
+        Self(clients.map(|(_, client)| Client(client)).collect())
     }
 
     /// Returns the hidden value for these clients.

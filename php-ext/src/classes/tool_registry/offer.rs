@@ -15,11 +15,11 @@ fn select(
     let tools = objects(this)?;
     let mut selected = Vec::new();
     for (name, tool) in tools.array().into_iter().flat_map(entries) {
-        let Some(object) = Object::of(tool) else {
+        let Some(object) = Object::of(&tool) else {
             continue;
         };
         if keep(object)? {
-            selected.push((name.string().unwrap_or_default(), tool.shallow_clone()));
+            selected.push((name.string().unwrap_or_default(), tool));
         }
     }
     Ok(selected)

@@ -62,10 +62,7 @@ pub(super) fn register_tool(call: &mut MethodCall<'_>) -> Outcome {
     let argument = call.value(0);
     let object = match argument.filter(|value| tool_definition::is_definition(value)) {
         Some(definition) => {
-            let handler = call
-                .non_null(1)
-                .filter(|handler| handler.is_callable())
-                .ok_or_else(|| call.type_error(1, "callable, with a ToolDefinition"))?;
+            let handler = call.callable(1, "callable, with a ToolDefinition")?;
             callable_tool::new_tool(definition, handler)?
         }
         None => argument

@@ -7,13 +7,14 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::types::Zval;
 
 use super::CLASS;
 use crate::exception;
 use crate::json::to_value;
 use crate::zend::{
-    Failure, MethodCall, Object, Outcome, array_of, entries, list_of, run_guarded, string_of,
+    Failure, MethodCall, Object, Outcome, array_of, entries, list_of, member, run_guarded,
+    string_of,
 };
 
 /// Accepts base64 with and without padding, because servers differ.
@@ -22,30 +23,36 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// The key of a result with JSON for programs.
+const STRUCTURED: &str = "structuredContent";
+
 fn property(this: Object<'_>, name: &str) -> Outcome {
     this.get(CLASS.get(), name)
 }
 
 /// Returns the blocks of a result in MCP form: an array whose `content` is a list of blocks, each
 /// with a `type`. `None` for any other result, even if it has its own `content`.
-fn blocks_of(result: &Zval) -> Option<Vec<&ZendHashTable>> {
-    let result = result.array()?;
-    let Some(content) = result.get("content") else {
+fn blocks_of(result: &Zval) -> Option<Vec<Zval>> {
+    let Some(content) = member(result, "content") else {
         // Only MCP results have the key `structuredContent`.
-        return result.get("structuredContent").map(|_| Vec::new());
+        return member(result, STRUCTURED).map(|_| Vec::new());
     };
-    entries(content.dereference().array()?)
+    entries(content.array()?)
         .zip(0..)
         .map(|((key, block), index)| {
-            let block = block.dereference().array()?;
-            block.get("type")?.dereference().zend_str()?;
-            (key.long() == Some(index)).then_some(block)
+            let has_type = member(&block, "type")?.is_string();
+            (has_type && key.long() == Some(index)).then_some(block)
         })
         .collect()
 }
 
-fn text_in<'a>(block: &'a ZendHashTable, key: &str) -> Option<&'a str> {
-    block.get(key)?.dereference().str()
+/// Returns a member that is text.
+fn text_in(block: &Zval, key: &str) -> Option<Zval> {
+    member(block, key).filter(|text| text.str().is_some())
+}
+
+fn is_text(block: &Zval, key: &str, text: &str) -> bool {
+    member(block, key).is_some_and(|member| member.str() == Some(text))
 }
 
 pub(super) fn is_error(call: &mut MethodCall<'_>) -> Outcome {
@@ -57,8 +64,8 @@ pub(super) fn content(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let result = property(this, "result")?;
     if let Some(blocks) = blocks_of(&result) {
-        if let Some(content) = result.array().and_then(|result| result.get("content")) {
-            return Ok(content.dereference().shallow_clone());
+        if let Some(content) = member(&result, "content") {
+            return Ok(content);
         }
         debug_assert!(blocks.is_empty());
         return Ok(list_of([]));
@@ -76,13 +83,13 @@ pub(super) fn text(call: &mut MethodCall<'_>) -> Outcome {
         return Ok(unstructured_text(this, &result)?.unwrap_or_else(|| string_of("")));
     };
     let texts: Vec<_> = blocks
-        .into_iter()
-        .filter(|block| text_in(block, "type") == Some("text"))
-        .filter_map(|block| text_in(block, "text"))
+        .iter()
+        .filter(|block| is_text(block, "type", "text"))
+        .filter_map(|block| text_in(block, "text")?.string())
         .collect();
-    let structured = structured_in(&result);
+    let structured = member(&result, STRUCTURED);
     match structured.filter(|structured| texts.is_empty() && !structured.is_null()) {
-        Some(structured) => Ok(string_of(to_value(structured)?.to_string())),
+        Some(structured) => Ok(string_of(to_value(&structured)?.to_string())),
         None => Ok(string_of(texts.join("\n"))),
     }
 }
@@ -100,16 +107,11 @@ fn unstructured_text(this: Object<'_>, result: &Zval) -> Result<Option<Zval>, Fa
     Ok(error.is_string().then_some(error))
 }
 
-fn structured_in(result: &Zval) -> Option<&Zval> {
-    let structured = result.array()?.get("structuredContent")?;
-    Some(structured.dereference())
-}
-
 pub(super) fn structured_content(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let result = property(this, "result")?;
     if blocks_of(&result).is_some() {
-        return Ok(structured_in(&result).map_or_else(Zval::new, Zval::shallow_clone));
+        return Ok(member(&result, STRUCTURED).unwrap_or_default());
     }
     let data = property(this, "data")?;
     if data.is_null() && !result.is_string() {
@@ -126,35 +128,33 @@ pub(super) fn images(call: &mut MethodCall<'_>) -> Outcome {
         .into_iter()
         .enumerate()
     {
-        let Some((mime_type, data)) = image_in(block) else {
+        let Some((mime_type, data)) = image_in(&block) else {
             continue;
         };
-        let data = decoded(data).ok_or_else(|| {
+        let data = data.str().and_then(decoded).ok_or_else(|| {
             exception::transport(format!("Content block {index} holds no valid base64"))
         })?;
         // PHP may abort the request if memory is exhausted, and must not leak `data`.
         let data = run_guarded(|| string_of(&data))?;
-        images.push(array_of([
-            ("mime_type", string_of(mime_type)),
-            ("data", data),
-        ]));
+        images.push(array_of([("mime_type", mime_type), ("data", data)]));
     }
     Ok(list_of(images))
 }
 
 /// Returns the media type and the base64 data of an image block or of an image in an embedded
 /// resource.
-fn image_in(block: &ZendHashTable) -> Option<(&str, &str)> {
-    match text_in(block, "type")? {
+fn image_in(block: &Zval) -> Option<(Zval, Zval)> {
+    match text_in(block, "type")?.str()? {
         "image" => {
-            let mime_type = text_in(block, "mimeType").unwrap_or("application/octet-stream");
+            let mime_type = text_in(block, "mimeType");
+            let mime_type = mime_type.unwrap_or_else(|| string_of("application/octet-stream"));
             Some((mime_type, text_in(block, "data")?))
         }
         "resource" => {
-            let resource = block.get("resource")?.dereference().array()?;
-            let mime_type = text_in(resource, "mimeType")?;
-            let is_image = mime_type.starts_with("image/");
-            is_image.then_some((mime_type, text_in(resource, "blob")?))
+            let resource = member(block, "resource")?;
+            let mime_type = text_in(&resource, "mimeType")?;
+            let is_image = mime_type.str()?.starts_with("image/");
+            is_image.then_some((mime_type, text_in(&resource, "blob")?))
         }
         _ => None,
     }

@@ -7,7 +7,7 @@ use pillion_mcp_client::ToolCallResult;
 use crate::classes::mcp_client::EMPTY;
 use crate::classes::tool_result::Parts;
 use crate::mcp::decode_message;
-use crate::zend::{Failure, Outcome, array_of, entries, int_of, string_of};
+use crate::zend::{Failure, Outcome, array_of, entries, int_of, member, string_of};
 
 /// Returns a result as a PHP object, with an error code if the result has `isError`.
 pub fn result_of_call(
@@ -33,21 +33,16 @@ pub fn result_of_call(
 
 /// Returns whether the result has `isError`.
 pub fn is_error(result: &Zval) -> bool {
-    let is_error = result.array().and_then(|result| result.get("isError"));
-    is_error.and_then(|value| value.dereference().bool()) == Some(true)
+    member(result, "isError").and_then(|value| value.bool()) == Some(true)
 }
 
 /// Returns the text blocks of a result, one per line.
 fn text_of(result: &Zval) -> String {
-    let content = result.array().and_then(|result| result.get("content"));
-    let blocks = content.and_then(|content| content.dereference().array());
+    let content = member(result, "content");
+    let blocks = content.as_ref().and_then(Zval::array);
     let mut texts = Vec::new();
     for (_, block) in blocks.into_iter().flat_map(entries) {
-        let text = block
-            .dereference()
-            .array()
-            .and_then(|block| block.get("text"));
-        texts.extend(text.and_then(|text| text.dereference().string()));
+        texts.extend(member(&block, "text").and_then(|text| text.string()));
     }
     if texts.is_empty() {
         "The tool reported an error".to_owned()

@@ -18,7 +18,9 @@ use crate::classes::tool_call::call_of;
 use crate::exception::{self, run_during_failure};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{ProgressReceiver, ServerLink, describe_type};
-use crate::zend::{Failure, MethodCall, Object, Outcome, entries, list_of, string_of, with_entry};
+use crate::zend::{
+    Failure, MethodCall, Object, Outcome, entries, list_of, member, string_of, with_entry,
+};
 
 /// Runs the calls concurrently; a failed call has a failed result.
 pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
@@ -35,7 +37,7 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
     let mut names = Vec::new();
     let mut specs = Vec::new();
     for (_, entry) in entries(call.array(0)?) {
-        let (id, name, arguments) = read_call(entry, ids.len())?;
+        let (id, name, arguments) = read_call(&entry, ids.len())?;
         let spec = arguments.map(|arguments| ToolCallSpec {
             id: id.clone(),
             name: name.clone(),
@@ -172,7 +174,6 @@ fn read_call(
     entry: &Zval,
     index: usize,
 ) -> Result<(String, String, Result<Box<RawValue>, String>), Failure> {
-    let entry = entry.dereference();
     let is_call = Object::of(entry).is_some() || entry.is_array();
     if !is_call {
         return Err(exception::invalid_input(format!(
@@ -180,7 +181,7 @@ fn read_call(
             describe_type(entry)
         )));
     }
-    let has_id = entry.array().is_none_or(|call| call.get("id").is_some());
+    let has_id = !entry.is_array() || member(entry, "id").is_some();
     let with_id = match has_id {
         true => entry.shallow_clone(),
         false => with_entry(entry, "id", string_of(new_id())),

@@ -1,0 +1,70 @@
+use std::ptr::NonNull;
+
+use ext_php_rs::ffi::{GC_IMMUTABLE, zend_array_destroy};
+use ext_php_rs::types::{ZendHashTable, Zval};
+
+/// Returns a value with a reference count of its own. A PHP reference becomes what it contains, and
+/// the slot of a declared property its value.
+pub fn held(value: &Zval) -> Zval {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "the value is counted before anything else runs"
+    )]
+    // The slot of a declared property can itself be a PHP reference.
+    value.dereference().dereference().shallow_clone()
+}
+
+/// A table with a reference count of its own, which is released on drop. While it is held, the
+/// engine copies the table before a write.
+pub(super) struct HeldTable(NonNull<ZendHashTable>);
+
+impl HeldTable {
+    /// Adds a reference.
+    pub(super) fn new(table: &ZendHashTable) -> Self {
+        let table = NonNull::from(table);
+        // SAFETY: the table is alive; immutable tables are not counted.
+        unsafe {
+            if !is_immutable(table) {
+                (*table.as_ptr()).gc.refcount += 1;
+            }
+        }
+        Self(table)
+    }
+
+    /// Takes over a reference.
+    ///
+    /// # Safety
+    /// The caller has a reference to the table, unless the table is immutable.
+    pub(super) unsafe fn from_raw(table: NonNull<ZendHashTable>) -> Self {
+        Self(table)
+    }
+
+    pub(super) fn table(&self) -> &ZendHashTable {
+        // SAFETY: the reference keeps the table alive.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// # Safety
+/// The table is alive.
+unsafe fn is_immutable(table: NonNull<ZendHashTable>) -> bool {
+    // SAFETY: the flags are valid in every table.
+    unsafe { (*table.as_ptr()).gc.u.type_info & GC_IMMUTABLE != 0 }
+}
+
+impl Drop for HeldTable {
+    /// `zend_array_release`.
+    fn drop(&mut self) {
+        let table = self.0.as_ptr();
+        // SAFETY: drops the reference of the constructor; the last reference frees the table.
+        unsafe {
+            if is_immutable(self.0) {
+                return;
+            }
+            (*table).gc.refcount -= 1;
+            if (*table).gc.refcount == 0 {
+                zend_array_destroy(table);
+            }
+        }
+    }
+}
