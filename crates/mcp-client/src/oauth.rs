@@ -5,12 +5,18 @@
 //! once for all waiting calls. `flow` obtains tokens: it discovers the authorization server,
 //! refreshes or requests tokens, and stores them.
 //!
-//! The official SDK, `rmcp`, discovers the authorization server, registers the client and builds
-//! the authorization request. Token requests are built here, because the SDK does not support DPoP,
-//! client assertions and the grants of the extensions (ADR 0010).
+//! `discovery` finds the authorization server: `resource` fetches the metadata of the MCP server,
+//! which names issuers, and `metadata` fetches those of an `issuer` from its own addresses. `binding`
+//! decides which issuer may see the client's credentials.
+//!
+//! The official SDK, `rmcp`, registers the client and builds the authorization request. Discovery
+//! is done here, because the SDK does not bind metadata to the issuer in every case; token requests,
+//! because the SDK does not support DPoP, client assertions and the grants of the extensions
+//! (ADR 0010).
 
 mod authorization_code;
 mod authorizer;
+mod binding;
 mod challenge;
 mod client;
 mod config;
@@ -19,9 +25,12 @@ mod dpop;
 mod enterprise;
 mod error;
 mod flow;
+mod issuer;
 mod jwt;
+mod metadata;
 mod prompt;
 mod registration;
+mod resource;
 mod token_request;
 mod token_store;
 mod tokens;

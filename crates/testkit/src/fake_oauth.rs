@@ -189,6 +189,12 @@ impl State {
 
     fn token(&mut self, form: &HashMap<String, String>) -> Vec<Fault> {
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+        if field("grant_type") == "urn:ietf:params:oauth:grant-type:token-exchange" {
+            let kind = "urn:ietf:params:oauth:token-type:id-jag";
+            return ok(&json!({
+                "access_token": "hush-id-jag", "token_type": "N_A", "issued_token_type": kind,
+            }));
+        }
         let scope = match field("grant_type") {
             // The code contains the requested scope.
             "authorization_code" if !field("code_verifier").is_empty() => {

@@ -17,6 +17,15 @@ pub struct TlsServer {
 /// servers.
 pub struct CertificateAuthority(CertifiedIssuer<'static, KeyPair>);
 
+/// Returns a new ES256 key in PEM, as a client has for its assertions.
+///
+/// # Panics
+/// If the system has no random numbers.
+#[must_use]
+pub fn signing_key() -> String {
+    KeyPair::generate().unwrap().serialize_pem()
+}
+
 impl TlsServer {
     /// Starts a server with a self-signed certificate, in a thread that runs until the process
     /// ends.

@@ -2,7 +2,6 @@ use rmcp::transport::auth::OAuthClientConfig;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::challenge::Challenge;
 use super::client::{Form, OAuthClient};
 use super::discovery::AuthorizationServer;
 use super::dpop::Dpop;
@@ -24,7 +23,6 @@ pub(super) struct AuthorizationCode<'a> {
     pub(super) redirect_uri: &'a str,
     pub(super) scopes: &'a [String],
     pub(super) dpop: Option<&'a Dpop>,
-    pub(super) challenge: &'a Challenge,
     /// The URL of the MCP server.
     pub(super) server: &'a Url,
 }
@@ -32,10 +30,12 @@ pub(super) struct AuthorizationCode<'a> {
 impl AuthorizationCode<'_> {
     pub(super) async fn obtain(
         &self,
-        server: &mut AuthorizationServer,
+        server: &AuthorizationServer,
     ) -> Result<TokenAnswer, OAuthError> {
         let request = OAuthClientConfig::new(self.client.id.clone(), self.redirect_uri);
-        let (url, verifier) = server.authorization_request(request, self.scopes).await?;
+        let (url, verifier) = server
+            .authorization_request(self.web, request, self.scopes)
+            .await?;
         let state = url.query_pairs().find(|(name, _)| name == "state");
         let state = state.map(|(_, state)| state.into_owned());
         let pending = PendingAuthorization {
@@ -46,7 +46,7 @@ impl AuthorizationCode<'_> {
             client_id: self.client.id.clone(),
             client_secret: self.registered_secret.clone(),
             verifier,
-            resource_metadata: self.challenge.resource_metadata.clone(),
+            resource: server.token.resource.clone(),
             dpop: self.dpop.is_some(),
         };
         let response = self.prompt.authorize(AuthorizationRequest {

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::client::OAuthClient;
 use super::enterprise::IdentityProvider;
+use super::issuer::Issuer;
 use super::jwt::SigningKey;
 use crate::ServerConfigError;
 
@@ -175,20 +176,12 @@ impl OAuthConfig {
             }
         };
         // Without an issuer, the MCP server would choose who receives the secret or the assertion.
-        let issuer = self.issuer.as_deref().map(url::Url::parse);
+        let issuer = self.issuer.as_deref().map(Issuer::parse);
         match issuer {
             Some(Err(_)) => Err(needs("issuer")),
             None if !matches!(grant, GrantSettings::AuthorizationCode) => Err(needs("issuer")),
             _ => Ok(grant),
         }
-    }
-
-    /// Returns whether this authorization server may see the client's credentials. Issuers are
-    /// compared as strings (RFC 8414 section 3.3). Every issuer is allowed if none is configured.
-    pub(super) fn allows_issuer(&self, issuer: &str) -> bool {
-        self.issuer
-            .as_deref()
-            .is_none_or(|allowed| allowed == issuer)
     }
 
     /// Returns the configured client, if any.

@@ -13,9 +13,70 @@ pub enum OAuthError {
     /// The user's consent is required, but the client has no prompt.
     #[error("the server requires authorization, and no user can be asked for it here")]
     NobodyToAsk,
-    /// The authorization server cannot be discovered, or its metadata is invalid.
-    #[error("the server's authorization server cannot be determined: {0}")]
-    Discovery(#[source] SdkError),
+    /// The metadata of the server is the metadata of another resource (RFC 9728 section 3.3).
+    #[error(
+        "the server's protected resource metadata has the resource '{found}', which is not the \
+        server's URL"
+    )]
+    ForeignResource {
+        /// The resource in the metadata; empty if there is none.
+        found: String,
+    },
+    /// An issuer identifier is invalid (RFC 8414 section 2).
+    #[error(
+        "'{issuer}' is not an issuer identifier: expected an https URL in normal form, without \
+        user, query, fragment and '/.well-known/'"
+    )]
+    InvalidIssuer {
+        /// The text that the server names.
+        issuer: String,
+    },
+    /// An authorization server has no metadata at its well-known addresses.
+    #[error("the authorization server '{issuer}' publishes no valid metadata")]
+    NoMetadata {
+        /// The issuer.
+        issuer: String,
+    },
+    /// Metadata has another issuer than the one from which its address was built (RFC 8414 section
+    /// 3.3).
+    #[error("the metadata of the authorization server '{expected}' has the issuer '{found}'")]
+    IssuerMismatch {
+        /// The issuer to which the address belongs.
+        expected: String,
+        /// The issuer in the metadata; empty if there is none.
+        found: String,
+    },
+    /// The server of the metadata failed.
+    #[error("the OAuth metadata cannot be fetched: HTTP {status}")]
+    MetadataStatus {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The address of the metadata redirects to another origin, or too often.
+    #[error("the address of the OAuth metadata redirects to another origin or too often")]
+    MetadataRedirect,
+    /// An endpoint in the metadata is less protected than the issuer, or not an endpoint.
+    #[error(
+        "the authorization server has an invalid '{name}': expected an https URL without user and \
+        fragment"
+    )]
+    InvalidEndpoint {
+        /// The member of the metadata.
+        name: &'static str,
+    },
+    /// The authorization server cannot ask a user.
+    #[error("the authorization server has no 'authorization_endpoint'")]
+    NoAuthorizationEndpoint,
+    /// The user would be asked by a server that may not belong to the issuer, and the response
+    /// would not show where it comes from (RFC 9700 section 4.4).
+    #[error(
+        "the authorization server '{issuer}' asks users at another origin without naming itself in \
+        its responses (RFC 9207): configure the 'issuer' if this is intended"
+    )]
+    ForeignAuthorizationEndpoint {
+        /// The issuer.
+        issuer: String,
+    },
     /// The authorization server does not announce PKCE with S256, which is required (security
     /// considerations).
     #[error("the authorization server does not support PKCE with S256")]
@@ -157,11 +218,14 @@ impl OAuthError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Request(_) | Self::Store(_) | Self::TooLarge { .. } => ErrorClass::Unavailable,
+            Self::Request(_)
+            | Self::Store(_)
+            | Self::TooLarge { .. }
+            | Self::MetadataStatus { .. }
+            | Self::MetadataRedirect => ErrorClass::Unavailable,
             Self::TokenStatus { status } if *status >= 500 || *status == 429 => {
                 ErrorClass::Unavailable
             }
-            Self::Discovery(error) if error.is_out_of_reach() => ErrorClass::Unavailable,
             Self::TimedOut => ErrorClass::Timeout,
             Self::Panicked => ErrorClass::Internal,
             Self::Config(_) | Self::NoRedirectUri | Self::Assertion(_) | Self::Signing => {
@@ -189,15 +253,6 @@ pub struct SdkError(AuthError);
 impl SdkError {
     pub(super) fn new(error: AuthError) -> Self {
         Self(error)
-    }
-
-    fn is_out_of_reach(&self) -> bool {
-        let AuthError::DiscoveryRequestFailed { source, .. } = &self.0 else {
-            return false;
-        };
-        // Either this crate's error below the SDK, or the SDK's own for a status of 500 and above.
-        let ours = source.downcast_ref::<OAuthError>();
-        ours.is_none_or(|error| error.class() == ErrorClass::Unavailable)
     }
 }
 

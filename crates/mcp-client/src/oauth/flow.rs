@@ -6,6 +6,7 @@ use secrecy::ExposeSecret;
 use url::Url;
 
 use super::authorization_code::{self, AuthorizationCode};
+use super::binding::Binding;
 use super::challenge::Challenge;
 use super::client::{Form, OAuthClient};
 use super::config::GrantSettings;
@@ -83,20 +84,23 @@ impl Shared {
     }
 
     async fn renew(&self) -> Result<(), OAuthError> {
-        let (known, scopes) = {
+        let (known, scopes, tokens) = {
             let current = self.current.lock();
-            (current.endpoint.clone(), current.scopes.clone())
+            let tokens = current.tokens.clone();
+            (current.endpoint.clone(), current.scopes.clone(), tokens)
         };
+        let live = tokens.ok_or(OAuthError::NobodyToAsk)?;
         let endpoint = match known {
-            Some(endpoint) => endpoint,
-            None => self.discover(&Challenge::default()).await?.token,
+            Some(endpoint) if endpoint.issuer == live.tokens.issuer => endpoint,
+            _ => {
+                let (issuer, resource) = (&live.tokens.issuer, live.tokens.resource.clone());
+                self.known_server(issuer, resource).await?.token
+            }
         };
         let renewed = if matches!(self.grant, GrantSettings::AuthorizationCode) {
             self.refresh(&endpoint).await
         } else {
-            let tokens = self.current.lock().tokens.clone();
-            let bound = tokens.and_then(|live| live.dpop.clone());
-            self.obtain_without_user(&endpoint, &scopes, bound.as_ref())
+            self.obtain_without_user(&endpoint, &scopes, live.dpop.as_ref())
                 .await
         };
         if renewed.as_ref().is_err_and(OAuthError::is_refusal) {
@@ -107,11 +111,12 @@ impl Shared {
     }
 
     async fn authorize(&self, challenge: &Challenge, step_up: bool) -> Result<(), OAuthError> {
-        let mut server = self.discover(challenge).await?;
+        let server = self.discover(challenge).await?;
         let tokens = self.current.lock().tokens.clone();
         let may_refresh = tokens.as_ref().is_some_and(|live| {
             let is_stale = live.origin != TokenOrigin::Refreshed || live.is_accepted();
-            is_stale && !step_up && live.tokens.refresh_token.is_some()
+            let is_from_server = live.tokens.issuer == server.token.issuer;
+            is_stale && is_from_server && !step_up && live.tokens.refresh_token.is_some()
         });
         if may_refresh {
             match self.refresh(&server.token).await {
@@ -137,27 +142,53 @@ impl Shared {
                 .obtain_without_user(&server.token, &scopes, dpop.as_ref())
                 .await;
         }
-        let answer = self
-            .ask(&mut server, &scopes, dpop.as_deref(), challenge)
-            .await?;
-        let issuer = &server.token.issuer;
-        let live = LiveTokens::granted(answer, issuer, scopes, dpop.as_ref(), None)?;
+        let answer = self.ask(&server, &scopes, dpop.as_deref()).await?;
+        let endpoint = &server.token;
+        let live = LiveTokens::granted(answer, endpoint, scopes, dpop.as_ref(), None)?;
         self.keep(live).await;
         Ok(())
     }
 
-    /// Discovers the authorization server, and fails if its issuer is not the configured `issuer`.
-    /// This check precedes every token request, registration and authorization request.
+    /// Returns the authorization server that may see this client's credentials. Every token request,
+    /// registration and authorization request is made with a server from `discover` or
+    /// `known_server`, which check it.
+    fn binding(&self) -> Result<Binding, OAuthError> {
+        Binding::new(&self.config, &self.credentials.lock())
+    }
+
+    /// Discovers the authorization server that the MCP server names.
     async fn discover(&self, challenge: &Challenge) -> Result<AuthorizationServer, OAuthError> {
-        let server = AuthorizationServer::discover(&self.web, &self.server, challenge).await?;
-        if !server.is_published && !matches!(self.grant, GrantSettings::AuthorizationCode) {
+        let (web, binding) = (&self.web, self.binding()?);
+        let server = AuthorizationServer::discover(web, &self.server, challenge, &binding).await?;
+        self.accept(server, &binding)
+    }
+
+    /// Returns the authorization server with this issuer, for tokens or an authorization that it
+    /// has given.
+    async fn known_server(
+        &self,
+        issuer: &str,
+        resource: Option<String>,
+    ) -> Result<AuthorizationServer, OAuthError> {
+        let binding = self.binding()?;
+        binding.check(issuer)?;
+        let server = AuthorizationServer::for_issuer(&self.web, &self.server, issuer, resource);
+        self.accept(server.await?, &binding)
+    }
+
+    fn accept(
+        &self,
+        server: AuthorizationServer,
+        binding: &Binding,
+    ) -> Result<AuthorizationServer, OAuthError> {
+        binding.check(&server.token.issuer)?;
+        let is_unattended = !matches!(self.grant, GrantSettings::AuthorizationCode);
+        let client = self.config.client()?;
+        let has_secret = client.as_ref().is_some_and(OAuthClient::is_confidential);
+        // A configured `issuer` is the operator's word for a user's sign-in, but not for a guess.
+        let is_guess = is_unattended || has_secret && self.config.issuer.is_none();
+        if !server.is_published && is_guess {
             return Err(OAuthError::Unpublished);
-        }
-        if !self.config.allows_issuer(&server.token.issuer) {
-            return Err(OAuthError::ForeignIssuer {
-                found: super::error::short(&server.token.issuer),
-                configured: self.config.issuer.clone().unwrap_or_default(),
-            });
         }
         self.current.lock().endpoint = Some(server.token.clone());
         Ok(server)
@@ -166,19 +197,19 @@ impl Shared {
     /// Asks the user for an authorization.
     async fn ask(
         &self,
-        server: &mut AuthorizationServer,
+        server: &AuthorizationServer,
         scopes: &[String],
         dpop: Option<&Dpop>,
-        challenge: &Challenge,
     ) -> Result<TokenAnswer, OAuthError> {
         let prompt = self.prompt.as_deref().ok_or(OAuthError::NobodyToAsk)?;
-        server.check_for_authorization(&self.web)?;
+        server.check_for_authorization(&self.web, &self.binding()?)?;
         let redirect_uri = prompt.redirect_uri();
         let redirect_uri = redirect_uri.or_else(|| self.config.redirect_uri.clone());
         let redirect_uri = redirect_uri.ok_or(OAuthError::NoRedirectUri)?;
         let mut credentials = self.credentials.lock().clone();
         let client = registration::client_for(
             server,
+            &self.web,
             &self.config,
             &redirect_uri,
             scopes,
@@ -196,7 +227,6 @@ impl Shared {
             redirect_uri: &redirect_uri,
             scopes,
             dpop,
-            challenge,
             server: &self.server,
         };
         let obtained = request.obtain(server).await;
@@ -215,16 +245,8 @@ impl Shared {
         pending: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), OAuthError> {
-        let challenge = Challenge {
-            resource_metadata: pending.resource_metadata.clone(),
-            ..Challenge::default()
-        };
-        let server = self.discover(&challenge).await?;
-        let issuer = &server.token.issuer;
-        if *issuer != pending.issuer {
-            let found = super::error::short(issuer);
-            return Err(OAuthError::ForeignClient { found });
-        }
+        let resource = pending.resource.clone();
+        let server = self.known_server(&pending.issuer, resource).await?;
         let registration = ClientRegistration {
             client_id: pending.client_id.clone(),
             client_secret: pending.client_secret.clone(),
@@ -243,12 +265,11 @@ impl Shared {
             authorization_code::exchange(&server, &self.web, &client, proofs, &pending, response);
         let answer = answer.await?;
         let scopes = pending.scopes;
-        let live = LiveTokens::granted(answer, issuer, scopes, dpop.as_ref(), None)?;
-        let issuer = issuer.clone();
+        let live = LiveTokens::granted(answer, &server.token, scopes, dpop.as_ref(), None)?;
         self.credentials
             .lock()
             .registrations
-            .insert(issuer, registration);
+            .insert(pending.issuer, registration);
         self.keep(live).await;
         Ok(())
     }
@@ -260,6 +281,7 @@ impl Shared {
         let live = live.ok_or(OAuthError::NobodyToAsk)?;
         let token = live.tokens.refresh_token.as_ref();
         let token = token.ok_or(OAuthError::NobodyToAsk)?;
+        self.binding()?.check(&endpoint.issuer)?;
         let client = self.client_for_issuer(&endpoint.issuer)?;
         let form: Form = vec![
             ("grant_type", "refresh_token".to_owned()),
@@ -271,8 +293,7 @@ impl Shared {
             .request(&self.web, client.as_ref(), proofs, &form)
             .await?;
         let scopes = live.tokens.scopes.clone();
-        let issuer = &endpoint.issuer;
-        let refreshed = LiveTokens::granted(answer, issuer, scopes, dpop, Some(&live.tokens))?;
+        let refreshed = LiveTokens::granted(answer, endpoint, scopes, dpop, Some(&live.tokens))?;
         self.keep(refreshed).await;
         Ok(())
     }
@@ -380,8 +401,9 @@ impl Shared {
             return Ok(());
         };
         // Drops tokens of an issuer that is no longer the configured one.
+        let binding = Binding::new(&self.config, &credentials)?;
         let tokens = credentials.tokens.take();
-        credentials.tokens = tokens.filter(|tokens| self.config.allows_issuer(&tokens.issuer));
+        credentials.tokens = tokens.filter(|tokens| binding.check(&tokens.issuer).is_ok());
         let live = credentials.tokens.clone().and_then(LiveTokens::stored);
         *self.credentials.lock() = credentials;
         self.install(live);

@@ -93,9 +93,9 @@ pub struct PendingAuthorization {
     pub(super) client_secret: Option<SecretString>,
     #[serde(serialize_with = "exposed")]
     pub(super) verifier: SecretString,
-    /// The URL of the protected resource metadata, from the server's challenge.
+    /// The resource identifier of the MCP server (RFC 8707).
     #[serde(default)]
-    pub(super) resource_metadata: Option<String>,
+    pub(super) resource: Option<String>,
     /// Whether the server requires tokens that are bound to a key.
     #[serde(default)]
     pub(super) dpop: bool,

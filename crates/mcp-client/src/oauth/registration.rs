@@ -4,6 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::client::OAuthClient;
 use super::discovery::AuthorizationServer;
 use super::error::SdkError;
+use super::web::Web;
 use super::{ClientRegistration, OAuthConfig, OAuthCredentials, OAuthError};
 
 const CLIENT_NAME: &str = "Pillion";
@@ -15,20 +16,15 @@ const MAX_REGISTRATIONS: usize = 20;
 /// registration): configured, client id metadata document, registered before, registered now. New
 /// registrations are added to `credentials`, by issuer.
 pub(super) async fn client_for(
-    server: &mut AuthorizationServer,
+    server: &AuthorizationServer,
+    web: &Web,
     config: &OAuthConfig,
     redirect_uri: &str,
     scopes: &[String],
     credentials: &mut OAuthCredentials,
 ) -> Result<OAuthClient, OAuthError> {
     if let Some(client) = config.client()? {
-        bind(
-            &server.token.issuer,
-            config,
-            &client,
-            redirect_uri,
-            credentials,
-        )?;
+        bind(&server.token.issuer, &client, redirect_uri, credentials);
         return Ok(client);
     }
     if let Some(url) = &config.client_metadata_url
@@ -40,7 +36,7 @@ pub(super) async fn client_for(
     let known = known.filter(|known| known.redirect_uri == redirect_uri);
     let registration = match known {
         Some(known) => known.clone(),
-        None => register(server, config, redirect_uri, scopes).await?,
+        None => register(server, web, config, redirect_uri, scopes).await?,
     };
     let client = OAuthClient::with_secret(
         registration.client_id.clone(),
@@ -54,40 +50,30 @@ pub(super) async fn client_for(
     Ok(client)
 }
 
-/// Binds a configured client to one authorization server: the configured one, or the first one that
-/// it was used with. No other server gets its credentials.
-pub(super) fn bind(
+/// Records the authorization server of a configured client, to which `Binding` restricts it.
+fn bind(
     issuer: &str,
-    config: &OAuthConfig,
     client: &OAuthClient,
     redirect_uri: &str,
     credentials: &mut OAuthCredentials,
-) -> Result<(), OAuthError> {
-    let registrations = &mut credentials.registrations;
-    let mut bound = registrations
-        .iter()
-        .filter(|(_, registration)| registration.client_id == client.id);
-    let is_bound_elsewhere = bound.next().is_some_and(|(bound, _)| bound != issuer);
-    // A configured issuer was already compared after discovery.
-    if is_bound_elsewhere && config.issuer.is_none() {
-        let found = super::error::short(issuer);
-        return Err(OAuthError::ForeignClient { found });
-    }
+) {
     // The secret stays in the configuration.
     let registration = ClientRegistration {
         client_id: client.id.clone(),
         client_secret: None,
         redirect_uri: redirect_uri.to_owned(),
     };
-    registrations.insert(issuer.to_owned(), registration);
-    Ok(())
+    credentials
+        .registrations
+        .insert(issuer.to_owned(), registration);
 }
 
 /// Registers the client dynamically (RFC 7591) with the SDK: as a native application if the
 /// redirect goes to this machine (OpenID Connect Registration 1.0, `application_type`), otherwise
 /// as a web application.
 async fn register(
-    server: &mut AuthorizationServer,
+    server: &AuthorizationServer,
+    web: &Web,
     config: &OAuthConfig,
     redirect_uri: &str,
     scopes: &[String],
@@ -104,13 +90,11 @@ async fn register(
     };
     let placeholder = OAuthClientConfig::new("-", redirect_uri);
     let placeholder = placeholder.with_application_type(application_type);
-    server.sdk.configure_client(placeholder).map_err(failed)?;
+    let mut sdk = server.sdk(web).await.map_err(failed)?;
+    sdk.configure_client(placeholder).map_err(failed)?;
     let name = config.client_name.as_deref().unwrap_or(CLIENT_NAME);
     let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-    let registered = server
-        .sdk
-        .register_client(name, redirect_uri, &scopes)
-        .await;
+    let registered = sdk.register_client(name, redirect_uri, &scopes).await;
     let registered = registered.map_err(failed)?;
     let secret = registered.client_secret.map(SecretString::from);
     Ok(ClientRegistration {

@@ -120,6 +120,9 @@ pub struct ClientRegistration {
 pub struct OAuthTokens {
     /// The issuer of the tokens.
     pub issuer: String,
+    /// The resource for which the tokens were issued (RFC 8707).
+    #[serde(default)]
+    pub resource: Option<String>,
     /// The access token.
     #[serde(serialize_with = "exposed")]
     pub access_token: SecretString,

@@ -9,6 +9,7 @@ use url::Url;
 
 use super::dpop::Dpop;
 use super::jwt::unix_time;
+use super::token_request::TokenEndpoint;
 use super::{OAuthError, OAuthTokens};
 
 /// A token that expires within this many seconds is refreshed before it is used; for a short-lived
@@ -70,7 +71,7 @@ impl LiveTokens {
     /// is kept.
     pub(super) fn granted(
         answer: TokenAnswer,
-        issuer: &str,
+        endpoint: &TokenEndpoint,
         scopes: Vec<String>,
         dpop: Option<&Arc<Dpop>>,
         refreshed: Option<&OAuthTokens>,
@@ -88,7 +89,8 @@ impl LiveTokens {
         let dpop = dpop.filter(|_| bound).map(Arc::clone);
         Ok(Self {
             tokens: OAuthTokens {
-                issuer: issuer.to_owned(),
+                issuer: endpoint.issuer.clone(),
+                resource: endpoint.resource.clone(),
                 access_token: answer.access_token,
                 refresh_token: answer.refresh_token.or(before),
                 expires_at,

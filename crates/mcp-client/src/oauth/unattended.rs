@@ -44,7 +44,7 @@ impl Shared {
         }
         let proofs = dpop.map(Arc::as_ref);
         let answer = endpoint.request(&self.web, client, proofs, &form).await?;
-        let live = LiveTokens::granted(answer, &endpoint.issuer, scopes.to_vec(), dpop, None)?;
+        let live = LiveTokens::granted(answer, endpoint, scopes.to_vec(), dpop, None)?;
         self.keep(live).await;
         Ok(())
     }

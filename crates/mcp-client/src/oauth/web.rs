@@ -2,9 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use serde::de::DeserializeOwned;
 use url::{Host, Url, form_urlencoded};
 
 use super::OAuthError;
@@ -15,6 +16,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of a response, in bytes; metadata and token responses are small.
 const MAX_BYTES: usize = 256 * 1024;
+
+/// Maximum number of redirects of a metadata request.
+const MAX_REDIRECTS: usize = 3;
 
 /// Sends requests to authorization servers, for the SDK and for this crate: within the egress
 /// policy, with small responses, and without credentials beyond those of the request.
@@ -68,6 +72,43 @@ impl Web {
         self.send(Method::POST, url, headers, body.into()).await
     }
 
+    /// Fetches a JSON document; `None` if there is none, or if it is not of this type. Redirects are
+    /// followed within the origin.
+    ///
+    /// # Errors
+    /// [`OAuthError::Request`], [`OAuthError::TooLarge`], [`OAuthError::Endpoint`],
+    /// [`OAuthError::MetadataStatus`], [`OAuthError::MetadataRedirect`].
+    pub(super) async fn get_json<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+    ) -> Result<Option<T>, OAuthError> {
+        let mut address = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let answer = self
+                .send(Method::GET, &address, HeaderMap::new(), Bytes::new())
+                .await?;
+            if answer.status.is_server_error() {
+                let status = answer.status.as_u16();
+                return Err(OAuthError::MetadataStatus { status });
+            }
+            let location = answer.headers.get(LOCATION);
+            let Some(location) = location.filter(|_| answer.status.is_redirection()) else {
+                if answer.status != StatusCode::OK {
+                    return Ok(None);
+                }
+                let document = serde_json::from_slice(&answer.body);
+                return Ok(document
+                    .inspect_err(|error| tracing::debug!(%error, "This is not OAuth metadata"))
+                    .ok());
+            };
+            let target = location.to_str().ok();
+            let target = target.and_then(|target| address.join(target).ok());
+            let target = target.filter(|target| target.origin() == url.origin());
+            address = target.ok_or(OAuthError::MetadataRedirect)?;
+        }
+        Err(OAuthError::MetadataRedirect)
+    }
+
     async fn send(
         &self,
         method: Method,
@@ -106,7 +147,7 @@ fn failed(error: reqwest::Error) -> OAuthError {
     }
 }
 
-/// Executes the SDK's requests. The SDK itself follows redirects of metadata, within the origin.
+/// Executes the SDK's requests. No redirect is followed.
 impl OAuthHttpClient for Web {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {

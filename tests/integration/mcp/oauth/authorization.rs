@@ -134,6 +134,56 @@ async fn without_pkce_no_authorization_is_started() {
 }
 
 #[tokio::test]
+async fn the_token_endpoint_may_be_at_another_origin_than_its_issuer() {
+    let other = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules {
+        metadata: json!({"token_endpoint": format!("{}/token", other.issuer)}),
+        ..OAuthRules::default()
+    })
+    .await;
+    // The fake MCP server does not know the other one's tokens.
+    roll(&asking(&server, &Consenting::new()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        other.token_requests()[0]["grant_type"],
+        "authorization_code"
+    );
+    assert!(server.token_requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
+    let server = FakeOAuth::start(OAuthRules {
+        metadata: json!({
+            "authorization_endpoint": "https://login.example/authorize",
+            "authorization_response_iss_parameter_supported": null,
+        }),
+        ..OAuthRules::default()
+    })
+    .await;
+    let person = Consenting::answering(redirect);
+    let error = roll(&asking(&server, &person)).await.unwrap_err();
+    assert!(matches!(
+        oauth_error(&error),
+        OAuthError::ForeignAuthorizationEndpoint { .. }
+    ));
+    assert_eq!(person.asked(), 0);
+    let mut config = oauth(&server, &json!({"issuer": server.issuer}));
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
+    roll(&McpClient::new(config)).await.unwrap();
+    let announced = json!(true);
+    let name = "authorization_response_iss_parameter_supported";
+    server.change(|rules| rules.metadata[name] = announced);
+    let person = Consenting::answering(|request| {
+        let issuer = request.server.as_str().trim_end_matches("/sse");
+        format!("{}&iss={issuer}", redirect(request))
+    });
+    roll(&asking(&server, &person)).await.unwrap();
+    assert_eq!(person.asked(), 1);
+}
+
+#[tokio::test]
 async fn scopes_accumulate_when_a_server_requires_more() {
     let server = FakeOAuth::start(OAuthRules {
         scope: Some("read".to_owned()),

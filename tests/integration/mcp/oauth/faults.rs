@@ -215,7 +215,17 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
         "{error}"
     );
     assert!(server.requests_to("/token").is_empty());
-    // With a user, the default endpoints of 2025-03-26 are tried.
+    // Nor with a user, if no issuer is configured.
+    let settings = json!({"client_id": "me", "client_secret": "hush-mine"});
+    let mut config = oauth(&server, &settings);
+    config.authorization.prompt = Some(Consenting::new());
+    let error = roll(&McpClient::new(config)).await.unwrap_err();
+    assert!(
+        matches!(oauth_error(&error), OAuthError::Unpublished),
+        "{error}"
+    );
+    assert!(server.requests_to("/token").is_empty());
+    // Without a configured client, the default endpoints of 2025-03-26 are tried.
     let person = Consenting::answering(super::redirect);
     roll(&asking(&server, &person)).await.unwrap();
     assert_eq!(person.asked(), 1);

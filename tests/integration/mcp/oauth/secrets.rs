@@ -55,7 +55,7 @@ async fn l1_no_log_contains_a_token_a_code_or_a_secret() {
     roll(&client).await.unwrap();
     drop(guard);
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(log.contains("rmcp"), "the SDK writes here too");
+    assert!(log.contains("pillion_mcp_client"), "{log}");
     assert!(!log.contains("hush"), "{log}");
     assert!(!format!("{client:?}").contains("hush"));
 }

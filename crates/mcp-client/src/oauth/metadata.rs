@@ -1,0 +1,181 @@
+use rmcp::transport::auth::AuthorizationMetadata;
+use serde::Deserialize;
+use url::Url;
+
+use super::OAuthError;
+use super::issuer::Issuer;
+use super::web::Web;
+
+/// The metadata of an authorization server (RFC 8414 section 2). Only these members are used.
+#[derive(Debug, Deserialize)]
+pub(super) struct ServerMetadata {
+    #[serde(default)]
+    pub(super) issuer: Option<String>,
+    pub(super) token_endpoint: String,
+    #[serde(default)]
+    pub(super) authorization_endpoint: Option<String>,
+    #[serde(default)]
+    pub(super) registration_endpoint: Option<String>,
+    #[serde(default)]
+    pub(super) scopes_supported: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) code_challenge_methods_supported: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) client_id_metadata_document_supported: Option<bool>,
+    #[serde(default)]
+    pub(super) authorization_response_iss_parameter_supported: Option<bool>,
+}
+
+impl ServerMetadata {
+    /// Fetches the metadata from the issuer's own addresses; `None` if the issuer publishes none.
+    ///
+    /// # Errors
+    /// [`OAuthError::IssuerMismatch`] if a document has an issuer other than one of `accepted`;
+    /// an error of [`check_endpoint`] if an endpoint is not allowed.
+    pub(super) async fn fetch(
+        web: &Web,
+        issuer: &Issuer,
+        accepted: &[&str],
+    ) -> Result<Option<Self>, OAuthError> {
+        for url in issuer.metadata_urls() {
+            let Some(metadata) = web.get_json::<Self>(&url).await? else {
+                continue;
+            };
+            let found = metadata.issuer.as_deref();
+            if !found.is_some_and(|found| accepted.contains(&found)) {
+                return Err(OAuthError::IssuerMismatch {
+                    expected: issuer.as_str().to_owned(),
+                    found: super::error::short(found.unwrap_or_default()),
+                });
+            }
+            metadata.check_endpoints(web, issuer)?;
+            return Ok(Some(metadata));
+        }
+        Ok(None)
+    }
+
+    /// Returns the default endpoints at the origin of a server without metadata (MCP 2025-03-26,
+    /// fallbacks for servers without metadata discovery).
+    pub(super) fn for_unpublished(issuer: &Issuer) -> Self {
+        let endpoint = |path: &str| {
+            let mut url = issuer.url().clone();
+            url.set_path(path);
+            String::from(url)
+        };
+        Self {
+            issuer: Some(issuer.as_str().to_owned()),
+            token_endpoint: endpoint("/token"),
+            authorization_endpoint: Some(endpoint("/authorize")),
+            registration_endpoint: Some(endpoint("/register")),
+            scopes_supported: None,
+            code_challenge_methods_supported: None,
+            token_endpoint_auth_methods_supported: None,
+            dpop_signing_alg_values_supported: None,
+            client_id_metadata_document_supported: None,
+            authorization_response_iss_parameter_supported: None,
+        }
+    }
+
+    /// Checks the endpoints. They may have another origin than the issuer, as those of large
+    /// providers have: the document comes from the issuer itself.
+    fn check_endpoints(&self, web: &Web, issuer: &Issuer) -> Result<(), OAuthError> {
+        check_endpoint(web, issuer, "token_endpoint", &self.token_endpoint)?;
+        for (name, url) in [
+            ("authorization_endpoint", &self.authorization_endpoint),
+            ("registration_endpoint", &self.registration_endpoint),
+        ] {
+            if let Some(url) = url {
+                check_endpoint(web, issuer, name, url)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the server announces PKCE with S256.
+    pub(super) fn has_pkce(&self) -> bool {
+        includes(self.code_challenge_methods_supported.as_ref(), "S256")
+    }
+
+    /// Returns whether the server can bind tokens to an ES256 key (RFC 9449 section 5.1).
+    pub(super) fn binds_tokens(&self) -> bool {
+        includes(self.dpop_signing_alg_values_supported.as_ref(), "ES256")
+    }
+
+    /// Returns whether the server announces an issuer in each authorization response (RFC 9207).
+    pub(super) fn announces_issuer(&self) -> bool {
+        self.authorization_response_iss_parameter_supported == Some(true)
+    }
+
+    /// Returns the metadata as the SDK reads them, for a registration or an authorization request.
+    /// PKCE is checked here before, because the SDK ignores that a server does not announce it.
+    pub(super) fn for_sdk(&self) -> AuthorizationMetadata {
+        let mut metadata = AuthorizationMetadata::default();
+        metadata.authorization_endpoint = self.authorization_endpoint.clone().unwrap_or_default();
+        metadata.token_endpoint.clone_from(&self.token_endpoint);
+        metadata
+            .registration_endpoint
+            .clone_from(&self.registration_endpoint);
+        metadata.issuer.clone_from(&self.issuer);
+        metadata.code_challenge_methods_supported = Some(vec!["S256".to_owned()]);
+        metadata
+    }
+}
+
+/// Checks an endpoint under the egress policy. An endpoint of an issuer with `https` needs `https`,
+/// and no endpoint may have a user or a fragment (RFC 6749 section 3).
+///
+/// # Errors
+/// [`OAuthError::Endpoint`], [`OAuthError::InvalidEndpoint`].
+fn check_endpoint(
+    web: &Web,
+    issuer: &Issuer,
+    name: &'static str,
+    url: &str,
+) -> Result<Url, OAuthError> {
+    let url = web.check(url)?;
+    let is_downgrade = issuer.url().scheme() == "https" && url.scheme() != "https";
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if is_downgrade || has_user || url.fragment().is_some() {
+        return Err(OAuthError::InvalidEndpoint { name });
+    }
+    Ok(url)
+}
+
+fn includes(values: Option<&Vec<String>>, wanted: &str) -> bool {
+    values.is_some_and(|values| values.iter().any(|value| value == wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pillion_egress::EgressPolicy;
+
+    #[test]
+    fn an_endpoint_may_have_another_origin_but_is_as_protected_as_its_issuer() {
+        let mut policy = EgressPolicy::default();
+        policy.allow_http_for(&Url::parse("http://plain.example").unwrap());
+        let server = Url::parse("https://mcp.example/mcp").unwrap();
+        let web = Web::new(&policy, &server).unwrap();
+        let issuer = Issuer::parse("https://as.example").unwrap();
+        let check = |url: &str| check_endpoint(&web, &issuer, "token_endpoint", url);
+        check("https://as.example/token").unwrap();
+        check("https://tokens.example/token?a=b").unwrap();
+        for url in [
+            "http://as.example/token",
+            "http://plain.example/token",
+            "http://127.0.0.1/token",
+            "https://127.0.0.1/token",
+            "https://169.254.169.254/token",
+            "https://user@as.example/token",
+            "https://as.example/token#a",
+            "/token",
+            "ftp://as.example/token",
+        ] {
+            assert!(check(url).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! An MCP server that lies about its authorization server, in every known way, with every grant: no
+//! secret reaches another host than the honest authorization server.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pillion_mcp_client::{
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InMemoryTokenStore,
+    McpClient, McpError, PendingAuthorization, PromptError, PromptFuture, ServerConfig,
+    TransportKind,
+};
+use pillion_testkit::{Lie, LyingServer, OAuthRules, signing_key};
+use serde_json::{Value, json};
+
+const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
+
+async fn roll(client: &McpClient) -> Result<(), McpError> {
+    let rolled = client.call_tool("roll", &json!({"dice": "1d20"})).await;
+    rolled.map(drop)
+}
+
+/// A user who knows the sign-in page of the honest authorization server, and signs in at no other.
+struct Careful {
+    honest: String,
+    /// Whether the browser returns to another process.
+    defers: bool,
+    pending: Mutex<Option<(PendingAuthorization, AuthorizationResponse)>>,
+}
+
+impl AuthorizationPrompt for Careful {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        let is_honest = request.url.origin().ascii_serialization() == self.honest;
+        let mut pairs = request.url.query_pairs();
+        let state = pairs.find(|(name, _)| name == "state").unwrap().1;
+        let scopes = request.scopes.join("+");
+        let iss = &self.honest;
+        let address = format!("{REDIRECT_URI}?code=hush-code-{scopes}&state={state}&iss={iss}");
+        let response = AuthorizationResponse::from_redirect(&address).unwrap();
+        let result = match (is_honest, self.defers) {
+            (true, false) => Ok(response),
+            (true, true) => {
+                *self.pending.lock().unwrap() = Some((request.pending, response));
+                Err(PromptError::Deferred)
+            }
+            (false, _) => Err(PromptError::Abandoned),
+        };
+        Box::pin(async { result })
+    }
+}
+
+/// A way to obtain tokens, as an operator configures it.
+struct Grant {
+    name: &'static str,
+    settings: fn(&str) -> Value,
+    needs_user: bool,
+}
+
+static GRANTS: [Grant; 10] = [
+    Grant {
+        name: "client_credentials with a secret",
+        settings: |issuer| {
+            json!({
+                "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
+                "issuer": issuer})
+        },
+        needs_user: false,
+    },
+    Grant {
+        name: "client_credentials with a key",
+        settings: |issuer| {
+            json!({
+                "grant": "client_credentials", "client_id": "me", "private_key": signing_key(),
+                "issuer": issuer})
+        },
+        needs_user: false,
+    },
+    Grant {
+        name: "jwt_bearer",
+        settings: |issuer| json!({"grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": issuer}),
+        needs_user: false,
+    },
+    Grant {
+        name: "jwt_bearer with a client",
+        settings: |issuer| {
+            json!({
+                "grant": "jwt_bearer", "assertion": "hush-jwt", "client_id": "me",
+                "client_secret": "hush-mine", "issuer": issuer})
+        },
+        needs_user: false,
+    },
+    Grant {
+        name: "enterprise",
+        settings: |issuer| {
+            json!({
+                "grant": "enterprise", "client_id": "me", "client_secret": "hush-mine",
+                "idp_client_id": "me", "idp_client_secret": "hush-idp", "id_token": "hush-id",
+                "idp_token_endpoint": format!("{issuer}/token"), "issuer": issuer})
+        },
+        needs_user: false,
+    },
+    Grant {
+        name: "a user's consent, with an issuer",
+        settings: |issuer| json!({"issuer": issuer}),
+        needs_user: true,
+    },
+    Grant {
+        name: "a user's consent, with an issuer and a client",
+        settings: |issuer| json!({"client_id": "me", "client_secret": "hush-mine", "issuer": issuer}),
+        needs_user: true,
+    },
+    Grant {
+        name: "a user's consent, with a client",
+        settings: |_| json!({"client_id": "me", "client_secret": "hush-mine"}),
+        needs_user: true,
+    },
+    Grant {
+        name: "a user's consent",
+        settings: |_| json!({}),
+        needs_user: true,
+    },
+    Grant {
+        name: "a user's consent, with a metadata document",
+        settings: |_| json!({"client_metadata_url": "https://app.example/client.json"}),
+        needs_user: true,
+    },
+];
+
+/// One lie that one client of one server hears.
+struct Case {
+    server: LyingServer,
+    grant: &'static Grant,
+    store: Arc<InMemoryTokenStore>,
+}
+
+impl Case {
+    async fn start(grant: &'static Grant, expires_in: Option<u64>) -> Self {
+        let rules = OAuthRules {
+            refresh: true,
+            expires_in,
+            ..OAuthRules::default()
+        };
+        Self {
+            server: LyingServer::start(rules).await,
+            grant,
+            store: Arc::default(),
+        }
+    }
+
+    /// Returns a client like that of a new process: only the token store is shared.
+    fn client(&self) -> (McpClient, Arc<Careful>) {
+        self.client_with(false)
+    }
+
+    fn client_with(&self, defers: bool) -> (McpClient, Arc<Careful>) {
+        let prompt = Arc::new(Careful {
+            honest: self.server.honest.issuer.clone(),
+            defers,
+            pending: Mutex::default(),
+        });
+        let mut config = self.config();
+        config.authorization.prompt = Some(Arc::<Careful>::clone(&prompt));
+        config.authorization.token_store = Some(Arc::<InMemoryTokenStore>::clone(&self.store));
+        (McpClient::new(config), prompt)
+    }
+
+    fn config(&self) -> ServerConfig {
+        let mut settings = (self.grant.settings)(&self.server.honest.issuer);
+        settings["type"] = "oauth".into();
+        settings["redirect_uri"] = REDIRECT_URI.into();
+        let mut config = ServerConfig::new("test", &self.server.url).unwrap();
+        config.transport = TransportKind::PostSse;
+        config.timeout = Duration::from_secs(20);
+        config.authentication = serde_json::from_value(settings).unwrap();
+        config
+    }
+
+    /// Fails if a host other than the honest one has received a secret, or if a bound client has
+    /// asked the hostile host for anything but the MCP server's own metadata.
+    fn check(&self, lie: &Lie, step: &str) {
+        let context = format!("{}: {}: {step}", self.grant.name, lie.name);
+        let leaks = self.server.leaks();
+        assert!(leaks.is_empty(), "{context}: {leaks:#?}");
+        let is_bound = (self.grant.settings)("x")["issuer"].is_string();
+        for request in self.server.hostile_requests() {
+            let is_resource = request.path.starts_with("/resource");
+            assert!(
+                !is_bound || is_resource && request.method == "GET",
+                "{context}: {request:?}"
+            );
+        }
+    }
+}
+
+/// Plays every lie with every grant.
+async fn each<F: Future<Output = ()>>(play: impl Fn(&'static Grant, Lie) -> F) {
+    for lie in Lie::all() {
+        for grant in &GRANTS {
+            play(grant, lie.clone()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_a_server_lies_at_first_use() {
+    each(|grant, lie| async move {
+        let case = Case::start(grant, None).await;
+        case.server.lie(&lie);
+        let outcome = roll(&case.client().0).await;
+        case.check(&lie, "first use");
+        assert!(
+            lie.is_harmless || outcome.is_err(),
+            "{}: {} is believed",
+            grant.name,
+            lie.name
+        );
+    })
+    .await;
+}
+
+/// Plays each lie after an honest authorization: `change` makes the client need another token.
+async fn after_an_authorization(
+    step: &'static str,
+    expires_in: Option<u64>,
+    is_restarted: bool,
+    change: fn(&LyingServer),
+) {
+    each(|grant, lie| async move {
+        let case = Case::start(grant, expires_in).await;
+        let (client, _prompt) = case.client();
+        let honest = roll(&client).await;
+        honest.unwrap_or_else(|error| panic!("{}: {error}", grant.name));
+        case.server.lie(&lie);
+        change(&case.server);
+        let client = if is_restarted {
+            case.client().0
+        } else {
+            client
+        };
+        // The outcome depends on the lie: the honest server may still be known.
+        let _ = roll(&client).await;
+        let _ = roll(&client).await;
+        case.check(&lie, step);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_tokens_are_revoked() {
+    after_an_authorization("revoked", None, false, LyingServer::revoke).await;
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_tokens_are_revoked_and_the_client_is_restarted() {
+    after_an_authorization("revoked, restarted", None, true, LyingServer::revoke).await;
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_tokens_expire() {
+    // Tokens that are always about to expire are renewed before each request.
+    after_an_authorization("expired", Some(0), false, |_| {}).await;
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_tokens_expire_and_the_client_is_restarted() {
+    after_an_authorization("expired, restarted", Some(0), true, |_| {}).await;
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_a_server_requires_more_scopes() {
+    after_an_authorization("step-up", None, false, LyingServer::require_scope).await;
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_the_client_is_unknown_there() {
+    after_an_authorization("unknown client", None, false, |server| {
+        server.revoke();
+        let answer = r#"{"error":"invalid_client"}"#;
+        let unknown = pillion_testkit::Fault::answer("401 X", "application/json", answer);
+        server.honest.change(|rules| {
+            rules
+                .faults
+                .entry("/token".to_owned())
+                .or_insert_with(|| vec![unknown]);
+        });
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_secret_leaves_the_issuer_when_another_process_finishes_an_authorization() {
+    each(|grant, lie| async move {
+        if !grant.needs_user {
+            return;
+        }
+        let case = Case::start(grant, None).await;
+        let (client, prompt) = case.client_with(true);
+        roll(&client).await.unwrap_err();
+        let started = prompt.pending.lock().unwrap().take();
+        let (pending, response) = started.unwrap();
+        case.server.lie(&lie);
+        let (client, _prompt) = case.client();
+        let _ = client.finish_authorization(pending, response).await;
+        let _ = roll(&client).await;
+        case.check(&lie, "finish");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_hosts_of_these_tests_notice_secrets() {
+    // Otherwise the tests above would prove nothing: a client without a binding that signs in at
+    // the MCP server's own authorization server sends it a code.
+    let case = Case::start(&GRANTS[8], None).await;
+    case.server.lie(&Lie {
+        claimed: vec!["{server}".to_owned()],
+        ..Lie::default()
+    });
+    let mut config = case.config();
+    config.authorization.prompt = Some(Arc::new(Careful {
+        honest: case.server.url.trim_end_matches("/sse").to_owned(),
+        defers: false,
+        pending: Mutex::default(),
+    }));
+    let _ = roll(&McpClient::new(config)).await;
+    let leaks = case.server.leaks();
+    assert!(
+        leaks.iter().any(|leak| leak.contains("code_verifier")),
+        "{leaks:?}"
+    );
+}
