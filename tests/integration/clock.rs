@@ -40,16 +40,24 @@ impl Clock {
     }
 
     fn daemon(&self, toml: &str) -> Daemon {
+        self.with(|variables| Daemon::with_config(toml, variables))
+    }
+
+    /// Starts a sidecar again, with this clock.
+    fn again(&self, daemon: &Daemon) -> Daemon {
+        self.with(|variables| daemon.again_with(variables))
+    }
+
+    fn with(&self, start: impl FnOnce(&[(&str, &str)]) -> Daemon) -> Daemon {
         let library = library();
-        let variables = [
+        start(&[
             ("LD_PRELOAD", library.to_str().unwrap()),
             ("FAKETIME_TIMESTAMP_FILE", self.file.to_str().unwrap()),
             ("FAKETIME_NO_CACHE", "1"),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
             ("DONT_FAKE_MONOTONIC", "1"),
             ("NO_FAKE_STAT", "1"),
-        ];
-        Daemon::with_config(toml, &variables)
+        ])
     }
 }
 
@@ -213,4 +221,37 @@ fn c7_after_a_restart_calls_with_future_times_do_not_fill_a_limit() {
     let daemon = daemon.again();
     let refused = outcome(&run(&daemon.socket, ""));
     assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+}
+
+#[test]
+fn f4_a_start_with_a_wrong_clock_removes_no_call() {
+    let clock = Clock::new();
+    let mut daemon = clock.daemon("[call_log]\nmax_age_days = 30\n");
+    let mut recorded = 0;
+    for (offset, is_new) in [
+        ("+0", false),
+        ("+40d", true),
+        ("-40d", true),
+        ("+400d", true),
+        ("+0", false),
+        ("-1d", true),
+        ("+0", false),
+    ] {
+        clock.set(offset);
+        daemon.kill();
+        daemon = clock.again(&daemon);
+        eventually("the clock is read", || {
+            !is_new || daemon.log().contains("The system clock was set")
+        });
+        for _ in 0..3 {
+            assert!(outcome(&run(&daemon.socket, "")).success);
+            recorded += 1;
+        }
+        // Old calls are removed right after the start.
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!daemon.log().contains("Removed old calls"), "{offset}");
+        let listed = http::get(&daemon.socket, "/api/v1/tool-calls?limit=100").json();
+        let listed = listed["calls"].as_array().unwrap().len();
+        assert_eq!(listed, recorded, "{offset}");
+    }
 }

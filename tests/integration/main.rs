@@ -41,6 +41,7 @@ mod servers;
 mod shutdown;
 mod sidecar;
 mod socket;
+mod start;
 mod store_file;
 mod take_over;
 mod tcp;

@@ -1,7 +1,10 @@
 //! The store's file is deleted while the sidecar runs.
 
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc::{F_WRLCK, SEEK_SET, flock};
 use serde_json::{Value, json};
 
 use crate::http;
@@ -38,7 +41,61 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
             .log()
             .contains("The store file is missing or was replaced")
     });
+    // Calls that fail in the same way do not fill the log.
+    for _ in 0..300 {
+        assert_eq!(calculate(&daemon)["success"], false);
+    }
+    let log = daemon.log();
+    let errors = log.lines().filter(|line| line.contains("ERROR")).count();
+    assert!(errors <= 6, "{log}");
     fs::rename(&moved, &file).unwrap();
     assert_eq!(calculate(&daemon)["success"], true);
-    assert_eq!(http::get(&daemon.socket, "/readyz").status, 200);
+    eventually("it is ready", || {
+        http::get(&daemon.socket, "/readyz").status == 200
+    });
+    let log = daemon.log();
+    assert!(
+        log.contains("can be written to the call log again"),
+        "{log}"
+    );
+    let about_calls = || log.lines().filter(|line| line.contains("the call log"));
+    let lines = about_calls().filter(|line| line.contains("is rejected"));
+    let repeated = about_calls().filter_map(|line| {
+        let (_, number) = line.split_once("\"repeated\":")?;
+        number.split([',', '}']).next()?.parse::<usize>().ok()
+    });
+    assert_eq!(lines.count() + repeated.sum::<usize>(), 301, "{log}");
+}
+
+/// Takes SQLite's lock for writers of a database with a write-ahead log, until the file is dropped.
+fn lock(index: &Path) -> File {
+    /// See "WAL-Index Locks" in <https://www.sqlite.org/walformat.html>.
+    const WRITE_LOCK: i64 = 120;
+    let file = File::options().read(true).write(true).open(index).unwrap();
+    let lock = flock {
+        l_type: F_WRLCK.try_into().unwrap(),
+        l_whence: SEEK_SET.try_into().unwrap(),
+        l_start: WRITE_LOCK,
+        l_len: 1,
+        l_pid: 0,
+    };
+    eventually("the lock is free", || {
+        fcntl(&file, FcntlArg::F_SETLK(&lock)).is_ok()
+    });
+    file
+}
+
+#[test]
+fn f4_a_sidecar_without_calls_is_not_ready_while_its_store_is_locked() {
+    let daemon = Daemon::start();
+    let ready = || http::get(&daemon.socket, "/readyz");
+    assert_eq!(ready().status, 200);
+    let lock = lock(&daemon.directory().join("pillion.db-shm"));
+    eventually("the lock is noticed", || ready().status == 503);
+    let answer = ready().json();
+    assert_eq!(answer["status"], "store_unavailable");
+    let error = answer["store_error"].as_str().unwrap();
+    assert!(error.contains("locked"), "{error}");
+    drop(lock);
+    eventually("it is ready", || ready().status == 200);
 }

@@ -47,8 +47,8 @@ pub use gate::{CallGate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
 pub use options::OptionError;
 pub use output::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
-pub use rate_limit::PastCall;
 use rate_limit::RateLimiter;
+pub use rate_limit::{PastCall, PastCallCount};
 pub use record::{AbandonedCall, Observer};
 use record::{Open, Watch};
 pub use tracer::{CallSpan, Tracer};
@@ -258,6 +258,13 @@ impl Executor {
     #[must_use]
     pub fn rate_limit_lookback(&self) -> Duration {
         self.shared.limiter.lookback(&self.shared.registry)
+    }
+
+    /// Delays calls of tools with a rate limit or a cooldown until the returned value is dropped:
+    /// until [`count_past_calls`](Self::count_past_calls) has been called for all past calls.
+    #[must_use]
+    pub fn begin_past_call_count(&self) -> PastCallCount {
+        self.shared.limiter.begin_count()
     }
 
     /// Counts calls toward the rate limits that ran before a restart or in another process. The

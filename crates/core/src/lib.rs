@@ -42,6 +42,7 @@ mod json_error;
 pub mod pack;
 pub mod provider;
 pub mod registry;
+mod repeat_limit;
 pub mod store;
 pub mod tool;
 
@@ -50,3 +51,4 @@ pub use hidden_text::{
     escape_line, is_control_character, is_hidden, is_invisible, is_tag_character, truncated,
 };
 pub use json_error::{is_lone_surrogate, json_error_text};
+pub use repeat_limit::RepeatLimit;

@@ -214,6 +214,7 @@ impl Gateway {
             tools: self.registry().len(),
             load: self.executor().load(),
             cache: self.executor().cache_counts(),
+            lost_records: self.shared.state.as_ref().map_or(0, State::lost_records),
             packs: self.packs().counters(),
         }
     }
@@ -223,9 +224,17 @@ impl Gateway {
         self.shared.upstreams.reports()
     }
 
-    /// Returns why the latest attempt to write call records failed, if it failed.
+    /// Returns why the store cannot be written, as far as the latest write has shown.
     pub fn store_failure(&self) -> Option<String> {
         self.shared.state.as_ref()?.store_failure()
+    }
+
+    /// Checks whether the store can be written, at most once a second, for
+    /// [`store_failure`](Self::store_failure).
+    pub async fn check_store(&self) {
+        if let Some(state) = &self.shared.state {
+            state.check_store().await;
+        }
     }
 
     /// Returns whether the store's file was deleted or replaced. If so, every call fails.

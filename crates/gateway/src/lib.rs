@@ -15,7 +15,6 @@ pub mod access;
 pub mod approvals;
 pub mod calling_client;
 pub mod client_text;
-pub mod clock;
 pub mod connections;
 pub mod credentials;
 pub mod declared_tools;

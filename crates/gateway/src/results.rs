@@ -24,7 +24,7 @@ pub(crate) use file::{Header, OpenedResult};
 use pillion_config::{Config, ResultsSection};
 
 /// Time after which an unfinished file is removed, because its process must have died.
-const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
+pub(crate) const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
 
 /// The URI prefix of offloaded results for MCP clients, followed by the result's id.
 pub const RESULT_URI_PREFIX: &str = "pillion://results/";
@@ -60,6 +60,42 @@ impl ResultDirectory {
             max_bytes: section.max_bytes,
         }
     }
+
+    /// Returns the files of results, complete or not.
+    fn files(&self) -> io::Result<Vec<ResultFile>> {
+        let entries = match fs::read_dir(self.path.as_path()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let Some(is_whole) = is_ours(&path) else {
+                continue;
+            };
+            // Another process may have removed the file.
+            let Ok(metadata) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            files.push(ResultFile {
+                since: metadata.modified()?,
+                bytes: metadata.len(),
+                is_whole,
+                path,
+            });
+        }
+        Ok(files)
+    }
+}
+
+/// A file of a result.
+struct ResultFile {
+    path: PathBuf,
+    since: SystemTime,
+    bytes: u64,
+    /// Whether the result was written completely.
+    is_whole: bool,
 }
 
 impl Results {
@@ -81,12 +117,28 @@ impl Results {
         spawn_blocking(find).await.map_err(io::Error::other)?
     }
 
-    /// Removes expired results.
-    pub(crate) async fn clean_up(&self) {
+    /// Returns the time for which results are kept.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Removes results that were stored before `oldest`, and unfinished files older than
+    /// `oldest_unfinished`.
+    pub(crate) async fn clean_up(&self, oldest: SystemTime, oldest_unfinished: SystemTime) {
         let this = self.clone();
         let cleaned = spawn_blocking(move || {
             let _writing = this.directory.writing.lock();
-            this.make_room(0)
+            for file in this.directory.files()? {
+                let oldest = if file.is_whole {
+                    oldest
+                } else {
+                    oldest_unfinished
+                };
+                if file.since < oldest {
+                    remove(&file.path)?;
+                }
+            }
+            Ok::<_, io::Error>(())
         });
         if let Ok(Err(error)) = cleaned.await {
             let directory = self.directory.path.display();
@@ -133,39 +185,18 @@ impl Results {
         })
     }
 
-    /// Removes expired results, then the oldest results until there is room for `bytes` bytes.
+    /// Removes the oldest results until there is room for `bytes` bytes. Removes nothing by age: the
+    /// system clock may be wrong.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
-        let entries = match fs::read_dir(self.directory.path.as_path()) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let mut kept = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
-            let Some(is_whole) = is_ours(&path) else {
-                continue;
-            };
-            // Another process may have removed the file.
-            let Ok(metadata) = fs::symlink_metadata(&path) else {
-                continue;
-            };
-            let since = metadata.modified()?;
-            let is_left = !is_whole && since.elapsed().is_ok_and(|age| age >= UNFINISHED_FILE_TTL);
-            if is_left || self.is_expired(since) {
-                remove(&path)?;
-            } else {
-                kept.push((since, metadata.len(), path));
-            }
-        }
-        kept.sort();
-        let mut sum: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
-        for (_, length, path) in kept {
-            if sum + bytes <= self.max_bytes {
+        let mut files = self.directory.files()?;
+        files.sort_by(|one, other| (one.since, &one.path).cmp(&(other.since, &other.path)));
+        let mut sum: u64 = files.iter().map(|file| file.bytes).sum();
+        for file in files {
+            if sum.saturating_add(bytes) <= self.max_bytes {
                 break;
             }
-            remove(&path)?;
-            sum -= length;
+            remove(&file.path)?;
+            sum -= file.bytes;
         }
         Ok(())
     }

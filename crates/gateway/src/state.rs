@@ -1,37 +1,25 @@
 //! The state that outlives the sidecar: the store, and its maintenance.
 
+mod clean_up;
 mod file_watch;
 pub mod store_id;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pillion_core::executor::Journal;
-use pillion_core::store::{
-    ApprovalStore, CallLog, ChatStore, IdempotencyStore, ProcessLife, Retention,
-    StepCheckpointStore, Store, StoreError, Timestamp,
-};
+use pillion_core::store::{CallLog, ProcessLife, Store, StoreError, Timestamp};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use crate::clock::ClockWatch;
 use crate::idempotency::IdempotencyKeys;
 use crate::instance;
 use crate::predecessors::Predecessors;
 use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
+use clean_up::CleanUp;
 use pillion_config::Config;
-
-/// Interval of the store's maintenance, such as removing old calls.
-const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(600);
-
-/// Time after the use of an approval until its call must run; later, the call will never run.
-const APPROVED_CALL_TTL: Duration = Duration::from_secs(60);
-
-/// Time for which invalid approvals are kept.
-const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The store of a running sidecar. Cheap to clone.
 #[derive(Clone)]
@@ -110,14 +98,10 @@ impl State {
         config: &Config,
     ) -> Self {
         let results = ResultDirectory::of(config);
-        let clean_up = tokio::spawn(clean_up(
-            Arc::clone(&store),
-            config.call_log.retention(),
-            config.chat.keep,
-            results
-                .as_ref()
-                .map(|results| results.under(&config.results)),
-        ));
+        let kept_results = results.as_ref();
+        let kept_results = kept_results.map(|results| results.under(&config.results));
+        let clean_up = CleanUp::new(Arc::clone(&store), config, kept_results);
+        let clean_up = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
         let keys = IdempotencyKeys::new(known, process.clone(), predecessors);
@@ -184,6 +168,16 @@ impl State {
     pub fn store_failure(&self) -> Option<String> {
         self.store_file_failure()
             .or_else(|| self.store.recording_failure())
+    }
+
+    /// Returns the number of records of calls that were lost in damaged files.
+    pub fn lost_records(&self) -> u64 {
+        self.store.lost_records()
+    }
+
+    /// Checks whether the store can be written, at most once a second.
+    pub async fn check_store(&self) {
+        self.store.check_health().await;
     }
 
     /// Returns why the store cannot be used, if its file was deleted or replaced.
@@ -314,61 +308,4 @@ async fn interrupt_calls(
         .await?;
     warn_of(interrupted);
     Ok(())
-}
-
-async fn clean_up(
-    store: Arc<SqlStore>,
-    retention: Retention,
-    keep_chats: Duration,
-    results: Option<Results>,
-) {
-    let mut clock = ClockWatch::start();
-    loop {
-        if let Some(set) = clock.take_change() {
-            let (Ok(by) | Err(by)) = set;
-            tracing::warn!(
-                seconds = by.as_secs(),
-                forward = set.is_ok(),
-                "The system clock was changed; skipping the removal of old records this time"
-            );
-            tokio::time::sleep(MAINTENANCE_INTERVAL).await;
-            continue;
-        }
-        if let Some(results) = &results {
-            results.clean_up().await;
-        }
-        match store.prune_calls(&retention, Timestamp::now()).await {
-            Ok(pruned) if pruned.calls > 0 => {
-                tracing::info!(calls = pruned.calls, "Removed old calls from the call log");
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "Cannot remove old calls from the call log"),
-        }
-        let chats = store.remove_old_chats(Timestamp::now().minus(keep_chats));
-        if let Err(error) = chats.await {
-            tracing::warn!(%error, "Cannot remove old chats");
-        }
-        let a_while_ago = Timestamp::now().minus(APPROVED_CALL_TTL);
-        let cancelled = store.cancel_undecided(a_while_ago, Timestamp::now());
-        if let Err(error) = cancelled.await {
-            tracing::warn!(
-                %error,
-                "Cannot cancel calls whose approval has expired, or was used without the call running"
-            );
-        }
-        if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
-            tracing::warn!(%error, "Cannot remove old idempotency keys");
-        }
-        if let Err(error) = store
-            .remove_expired_step_checkpoints(Timestamp::now())
-            .await
-        {
-            tracing::warn!(%error, "Cannot remove expired checkpoints of composed tools");
-        }
-        let long_ago = Timestamp::now().minus(INVALID_APPROVAL_TTL);
-        if let Err(error) = store.remove_expired_approvals(long_ago).await {
-            tracing::warn!(%error, "Cannot remove old approvals");
-        }
-        tokio::time::sleep(MAINTENANCE_INTERVAL).await;
-    }
 }

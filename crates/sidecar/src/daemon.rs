@@ -90,7 +90,7 @@ impl Daemon {
         let Assembly {
             current_app,
             servers,
-            past_calls,
+            mut past_calls,
         } = Assembly::of(config, &state, access).await?;
         let caught_up = Arc::clone(&servers);
         let grace = config.shutdown.grace;
@@ -107,17 +107,23 @@ impl Daemon {
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
             "Listening on {}", sockets.path.display()
         );
-        let mut following = None;
-        match sockets.confirmation.take() {
+        let counting = match sockets.confirmation.take() {
             Some(confirmation) => {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
                 service_manager::ready_as_main_process();
-                following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
                 tokio::spawn(apply_predecessor_changes(caught_up));
                 state.watch(&sockets.predecessors);
+                tokio::spawn(async move {
+                    past_calls.finish().await;
+                    past_calls.follow().await;
+                })
             }
-            None => service_manager::ready(),
-        }
+            None => {
+                service_manager::ready();
+                tokio::spawn(async move { past_calls.finish().await })
+            }
+        };
+        let counting = AbortOnDropHandle::new(counting);
         // Kept open until this process ends.
         let mut successor_connection = None;
         let mut stopping_since = None;
@@ -142,7 +148,7 @@ impl Daemon {
         // Calls that outlive their callers share the grace period.
         let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
         current_app.app().process().finish_calls(left).await;
-        drop(following);
+        drop(counting);
         // Ends the remaining tasks first, because nothing can be recorded after the store is
         // closed.
         threads.end().await;

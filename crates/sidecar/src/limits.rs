@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pillion_core::executor::{PastCall, QuotaAccount};
+use pillion_core::executor::{PastCall, PastCallCount, QuotaAccount};
 use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 
 use crate::current_app::CurrentApp;
@@ -22,6 +22,11 @@ const POLL_SCHEDULE: [(u32, Duration); 2] = [
     (12, Duration::from_millis(500)),
     (10, Duration::from_secs(3)),
 ];
+
+/// Delay before a failed read is repeated.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+const UNREADABLE: &str = "Cannot read the recorded calls that count towards the rate limits";
 
 /// Maximum age of a call that a predecessor admits now.
 const MAX_RECENT_AGE: Duration = Duration::from_secs(60);
@@ -39,74 +44,134 @@ pub(crate) struct PredecessorCalls {
     from: Option<Timestamp>,
     /// The calls since `from` that were counted.
     counted: HashSet<CallId>,
+    /// The rest of the first read. Calls with limits wait for it.
+    rest: Option<(Read, PastCallCount)>,
+}
+
+/// A read of the call log, page by page, newest calls first.
+struct Read {
+    from: Timestamp,
+    /// Calls since this time may be read again later.
+    recent: Timestamp,
+    page: PageRequest,
+    calls: usize,
 }
 
 impl PredecessorCalls {
-    pub(crate) fn new(state: State, current_app: CurrentApp) -> Self {
-        Self {
+    /// Counts the latest calls. [`finish`](Self::finish) counts the others while requests are
+    /// served: they may be millions.
+    ///
+    /// # Errors
+    /// If the call log cannot be read.
+    pub(crate) async fn begin(state: State, current_app: CurrentApp) -> Result<Self, StoreError> {
+        let mut this = Self {
             state,
             current_app,
             from: None,
             counted: HashSet::new(),
+            rest: None,
+        };
+        let mut read = this.read();
+        if this.count_page(&mut read).await? {
+            let app = this.current_app.app();
+            this.rest = Some((read, app.executor().begin_past_call_count()));
+        } else {
+            log_count(read.calls);
+        }
+        Ok(this)
+    }
+
+    /// Counts the calls that [`begin`](Self::begin) has left.
+    pub(crate) async fn finish(&mut self) {
+        let Some((mut read, waiting)) = self.rest.take() else {
+            return;
+        };
+        let mut has_failed = false;
+        loop {
+            match self.count_page(&mut read).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    if !std::mem::replace(&mut has_failed, true) {
+                        tracing::warn!(%error, "{UNREADABLE}; calls with limits wait");
+                    }
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
+            }
+        }
+        drop(waiting);
+        log_count(read.calls);
+    }
+
+    fn read(&mut self) -> Read {
+        let lookback = self.current_app.app().executor().rate_limit_lookback();
+        let now = Timestamp::now();
+        let from = self.from;
+        Read {
+            from: from.unwrap_or(now.minus(lookback + MAX_ADMISSION_DELAY)),
+            recent: *self.from.get_or_insert(now.minus(MAX_RECENT_AGE)),
+            page: PageRequest::first(PageRequest::MAX_LIMIT),
+            calls: 0,
         }
     }
 
-    /// Counts calls that were not counted yet. Returns their number.
-    ///
-    /// # Errors
-    /// If the call log cannot be read.
-    pub(crate) async fn count(&mut self) -> Result<usize, StoreError> {
-        let app = self.current_app.app();
-        let lookback = app.executor().rate_limit_lookback();
+    /// Counts a page of calls that were not counted yet. Returns whether there are more pages.
+    async fn count_page(&mut self, read: &mut Read) -> Result<bool, StoreError> {
         let store = self.state.store();
         let process = self.state.process();
+        let calls = store
+            .counted_calls(&process.owner, read.from, &read.page)
+            .await?;
         let now = Timestamp::now();
-        let from = self
-            .from
-            .unwrap_or(now.minus(lookback + MAX_ADMISSION_DELAY));
-        let recent = *self.from.get_or_insert(now.minus(MAX_RECENT_AGE));
-        let mut page = PageRequest::first(PageRequest::MAX_LIMIT);
-        let mut count = 0;
-        loop {
-            let calls = store.counted_calls(&process.owner, from, &page).await?;
-            let now = Timestamp::now();
-            let others = calls.items.into_iter();
-            let others = others.filter(|call| call.life != process.life);
-            let others = others.filter(|call| call.began_at <= now.plus(MAX_FUTURE_OFFSET));
-            let new: Vec<_> = others
-                .filter(|call| call.id.creation_time() < recent || self.counted.insert(call.id))
-                .map(|call| PastCall {
-                    age: age(call.began_at, now),
-                    tool: call.tool,
-                    server: call.server,
-                    account: match call.principal {
-                        Some(principal) => QuotaAccount::Principal(principal),
-                        None => QuotaAccount::User(call.user.unwrap_or_default()),
-                    },
-                })
-                .collect();
-            count += new.len();
-            app.executor().count_past_calls(new);
-            match calls.next {
-                Some(next) => page = PageRequest::after(next, PageRequest::MAX_LIMIT),
-                None => return Ok(count),
-            }
+        let others = calls.items.into_iter();
+        let others = others.filter(|call| call.life != process.life);
+        let others = others.filter(|call| call.began_at <= now.plus(MAX_FUTURE_OFFSET));
+        let new: Vec<_> = others
+            .filter(|call| call.id.creation_time() < read.recent || self.counted.insert(call.id))
+            .map(|call| PastCall {
+                age: age(call.began_at, now),
+                tool: call.tool,
+                server: call.server,
+                account: match call.principal {
+                    Some(principal) => QuotaAccount::Principal(principal),
+                    None => QuotaAccount::User(call.user.unwrap_or_default()),
+                },
+            })
+            .collect();
+        read.calls += new.len();
+        self.current_app.app().executor().count_past_calls(new);
+        let next = calls.next;
+        let has_more = next.is_some();
+        if let Some(next) = next {
+            read.page = PageRequest::after(next, PageRequest::MAX_LIMIT);
         }
+        Ok(has_more)
     }
 
     /// Counts the calls that a predecessor admits while it drains.
-    pub(crate) async fn follow(mut self) {
+    pub(crate) async fn follow(&mut self) {
         for (looks, apart) in POLL_SCHEDULE {
             for _ in 0..looks {
-                if let Err(error) = self.count().await {
-                    tracing::warn!(
-                        %error,
-                        "Cannot read the recorded calls that count towards the rate limits"
-                    );
+                let mut read = self.read();
+                loop {
+                    match self.count_page(&mut read).await {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(error) => {
+                            tracing::warn!(%error, "{UNREADABLE}");
+                            break;
+                        }
+                    }
                 }
                 tokio::time::sleep(apart).await;
             }
         }
+    }
+}
+
+fn log_count(calls: usize) {
+    if calls > 0 {
+        tracing::info!(calls, "Counted recorded calls towards the rate limits");
     }
 }
 

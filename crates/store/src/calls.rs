@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use pillion_core::store::{Cursor, RecordPage, StoreError};
 
-pub(crate) use spool::{CallSpool, PendingRecords, UnwrittenCalls, recover};
+pub(crate) use spool::{
+    CallSpool, PendingRecords, UnwrittenCalls, damaged_files, files_with_records, recover,
+};
 pub(crate) use writer::CallWriter;
 
 /// Returns a page. The query has requested one item more than the page holds, which shows whether

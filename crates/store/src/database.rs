@@ -4,6 +4,7 @@
 mod directory_watch;
 mod error;
 mod lease;
+mod lock_failures;
 mod maintenance;
 mod placement;
 mod postgres;
@@ -13,13 +14,14 @@ mod transaction;
 mod value;
 
 use pillion_core::store::StoreError;
-use sqlx::SqlitePool;
+use sqlx::{Error, SqlitePool};
 
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use directory_watch::DirectoryWatch;
 pub(crate) use error::translate;
 use lease::Lease;
-pub(crate) use placement::{DatabaseFileId, DatabaseFiles};
+use lock_failures::{LockFailures, is_locked};
+pub(crate) use placement::{DatabaseFileId, DatabaseFiles, try_disk};
 pub(crate) use postgres::Postgres;
 pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
@@ -32,6 +34,7 @@ pub(crate) enum Database {
     Sqlite {
         writer: SqlitePool,
         readers: SqlitePool,
+        lock: LockFailures,
         /// The files of the database; `None` for a database in memory.
         placement: Option<DatabaseFiles>,
     },
@@ -70,6 +73,17 @@ impl Database {
         }
     }
 
+    /// Checks that the disk of the database's file accepts data.
+    ///
+    /// # Errors
+    /// `unavailable`, if the disk is full or read-only, or the file was deleted or replaced.
+    pub(crate) fn try_disk(&self) -> Result<(), StoreError> {
+        match self.placement() {
+            Some(placement) => placement.try_disk(),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the watch of the directory of the database's file. Counts nothing for a database
     /// without a file.
     pub(crate) fn directory_watch(&self) -> DirectoryWatch {
@@ -88,10 +102,14 @@ impl Database {
     pub(crate) async fn write(&self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
         self.check_placement()?;
         let changed = match self {
-            Self::Sqlite { writer, .. } => value::sqlite(sql, values)
-                .execute(writer)
-                .await
-                .map(|done| done.rows_affected()),
+            Self::Sqlite { writer, lock, .. } => match lock.acquire(writer).await {
+                Ok(mut connection) => {
+                    let statement = value::sqlite(sql, values);
+                    let done = statement.execute(&mut *connection).await;
+                    lock.note(done.map(|done| done.rows_affected()))
+                }
+                Err(error) => Err(error),
+            },
             Self::Postgres(postgres) => {
                 let sql = sql.to_owned();
                 let work = |mut lease: Lease| async move { lease.write(&sql, values).await };
@@ -135,9 +153,16 @@ impl Database {
         self.check_placement()?;
         match self {
             Self::Sqlite {
-                writer, placement, ..
+                writer,
+                lock,
+                placement,
+                ..
             } => {
-                let begun = writer.begin_with("BEGIN IMMEDIATE").await;
+                let mut begun = lock.begin(writer).await;
+                if placement.is_some() && matches!(begun, Err(Error::InvalidSavePointStatement)) {
+                    lock.replace_connection(writer).await.map_err(translate)?;
+                    begun = lock.begin(writer).await;
+                }
                 begun.map(|inner| Transaction::Sqlite(inner, placement.clone()))
             }
             Self::Postgres(postgres) => {

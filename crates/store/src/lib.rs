@@ -22,7 +22,9 @@ mod approvals;
 mod calls;
 mod chats;
 mod checkpoints;
+mod clock;
 mod database;
+mod health;
 mod idempotency;
 mod maintenance;
 mod memories;
@@ -37,6 +39,7 @@ mod sql_store;
 mod token_store;
 mod vault;
 
+pub use clock::{ClockHistory, ClockRange};
 pub use options::{Durability, StoreLocation, StoreOptions, UnknownLocation};
 pub use sql_store::SqlStore;
 pub use token_store::VaultTokenStore;

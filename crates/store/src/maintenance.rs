@@ -2,19 +2,25 @@ use std::path::Path;
 
 use pillion_core::store::StoreError;
 
-use crate::calls::PendingRecords;
+use crate::calls::{PendingRecords, damaged_files};
+use crate::clock::StoreClock;
 use crate::database::Database;
 use crate::options::StoreOptions;
 use crate::sql_store::SqlStore;
 
 impl SqlStore {
     /// Checks the integrity of the whole store and returns the problems; empty if there are none.
+    /// Damaged files of recorded calls are problems until they are removed.
     /// Does nothing for Postgres, which checks the data it reads.
     ///
     /// # Errors
     /// `unavailable`; `corrupt` if the store is too damaged to be checked.
     pub async fn check(&self) -> Result<Vec<String>, StoreError> {
-        self.database.check().await
+        let mut problems = self.database.check().await?;
+        if let Some(file) = &self.file {
+            problems.extend(damaged_files(file)?);
+        }
+        Ok(problems)
     }
 
     /// Copies an SQLite store to a new file of mode 0600 without stopping calls. The copy is a
@@ -50,7 +56,9 @@ async fn add_to(copy: &Path, records: &PendingRecords) -> Result<(), StoreError>
         return Ok(());
     }
     let copy = Database::open(&StoreOptions::at_file(copy)).await?;
-    let added = records.write_into(&copy).await;
+    let added = records
+        .write_into(&copy, &StoreClock::new(copy.clone()))
+        .await;
     copy.close().await;
     added
 }

@@ -13,7 +13,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: [Migration; 10] = [
     Migration {
         number: 1,
         name: "initial",
@@ -59,6 +59,11 @@ const MIGRATIONS: [Migration; 9] = [
         name: "principals of calls",
         sql: include_str!("migrations/0009_principals_of_calls.sql"),
     },
+    Migration {
+        number: 10,
+        name: "clock",
+        sql: include_str!("migrations/0010_clock.sql"),
+    },
 ];
 
 /// The schema version that this program requires.
@@ -66,6 +71,9 @@ pub(crate) const LATEST_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
 /// The timeout of a migration in Postgres, which may have to rewrite all rows.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Number of attempts to begin the migration.
+const MAX_ATTEMPTS: u32 = 3;
 
 const CURRENT_VERSION_SQL: &str = "SELECT MAX(number) AS number FROM pillion_schema";
 
@@ -98,9 +106,21 @@ fn known(rows: &[Row]) -> Result<i64, StoreError> {
     Ok(present)
 }
 
+/// Begins the transaction. Another process may be migrating the store, which takes longer than
+/// other writes.
+async fn begin(database: &Database) -> Result<Transaction, StoreError> {
+    for _ in 1..MAX_ATTEMPTS {
+        match database.begin().await {
+            Err(error) if error.is_unavailable() => {}
+            begun => return begun,
+        }
+    }
+    database.begin().await
+}
+
 /// Runs the missing migrations in one transaction.
 pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
-    let mut transaction = database.begin().await?;
+    let mut transaction = begin(database).await?;
     transaction.may_take(MIGRATION_TIMEOUT);
     if let Transaction::Postgres(_) = transaction {
         // Several processes may start at the same time. The lock number is specific to Pillion

@@ -77,7 +77,7 @@ pub struct StoreOptions {
     /// What a committed write survives. Default: any end of the process.
     pub durability: Durability,
     /// How long a write waits for other writers, including other processes, before it fails as
-    /// `unavailable`. Default: 5 s.
+    /// `unavailable`. Default: 2 s; 5 s for Postgres.
     pub busy_timeout: Duration,
     /// The timeout of a Postgres statement, in addition to the time to get a connection. After the
     /// timeout, the statement fails as `unavailable` and the connection is closed, because an
@@ -94,10 +94,14 @@ impl StoreOptions {
     /// Creates options for this location, with the default limits.
     #[must_use]
     pub fn new(location: StoreLocation) -> Self {
+        let busy_timeout = match location {
+            StoreLocation::Memory | StoreLocation::File(_) => Duration::from_secs(2),
+            StoreLocation::Postgres(_) => Duration::from_secs(5),
+        };
         Self {
             location,
             durability: Durability::default(),
-            busy_timeout: Duration::from_secs(5),
+            busy_timeout,
             statement_timeout: Duration::from_secs(15),
             connections: 4,
             max_file_bytes: None,

@@ -1,13 +1,14 @@
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use pillion_core::store::{StoreError, StoreErrorKind};
+use pillion_core::store::StoreError;
 use tokio::time::timeout;
 
-use crate::calls::{CallSpool, CallWriter, PendingRecords, recover};
-use crate::database::Database;
+use crate::calls::{CallSpool, CallWriter, PendingRecords, files_with_records, recover};
+use crate::clock::{ClockHistory, StoreClock};
+use crate::database::{self, Database};
+use crate::health::Health;
 use crate::migrations;
 use crate::options::{Durability, StoreLocation, StoreOptions};
 
@@ -19,15 +20,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct SqlStore {
     pub(crate) database: Database,
     pub(crate) call_writer: CallWriter,
+    pub(crate) clock: StoreClock,
     /// The spool of call records; only for an SQLite file without the durability for power
     /// failures.
     pub(crate) call_spool: Option<CallSpool>,
     /// The path of the SQLite file, if it has the current schema.
     pub(crate) file: Option<PathBuf>,
-    /// Why the last write of a call record failed, if it failed.
-    failure: Mutex<Option<String>>,
-    /// Whether `failure` is set, so that a successful write needs no lock.
-    has_failed: AtomicBool,
+    pub(crate) health: Health,
+    lost_records: AtomicU64,
 }
 
 impl SqlStore {
@@ -38,9 +38,19 @@ impl SqlStore {
     /// `unavailable` if the store cannot be opened for writing; `corrupt` if it is damaged, is not
     /// a store, or was created by a newer program.
     pub async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
-        let database = Database::open(options).await?;
-        migrations::migrate(&database).await?;
-        Self::start(database, options).await
+        let opening = async {
+            if let StoreLocation::File(path) = &options.location {
+                check_not_emptied(path)?;
+                database::try_disk(path)?;
+            }
+            let database = Database::open(options).await?;
+            migrations::migrate(&database).await?;
+            Self::start(database, options).await
+        };
+        opening.await.map_err(|error| match &options.location {
+            StoreLocation::File(path) => with_path(path, error),
+            StoreLocation::Memory | StoreLocation::Postgres(_) => error,
+        })
     }
 
     /// Opens an existing store for inspection, without a migration. Some reads fail until
@@ -59,6 +69,10 @@ impl SqlStore {
                 let message = format!("the store '{}' does not exist", path.display());
                 return Err(StoreError::not_found(message));
             }
+            if is_empty(path) {
+                let message = format!("the store '{}' is an empty file", path.display());
+                return Err(StoreError::corrupt(message));
+            }
         }
         let database = Database::open(options).await?;
         let is_current = migrations::present(&database).await? == migrations::LATEST_VERSION;
@@ -66,71 +80,70 @@ impl SqlStore {
             StoreLocation::File(path) if is_current => Some(path.clone()),
             _ => None,
         };
-        if let Some(file) = &file
-            && let Err(error) = recover(file, &database).await
-        {
-            tracing::warn!(
-                %error,
-                "Cannot write the recorded calls to the store; they stay in the files beside it"
-            );
+        let clock = StoreClock::new(database.clone());
+        let mut lost_records = 0;
+        if let Some(file) = &file {
+            match recover(file, &database, &clock).await {
+                Ok(lost) => lost_records = lost,
+                Err(error) => tracing::warn!(
+                    %error,
+                    "Cannot write the recorded calls to the store; they stay in the files beside it"
+                ),
+            }
         }
-        Ok(Self::of(database, None, file))
+        let store = Self::of(database, clock, None, file);
+        store.add_lost_records(lost_records);
+        Ok(store)
     }
 
     /// Starts the store, after writing the records that killed processes have left behind.
     async fn start(database: Database, options: &StoreOptions) -> Result<Self, StoreError> {
+        let clock = StoreClock::new(database.clone());
         let StoreLocation::File(path) = &options.location else {
-            return Ok(Self::of(database, None, None));
+            return Ok(Self::of(database, clock, None, None));
         };
-        recover(path, &database).await?;
+        let lost_records = recover(path, &database, &clock).await?;
         let spool = match options.durability {
-            Durability::Process => Some(CallSpool::start(path, database.clone())?),
+            Durability::Process => Some(CallSpool::start(path, database.clone(), clock.clone())?),
             Durability::PowerLoss => None,
         };
-        Ok(Self::of(database, spool, Some(path.clone())))
+        let store = Self::of(database, clock, spool, Some(path.clone()));
+        store.add_lost_records(lost_records);
+        Ok(store)
     }
 
-    fn of(database: Database, call_spool: Option<CallSpool>, file: Option<PathBuf>) -> Self {
-        let call_writer = CallWriter::start(database.clone());
+    fn of(
+        database: Database,
+        clock: StoreClock,
+        call_spool: Option<CallSpool>,
+        file: Option<PathBuf>,
+    ) -> Self {
+        let call_writer = CallWriter::start(database.clone(), clock.clone());
         Self {
             database,
             call_writer,
+            clock,
             call_spool,
             file,
-            failure: Mutex::default(),
-            has_failed: AtomicBool::new(false),
+            health: Health::default(),
+            lost_records: AtomicU64::new(0),
         }
     }
 
-    /// Remembers the outcome of recording a call for
-    /// [`recording_failure`](Self::recording_failure).
-    pub(crate) fn noted(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
-        match &outcome {
-            Err(error) if error.kind() == StoreErrorKind::Unavailable => {
-                *self.failure.lock() = Some(error.to_string());
-                self.has_failed.store(true, Ordering::Relaxed);
-            }
-            // An invalid record says nothing about the store.
-            Err(_) => {}
-            // The ends of calls are still recorded while new calls cannot begin.
-            Ok(()) if self.has_failed.load(Ordering::Relaxed) && !self.is_stuck() => {
-                self.has_failed.store(false, Ordering::Relaxed);
-                *self.failure.lock() = None;
-            }
-            Ok(()) => {}
-        }
-        outcome
+    fn add_lost_records(&self, lost: u64) {
+        self.lost_records.fetch_add(lost, Ordering::Relaxed);
+    }
+
+    /// Returns the number of records of calls that this store could not read from damaged files of
+    /// ended processes.
+    #[must_use]
+    pub fn lost_records(&self) -> u64 {
+        self.lost_records.load(Ordering::Relaxed)
     }
 
     /// Returns whether the last write to the database failed and records wait for it.
-    fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         self.call_spool.as_ref().is_some_and(CallSpool::is_stuck)
-    }
-
-    /// Returns why the last write of a call record failed, if it failed.
-    #[must_use]
-    pub fn recording_failure(&self) -> Option<String> {
-        self.failure.lock().clone()
     }
 
     /// Returns why an open store cannot be used, if its file was deleted or replaced. Checks the
@@ -165,7 +178,11 @@ impl SqlStore {
     pub(crate) async fn flush_ended_processes(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         match &self.file {
-            Some(file) => recover(file, &self.database).await,
+            Some(file) => {
+                let lost = recover(file, &self.database, &self.clock).await?;
+                self.add_lost_records(lost);
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -177,10 +194,19 @@ impl SqlStore {
         match &self.file {
             Some(file) => {
                 let others = PendingRecords::beside(file)?;
-                others.write_into(&self.database).await
+                others.write_into(&self.database, &self.clock).await
             }
             None => Ok(()),
         }
+    }
+
+    /// Stores a reading of the system clock, and returns the readings during the life of the store,
+    /// which tell what may be removed.
+    ///
+    /// # Errors
+    /// `unavailable` if the reading cannot be stored.
+    pub async fn clock(&self) -> Result<ClockHistory, StoreError> {
+        self.clock.read().await
     }
 
     /// Returns the version of the store's schema; 0 if the store has no schema yet.
@@ -220,4 +246,57 @@ impl SqlStore {
             }
         }
     }
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|file| file.is_file() && file.len() == 0)
+}
+
+/// Checks that a missing or empty file of the store is that of a new store.
+///
+/// # Errors
+/// `corrupt` if files beside it have records, so that it was removed or emptied.
+fn check_not_emptied(path: &Path) -> Result<(), StoreError> {
+    let is_empty = is_empty(path);
+    if !is_empty && path.exists() {
+        return Ok(());
+    }
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let mut records = match files_with_records(path) {
+        Ok(records) => records,
+        // The directory does not exist.
+        Err(_) => return Ok(()),
+    };
+    if Path::new(&log).metadata().is_ok_and(|log| log.len() > 0) {
+        records.push(log.into());
+    }
+    let state = if is_empty { "empty" } else { "missing" };
+    if !records.is_empty() {
+        let names: Vec<_> = records
+            .iter()
+            .map(|path| format!("'{}'", path.display()))
+            .collect();
+        return Err(StoreError::corrupt(format!(
+            "the store '{}' is {state}, but files beside it have its records: restore the store, or \
+            remove {} to begin a new one",
+            path.display(),
+            names.join(", ")
+        )));
+    }
+    if is_empty {
+        tracing::warn!(path = %path.display(), "The file of the store is empty: creating a new store");
+    }
+    Ok(())
+}
+
+/// Adds the path to an error that does not contain it.
+fn with_path(path: &Path, error: StoreError) -> StoreError {
+    let (path, message) = (path.display().to_string(), error.to_string());
+    if message.contains(&path) {
+        return error;
+    }
+    let message = format!("the store '{path}' cannot be opened: {message}");
+    StoreError::new(error.kind(), message).with_source(error)
 }

@@ -7,12 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pillion_core::store::{CallFilter, CallId, CallLog, CallStatus, PageRequest, SettingsStore};
+use pillion_core::store::{
+    CallFilter, CallId, CallLog, CallStatus, PageRequest, SettingsStore, StoreError,
+};
 use pillion_store::{SqlStore, StoreOptions};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
+use tokio::task::JoinSet;
 
 use crate::contract::{ended, running};
 use crate::other_process;
@@ -141,6 +144,65 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     assert_eq!(store.call(first.id).await.unwrap(), None);
     store.record_call(first.clone()).await.unwrap();
     assert_eq!(store.call(first.id).await.unwrap(), Some(first));
+}
+
+/// Returns how long the write took, which must fail as `unavailable`.
+async fn refused_after<T>(write: impl Future<Output = Result<T, StoreError>>) -> Duration {
+    let start = Instant::now();
+    let error = write.await.err().unwrap();
+    assert!(error.is_unavailable(), "{error:?}");
+    start.elapsed()
+}
+
+#[tokio::test]
+async fn no_write_waits_long_for_a_lock_and_the_health_shows_the_lock_without_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    let store = Arc::new(store);
+    store.check_health().await;
+    assert_eq!(store.recording_failure(), None);
+    let program = std::env::current_exe().unwrap();
+    let mut other = other_process::command(&program, "lock", &file)
+        .spawn()
+        .unwrap();
+    let mut says = other_process::says(BufReader::new(other.stdout.take().unwrap()));
+    assert_eq!(says.next().as_deref(), Some("locked"));
+
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    store.check_health().await;
+    let failure = store.recording_failure().unwrap();
+    assert!(failure.contains("locked"), "{failure}");
+    let mut writes = JoinSet::new();
+    for number in 0..60 {
+        let store = Arc::clone(&store);
+        writes.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(50 * number)).await;
+            match number % 3 {
+                0 => refused_after(store.record_call(running("roll"))).await,
+                1 => refused_after(store.set_setting("a", "1")).await,
+                _ => {
+                    // The file accepts calls until the lock is noticed.
+                    let start = Instant::now();
+                    let _ = store.record_local_call(running("roll")).await;
+                    start.elapsed()
+                }
+            }
+        });
+    }
+    while let Some(took) = writes.join_next().await {
+        let took = took.unwrap();
+        assert!(took < Duration::from_millis(2_800), "{took:?}");
+    }
+
+    drop(other.stdin.take());
+    assert!(other.wait().unwrap().success());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while let Some(failure) = store.recording_failure() {
+        assert!(Instant::now() < deadline, "{failure}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        store.check_health().await;
+    }
 }
 
 #[tokio::test]

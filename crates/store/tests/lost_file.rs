@@ -7,6 +7,7 @@ use pillion_core::store::{CallFilter, CallLog, CallStatus, PageRequest, Settings
 use pillion_store::{SqlStore, StoreOptions};
 
 use crate::contract::{ended, running};
+use crate::other_process::{self, say};
 
 fn files_of_calls(database: &Path) -> Vec<PathBuf> {
     let directory = fs::read_dir(database.parent().unwrap()).unwrap();
@@ -97,5 +98,54 @@ async fn a_removed_spool_file_is_created_again() {
         let calls = beside.calls(&CallFilter::default(), &all).await.unwrap();
         let ids: Vec<_> = calls.items.iter().map(|call| call.id).collect();
         assert!(ids.contains(&before.id) && ids.contains(&after.id));
+    }
+}
+
+#[tokio::test]
+async fn a_store_acknowledges_no_call_after_a_change_further_up_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = fs::canonicalize(directory.path()).unwrap();
+    let [above, moved] = ["above", "moved"].map(|name| directory.join(name));
+    fs::create_dir_all(above.join("state")).unwrap();
+    let file = above.join("state/pillion.db");
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    store.record_local_call(running("roll")).await.unwrap();
+    fs::rename(&above, &moved).unwrap();
+    let refused = store.record_local_call(running("roll")).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+    fs::rename(&moved, &above).unwrap();
+    store.record_local_call(running("roll")).await.unwrap();
+
+    let mut child = std::process::Command::new("unshare");
+    child.arg("--mount").arg(std::env::current_exe().unwrap());
+    let mounted = directory.join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    other_process::prepare(&mut child, "mount over", &mounted.join("pillion.db"));
+    let Ok(output) = child.output() else {
+        return; // `unshare` is not installed.
+    };
+    let said: Vec<_> = other_process::says(&output.stdout[..]).collect();
+    // Only root can mount.
+    assert!(said == ["refused"] || said.is_empty(), "{output:?}");
+}
+
+/// Mounts a file system over the directory of an open store, in a private namespace.
+pub async fn mount_over(file: &Path) {
+    let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
+    store.record_local_call(running("roll")).await.unwrap();
+    let mut mount = std::process::Command::new("mount");
+    mount
+        .args(["-t", "tmpfs", "none"])
+        .arg(file.parent().unwrap());
+    if !mount.status().unwrap().success() {
+        return;
+    }
+    match store.record_local_call(running("roll")).await {
+        Ok(()) => say("acknowledged"),
+        Err(error) => say(if error.is_unavailable() {
+            "refused"
+        } else {
+            "other"
+        }),
     }
 }

@@ -9,6 +9,7 @@
 mod backends;
 mod contract;
 mod crash;
+mod damage;
 mod faults;
 mod full_disk;
 mod lost_file;

@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::contract::{ended, running};
-use crate::full_disk;
+use crate::{full_disk, lost_file};
 
 const TASK: &str = "PILLION_STORE_TASK";
 const FILE: &str = "PILLION_STORE_FILE";
@@ -66,6 +66,7 @@ fn task() {
             "lock" => lock(&file).await,
             "write" => write(&file).await,
             "end on a full disk" => full_disk::end_on_a_full_disk(file.as_ref()).await,
+            "mount over" => lost_file::mount_over(file.as_ref()).await,
             "fill" => fill(&file, false).await,
             "fill with own" => fill(&file, true).await,
             other => panic!("{other}"),

@@ -7,7 +7,8 @@ use crate::{InvalidTool, UnavailableServer};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
     /// `ready`; `starting` until the first discovery of the MCP servers' tools has ended;
-    /// `draining` during shutdown; `store_gone` while the store's file is deleted or replaced.
+    /// `draining` during shutdown; `store_gone` while the store's file is deleted or replaced;
+    /// `store_unavailable` while the store cannot be written.
     pub status: String,
     /// The MCP servers whose last tool listing failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

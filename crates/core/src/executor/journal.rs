@@ -8,11 +8,18 @@ mod tests;
 use std::sync::Arc;
 
 use super::QuotaAccount;
+use crate::RepeatLimit;
 use crate::registry::RegisteredTool;
 use crate::store::{CallLog, ProcessLife, ToolCallRecord};
-use crate::tool::{CallContext, ToolCall, ToolOrigin};
+use crate::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin};
 pub(super) use entry::Entry;
 pub use redaction::Redaction;
+
+/// The call could not be recorded before its deadline.
+pub(super) fn late() -> ToolFailure {
+    let message = "The call log was not written before the call's deadline";
+    ToolFailure::new(ErrorCode::Unavailable, message)
+}
 
 /// Writes the calls of an executor to a call log.
 ///
@@ -24,6 +31,7 @@ pub struct Journal {
     log: Arc<dyn CallLog>,
     process: ProcessLife,
     redaction: Arc<Redaction>,
+    failures: Arc<RepeatLimit>,
 }
 
 impl Journal {
@@ -35,6 +43,7 @@ impl Journal {
             log,
             process,
             redaction: Arc::new(redaction),
+            failures: Arc::default(),
         }
     }
 
@@ -62,6 +71,6 @@ impl Journal {
             QuotaAccount::User(_) => None,
         };
         record.caller.clone_from(&context.caller);
-        Entry::new(Arc::clone(&self.log), Arc::clone(&self.redaction), record)
+        Entry::new(self, record)
     }
 }

@@ -111,6 +111,9 @@ impl Executor {
                 return output::cap(&tool, output, config.max_output_bytes);
             }
         }
+        limiter
+            .wait_for_count(&tool, config.timeout_of(&tool))
+            .await?;
         limiter.admit(&tool, &QuotaAccount::of(&context))?;
         let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit.saturating_sub(checked.took);
@@ -176,7 +179,9 @@ impl Executor {
             approver.spend(request).await?;
         }
         if let Some(entry) = entry {
-            entry.running().await?;
+            // Not longer than the call may take: the log waits for a locked database.
+            let recorded = tokio::time::timeout_at(ready.deadline, entry.running()).await;
+            recorded.unwrap_or_else(|_| Err(journal::late()))?;
             ready.context.record = Some(entry.id());
         }
         if makes_calls {

@@ -1,5 +1,6 @@
 //! Cooldowns and rate limits.
 
+mod past_calls;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -14,6 +15,8 @@ use tokio::time::Instant;
 use super::{QuotaAccount, RateLimits, RateWindows};
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, whole_seconds};
+pub use past_calls::PastCallCount;
+use past_calls::PastCallCounts;
 use window::CallTimes;
 
 /// Counts calls per account and tool, and per account and server.
@@ -23,6 +26,7 @@ use window::CallTimes;
 pub(super) struct RateLimiter {
     limits: RateLimits,
     ledger: Arc<Mutex<RateLimitCounts>>,
+    past: PastCallCounts,
 }
 
 #[derive(Default)]
@@ -81,6 +85,7 @@ impl RateLimiter {
         Self {
             limits,
             ledger: Arc::default(),
+            past: PastCallCounts::default(),
         }
     }
 
@@ -90,6 +95,7 @@ impl RateLimiter {
         Self {
             limits,
             ledger: Arc::clone(&self.ledger),
+            past: self.past.clone(),
         }
     }
 
@@ -139,6 +145,42 @@ impl RateLimiter {
             }
         }
         ledger.sweep(now);
+    }
+
+    /// Delays limited calls until the returned value is dropped.
+    pub(super) fn begin_count(&self) -> PastCallCount {
+        self.past.begin()
+    }
+
+    /// Waits until the calls of earlier processes are counted, if the tool has a limit.
+    ///
+    /// # Errors
+    /// `unavailable` after `timeout`.
+    pub(super) async fn wait_for_count(
+        &self,
+        tool: &RegisteredTool,
+        timeout: Duration,
+    ) -> Result<(), ToolFailure> {
+        if self.past.is_complete() || !self.has_limit(tool) {
+            return Ok(());
+        }
+        let counted = tokio::time::timeout(timeout, self.past.completed()).await;
+        counted.map_err(|_| {
+            let message = "The calls before the restart are not yet counted towards the limits";
+            ToolFailure::new(ErrorCode::Unavailable, message)
+                .with_retry_after(Duration::from_secs(1))
+        })
+    }
+
+    fn has_limit(&self, tool: &RegisteredTool) -> bool {
+        let windows = self.limits.tools.get(tool.name().as_str());
+        let server = match tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => self.limits.servers.get(server_label),
+            ToolOrigin::Native => None,
+        };
+        let windows = [Some(windows.unwrap_or(&self.limits.default)), server];
+        !tool.definition().cooldown().is_zero()
+            || windows.into_iter().flatten().any(RateWindows::any)
     }
 
     /// Admits and counts the call, or fails with the time to wait. A rejected call is not counted.

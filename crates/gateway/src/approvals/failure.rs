@@ -1,3 +1,4 @@
+use pillion_core::RepeatLimit;
 use pillion_core::executor::ApprovalRequest;
 use pillion_core::store::{ApprovalRecord, StoreError};
 use pillion_core::tool::{ErrorCode, ToolFailure};
@@ -54,7 +55,10 @@ pub(super) fn unreachable() -> ToolFailure {
 /// The approval cannot be read or written.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn of_store(error: StoreError) -> ToolFailure {
-    tracing::error!(%error, "Cannot read or write approvals in the store");
+    static FAILURES: RepeatLimit = RepeatLimit::new();
+    if let Some(repeated) = FAILURES.failed() {
+        tracing::error!(%error, repeated, "Cannot read or write approvals in the store");
+    }
     ToolFailure::new(
         ErrorCode::Unavailable,
         "Approvals cannot be read or written: the store failed",

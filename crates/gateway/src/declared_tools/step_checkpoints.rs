@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_core::RepeatLimit;
 use pillion_core::compose::{
     CheckpointSaveFuture, CheckpointStore, CheckpointTakeFuture, MemoryCheckpoints, StepCheckpoint,
 };
@@ -52,6 +53,9 @@ impl CheckpointStore for StepCheckpoints {
 }
 
 fn of_store(error: &StoreError) -> ToolFailure {
-    tracing::warn!(%error, "Cannot read or write the stored steps of a composed tool");
+    static FAILURES: RepeatLimit = RepeatLimit::new();
+    if let Some(repeated) = FAILURES.failed() {
+        tracing::warn!(%error, repeated, "Cannot read or write the stored steps of a composed tool");
+    }
     ToolFailure::new(ErrorCode::Unavailable, "The store is unavailable")
 }

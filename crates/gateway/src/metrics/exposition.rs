@@ -32,6 +32,8 @@ pub struct Scrape {
     pub load: QueueLoad,
     /// The counters of the result cache.
     pub cache: CacheCounts,
+    /// The number of records of calls that were lost in damaged files.
+    pub lost_records: u64,
     /// The counters of packs, by name.
     pub packs: Vec<(String, Arc<Counters>)>,
 }
@@ -283,6 +285,10 @@ impl Scrape {
         let name = "process_start_time_seconds";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         metric.encode_gauge(&started)?;
+        let help = "Records of calls that were lost in damaged files of the store";
+        let mut metric = counters(encoder, "pillion_store_lost_records", help)?;
+        let none = None::<&Exemplar<NoLabels, u64>>;
+        metric.encode_counter(&self.lost_records, none)?;
         let help = "Version of the program";
         let mut metric =
             encoder.encode_descriptor("pillion_build", help, None, MetricType::Info)?;
@@ -356,6 +362,7 @@ mod tests {
                 hits: 9,
                 ..CacheCounts::default()
             },
+            lost_records: 4,
             packs: vec![("dice".to_owned(), dice)],
         };
         let text = scrape.to_text().unwrap();
@@ -374,6 +381,7 @@ mod tests {
             "pillion_tool_calls_queued 7",
             "pillion_dice_roll_lost_total 0",
             "pillion_dice_roll_won_total 1",
+            "pillion_store_lost_records_total 4",
             "pillion_result_cache_lookups_total{outcome=\"hit\"} 9",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -42,14 +42,7 @@ impl Assembly {
         let current_app = CurrentApp::new(app, routes::router);
         servers.attach(current_app.application());
         current_app.app().wasm_tools().start().await;
-        let mut past_calls = PredecessorCalls::new(state.clone(), current_app.clone());
-        let counted = past_calls.count().await?;
-        if counted > 0 {
-            tracing::info!(
-                calls = counted,
-                "Counted recorded calls towards the rate limits"
-            );
-        }
+        let past_calls = PredecessorCalls::begin(state.clone(), current_app.clone()).await?;
         Ok(Self {
             current_app,
             servers,

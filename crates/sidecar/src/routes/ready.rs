@@ -10,7 +10,7 @@ use pillion_gateway::timestamp::format_timestamp;
 
 /// Returns whether the sidecar is ready for requests: 200 after `tools/list` was sent to every MCP
 /// server, whether or not it succeeded; 503 before that, while the sidecar drains, and while the
-/// store's file is missing.
+/// store cannot be written.
 ///
 /// The first request starts the discovery of tools without waiting for it.
 #[utoipa::path(
@@ -18,16 +18,17 @@ use pillion_gateway::timestamp::format_timestamp;
     path = "/readyz",
     tag = "operations",
     summary = "Check whether the sidecar is ready for requests",
-    description = "Returns 503 until the sidecar has tried to list the tools of every MCP server, while it drains, and while its store file is missing. The first readiness check starts the discovery of MCP tools in the background.",
+    description = "Returns 503 until the sidecar has tried to list the tools of every MCP server, while it drains, and while its store cannot be written. The first readiness check starts the discovery of MCP tools in the background.",
     responses(
         (status = 200, description = "Ready", body = Readiness),
-        (status = 503, description = "The sidecar is starting or draining, or its store file is missing", body = Readiness),
+        (status = 503, description = "The sidecar is starting or draining, or its store cannot be written", body = Readiness),
     )
 )]
 pub(super) async fn ready(
     State(app): State<App>,
     grant: Option<Extension<AccessGrant>>,
 ) -> Response {
+    app.check_store().await;
     let mut readiness = of(&app);
     let is_ready = readiness.status == "ready";
     if readiness.status == "starting" {
@@ -56,6 +57,8 @@ pub(super) fn of(app: &App) -> Readiness {
         "draining"
     } else if app.is_store_missing() {
         "store_gone"
+    } else if app.store_failure().is_some() {
+        "store_unavailable"
     } else if app.has_tried_discovery() {
         "ready"
     } else {

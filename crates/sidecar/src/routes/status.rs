@@ -17,6 +17,7 @@ use pillion_gateway::timestamp::format_timestamp;
     responses((status = 200, description = "The status", body = Status))
 )]
 pub(super) async fn status(State(app): State<App>) -> Json<Status> {
+    app.check_store().await;
     let scrape = app.scrape();
     let tools = tools(&scrape);
     let metrics = &scrape.metrics;

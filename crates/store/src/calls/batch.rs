@@ -4,6 +4,7 @@ use pillion_core::store::{CallId, StoreError, ToolCallRecord};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::record;
+use crate::clock::StoreClock;
 use crate::database::{Database, Value};
 
 /// Batch sizes are powers of two, so that seven prepared statements serve every batch.
@@ -28,22 +29,29 @@ impl QueuedRecord {
     }
 }
 
-/// The statements, by the exponent of their batch size.
-pub(super) struct Statements([String; BATCH_SIZE_COUNT]);
+/// The statements that write records.
+pub(super) struct Statements {
+    /// By the exponent of the batch size.
+    sql: [String; BATCH_SIZE_COUNT],
+    clock: StoreClock,
+}
 
 impl Statements {
-    pub(super) fn new(database: &Database) -> Self {
+    pub(super) fn new(database: &Database, clock: StoreClock) -> Self {
         // SQLite treats `$1` as a named parameter, and sqlx looks up each name with a linear
         // search, which takes a third of the time of a batch. `?` has no name.
         let value: fn(usize) -> String = match database {
             Database::Sqlite { .. } => |_| "?".to_owned(),
             Database::Postgres(_) => |number| format!("${number}"),
         };
-        Self(std::array::from_fn(|power| insert(1 << power, value)))
+        Self {
+            sql: std::array::from_fn(|power| insert(1 << power, value)),
+            clock,
+        }
     }
 
     fn of(&self, records: usize) -> &str {
-        &self.0[records.ilog2() as usize]
+        &self.sql[records.ilog2() as usize]
     }
 
     /// Writes the records in one statement and one commit, and returns how many were written. A
@@ -51,8 +59,9 @@ impl Statements {
     pub(super) async fn write(
         &self,
         database: &Database,
-        calls: impl ExactSizeIterator<Item = &ToolCallRecord>,
+        calls: impl ExactSizeIterator<Item = &ToolCallRecord> + Clone,
     ) -> Result<usize, StoreError> {
+        self.clock.note(calls.clone()).await?;
         let statement = self.of(calls.len());
         let values: Vec<Value> = calls.flat_map(record::values).collect();
         let written = database.write(statement, values).await?;

@@ -7,13 +7,14 @@ use pillion_core::store::{
 use super::{query, record, retention, spool, statistics};
 use crate::sql_store::SqlStore;
 
-/// Marks the unfinished calls of the owner `$1` as interrupted.
+/// Marks the unfinished calls of the owner `$1` as interrupted at `$2`, except calls whose approval
+/// is valid at `$3`.
 const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
      error = 'The sidecar ended before the call did' \
      WHERE owner = $1 AND (status = 'running' OR (status = 'pending' \
      AND NOT EXISTS (SELECT 1 FROM approvals \
      WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
-     AND approvals.expires_at > $2 \
+     AND approvals.expires_at > $3 \
      AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))))";
 
 #[async_trait]
@@ -70,7 +71,9 @@ impl CallLog for SqlStore {
         from: Timestamp,
         page: &PageRequest,
     ) -> Result<RecordPage<RateLimitRecord>, StoreError> {
-        self.flush_ended_processes().await?;
+        if page.after.is_none() {
+            self.flush_ended_processes().await?;
+        }
         query::counted_calls(&self.database, owner, from, page).await
     }
 
@@ -89,7 +92,8 @@ impl CallLog for SqlStore {
         at: Timestamp,
     ) -> Result<u64, StoreError> {
         self.flush_ended_processes().await?;
-        let mut values = vec![owner.into(), at.into()];
+        let settled = self.clock().await?.settled_time(at);
+        let mut values = vec![owner.into(), at.into(), settled.into()];
         let mut sql = INTERRUPT.to_owned();
         for life in living {
             values.push(life.into());
@@ -103,9 +107,10 @@ impl CallLog for SqlStore {
         let values = vec![
             ended.owner.as_str().into(),
             at.into(),
+            self.clock().await?.settled_time(at).into(),
             ended.life.as_str().into(),
         ];
-        let sql = format!("{INTERRUPT} AND life = $3");
+        let sql = format!("{INTERRUPT} AND life = $4");
         self.database.write(&sql, values).await
     }
 

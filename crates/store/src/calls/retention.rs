@@ -1,9 +1,16 @@
+use std::time::Duration;
+
 use pillion_core::store::{CallId, Pruned, Retention, StoreError, Timestamp};
 
+use crate::clock::ClockHistory;
 use crate::database::{Database, Value};
+use crate::sql_store::SqlStore;
 
 /// The number of rows that one statement removes: so other writers wait only a few milliseconds.
 const ROWS_PER_STATEMENT: i64 = 500;
+
+/// How far the time of a record may be ahead of the readings of the clock.
+const MAX_UNREAD_TIME: Duration = Duration::from_secs(3_600);
 
 pub(super) async fn prune(
     database: &Database,
@@ -28,6 +35,33 @@ pub(super) async fn prune(
         database.shrink().await?;
     }
     Ok(pruned)
+}
+
+impl SqlStore {
+    /// Removes the calls that are older than `max_age` by the running time of the store, whatever
+    /// the system clock shows now or showed when the calls were recorded. Returns their number.
+    ///
+    /// # Errors
+    /// Errors of the store. Calls that were removed before the error stay removed.
+    pub async fn remove_expired_calls(
+        &self,
+        max_age: Duration,
+        clock: &ClockHistory,
+    ) -> Result<u64, StoreError> {
+        let (Some(before), Some(range)) = (clock.before(max_age), clock.during(max_age)) else {
+            return Ok(0);
+        };
+        self.catch_up_if_possible().await;
+        let database = &self.database;
+        let mut removed = remove_before(database, CallId::min_at(before)).await?;
+        // These were recorded while the clock was ahead.
+        let latest = CallId::min_at(range.latest.plus(MAX_UNREAD_TIME));
+        removed += remove(database, "id >", latest).await?;
+        if removed > 0 {
+            database.shrink().await?;
+        }
+        Ok(removed)
+    }
 }
 
 /// Removes the call that the query finds, and all older calls.

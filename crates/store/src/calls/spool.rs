@@ -6,24 +6,28 @@
 //! most calls have ended, so that each is written once. The process that opens the store next reads
 //! the files that a crashed process left.
 
+mod contents;
 mod file;
 mod gathered;
 mod line;
 mod reserve;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
 use parking_lot::Mutex;
+use pillion_core::RepeatLimit;
 use pillion_core::store::{CallFilter, CallId, CallStatus, StoreError, ToolCallRecord};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::batch::{Statements, fitting};
 use super::{closed, query, repeat};
+use crate::clock::StoreClock;
 use crate::database::Database;
+use contents::SpoolContents;
 use gathered::SpoolBuffer;
 
 /// How long records gather before they are written to the database.
@@ -70,7 +74,11 @@ impl CallSpool {
     ///
     /// # Errors
     /// `unavailable` if the files cannot be created.
-    pub(crate) fn start(path: &Path, database: Database) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        path: &Path,
+        database: Database,
+        clock: StoreClock,
+    ) -> Result<Self, StoreError> {
         let gathered = SpoolBuffer::beside(path, database.directory_watch()).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
@@ -86,9 +94,10 @@ impl CallSpool {
         let (flush_requests, received_requests) = mpsc::channel(64);
         let spooler = Spooler {
             shared: Arc::clone(&shared),
-            statements: Statements::new(&database),
+            statements: Statements::new(&database, clock),
             database,
             batch: Arc::default(),
+            failures: RepeatLimit::new(),
         };
         tokio::spawn(spooler.run(received_requests));
         Ok(Self {
@@ -177,6 +186,7 @@ struct Spooler {
     statements: Statements,
     /// Records that must be written before further records are taken.
     batch: Arc<Vec<ToolCallRecord>>,
+    failures: RepeatLimit,
 }
 
 impl Spooler {
@@ -195,8 +205,24 @@ impl Spooler {
                 replies.push(reply);
             }
             let outcome = self.write_all().await.map_err(Arc::new);
-            if let Err(error) = &outcome {
-                tracing::error!(%error, "Cannot write the recorded calls to the database");
+            match &outcome {
+                Ok(()) => {
+                    if let Some(repeated) = self.failures.succeeded() {
+                        tracing::warn!(repeated, "The recorded calls were written to the database");
+                    }
+                }
+                Err(error) => {
+                    // Requests of the meantime would fail in the same way, each after the same wait.
+                    while let Ok(reply) = received_requests.try_recv() {
+                        replies.push(reply);
+                    }
+                    if let Some(repeated) = self.failures.failed() {
+                        tracing::error!(
+                            %error, repeated,
+                            "Cannot write the recorded calls to the database"
+                        );
+                    }
+                }
             }
             for reply in replies {
                 let outcome = outcome.as_ref().copied().map_err(repeat);
@@ -241,28 +267,56 @@ impl Spooler {
 }
 
 /// Writes the records in files of ended processes to the database. A concurrent call in another
-/// process waits for this one.
-pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), StoreError> {
+/// process waits for this one. Returns the number of records that cannot be read.
+pub(crate) async fn recover(
+    path: &Path,
+    database: &Database,
+    clock: &StoreClock,
+) -> Result<u64, StoreError> {
     let unreadable = |error| unreadable(path, error);
     if !file::are_there(path).map_err(unreadable)? {
-        return Ok(());
+        return Ok(0);
     }
     let lock_path = path.to_owned();
     let lock = tokio::task::spawn_blocking(move || file::lock_recovery(&lock_path)).await;
     let lock = lock.map_err(io::Error::other).and_then(|lock| lock);
     let _lock = lock.map_err(unreadable)?;
+    let mut lost = 0;
     for mut left in file::open_abandoned(path).map_err(unreadable)? {
         let mut calls = SpooledCalls::new();
-        let is_known = read(&left.read().map_err(unreadable)?, &mut calls);
+        let contents = SpoolContents::read(&left.read().map_err(unreadable)?, &mut calls);
+        lost += contents.lost() as u64;
+        contents.log(left.path());
         let calls: Vec<_> = calls.into_values().collect();
-        log_late_calls(write(database, &Statements::new(database), &calls).await?);
-        if is_known {
-            left.remove();
-        } else {
+        let statements = Statements::new(database, clock.clone());
+        log_late_calls(write(database, &statements, &calls).await?);
+        if contents.damaged > 0 {
+            left.keep_as_damaged(path).map_err(unreadable)?;
+        } else if contents.has_unknown {
             tracing::warn!("Kept a file of recorded calls that a newer version of Pillion wrote");
+        } else {
+            left.remove();
         }
     }
-    Ok(())
+    Ok(lost)
+}
+
+/// Returns the damaged files that [`recover`] has kept, with a description of each.
+pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
+    let unreadable = |error| unreadable(path, error);
+    let mut descriptions = Vec::new();
+    for (path, bytes) in file::damaged(path).map_err(unreadable)? {
+        let contents = SpoolContents::read(&bytes, &mut SpooledCalls::new());
+        descriptions.push(contents.description(&path));
+    }
+    Ok(descriptions)
+}
+
+/// Returns the files beside the database that contain records.
+pub(crate) fn files_with_records(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = file::contents(path)?;
+    found.retain(|(_, bytes)| contents::has_records(bytes));
+    Ok(found.into_iter().map(|(path, _)| path).collect())
 }
 
 /// The records in the files beside a database, which may not be in the database yet.
@@ -277,8 +331,9 @@ impl PendingRecords {
     /// `unavailable` if the files cannot be read.
     pub(crate) fn beside(path: &Path) -> Result<Self, StoreError> {
         let mut calls = SpooledCalls::new();
-        for bytes in file::contents(path).map_err(|error| unreadable(path, error))? {
-            read(&bytes, &mut calls);
+        for (_, bytes) in file::contents(path).map_err(|error| unreadable(path, error))? {
+            // The owner of the file may be writing the last record.
+            SpoolContents::read(&bytes, &mut calls);
         }
         Ok(Self(calls.into_values().collect()))
     }
@@ -288,24 +343,16 @@ impl PendingRecords {
     }
 
     /// Writes the records that are missing or outdated in the database.
-    pub(crate) async fn write_into(&self, database: &Database) -> Result<(), StoreError> {
+    pub(crate) async fn write_into(
+        &self,
+        database: &Database,
+        clock: &StoreClock,
+    ) -> Result<(), StoreError> {
         // The owner of a file may already have written the end of a call to the database.
-        let written = write(database, &Statements::new(database), &self.0).await;
+        let statements = Statements::new(database, clock.clone());
+        let written = write(database, &statements, &self.0).await;
         written.map(drop)
     }
-}
-
-/// Adds the records of a file, the last record of each call. Returns whether all lines were
-/// understood.
-fn read(bytes: &[u8], calls: &mut SpooledCalls) -> bool {
-    let mut is_known = true;
-    for line in bytes.split(|byte| *byte == b'\n') {
-        match line::decode(line) {
-            Some(call) => merge_record(call, calls),
-            None => is_known &= !line::is_whole(line),
-        }
-    }
-    is_known
 }
 
 /// Returns whether the record is the end of a call that was allowed to run, so that its beginning

@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::batch::{self, MAX_BATCH_SIZE, QueuedRecord, Statements};
 use super::{closed, record, repeat};
+use crate::clock::StoreClock;
 use crate::database::Database;
 
 /// Maximum number of queued records.
@@ -29,10 +30,10 @@ pub(crate) struct CallWriter {
 
 impl CallWriter {
     /// Starts the task, which ends when the writer is dropped.
-    pub(crate) fn start(database: Database) -> Self {
+    pub(crate) fn start(database: Database, clock: StoreClock) -> Self {
         let (queue, messages) = mpsc::channel(MAX_QUEUED_RECORDS);
         let writer = RecordWriter {
-            statements: Statements::new(&database),
+            statements: Statements::new(&database, clock),
             database,
             waiting: VecDeque::new(),
             finishing: None,

@@ -1,14 +1,19 @@
-use std::fs::{self, Metadata};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pillion_core::store::StoreError;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 use super::directory_watch::DirectoryWatch;
+
+/// Size of the blocks that [`DatabaseFiles::try_disk`] allocates, in bytes.
+const TRIAL_BYTES: u64 = 64 * 1024;
 
 /// The device and inode of a file, which identify the file while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +125,15 @@ impl DatabaseFiles {
         self.check_log()
     }
 
+    /// Checks that the disk accepts data: allocates some blocks, and frees them.
+    ///
+    /// # Errors
+    /// `unavailable`, if the disk is full or read-only, or the files were deleted or replaced.
+    pub(super) fn try_disk(&self) -> Result<(), StoreError> {
+        self.check()?;
+        try_disk(&self.0.path)
+    }
+
     fn check_log(&self) -> Result<(), StoreError> {
         let Files { log_path, log, .. } = &*self.0;
         let found = match fs::metadata(log_path) {
@@ -137,6 +151,32 @@ impl DatabaseFiles {
             }
             _ => Err(gone(log_path)),
         }
+    }
+}
+
+/// Checks that the disk of a database accepts data: allocates some blocks, and frees them.
+///
+/// # Errors
+/// `unavailable`, if the disk is full or read-only.
+pub(crate) fn try_disk(database: &Path) -> Result<(), StoreError> {
+    allocate(database).map_err(|error| {
+        let path = database.display();
+        let message = format!("cannot write beside the store '{path}': {error}");
+        StoreError::unavailable(message).with_source(error)
+    })
+}
+
+fn allocate(database: &Path) -> io::Result<()> {
+    let mut path = database.as_os_str().to_owned();
+    path.push(format!(".trial-{:016x}", rand::random::<u64>()));
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let file = options.open(&path)?;
+    fs::remove_file(&path)?;
+    match fallocate(&file, FallocateFlags::empty(), 0, TRIAL_BYTES) {
+        // Not every file system can allocate without writing.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

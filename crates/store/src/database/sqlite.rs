@@ -11,14 +11,12 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Error};
 
-use super::{Database, DatabaseFiles, translate};
+use super::{Database, DatabaseFiles, LockFailures, is_locked, translate};
 use crate::options::{Durability, StoreOptions};
 
 const PAGE_BYTES: u32 = 4_096;
-/// SQLITE_BUSY
-const BUSY: &str = "5";
 /// The minimum time to get a connection, which may have to be opened first.
-const MIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+const MIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
     create(path)?;
@@ -38,6 +36,7 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
     Ok(Database::Sqlite {
         writer,
         readers,
+        lock: LockFailures::default(),
         placement: Some(placement),
     })
 }
@@ -62,9 +61,7 @@ async fn open_writer(
     let deadline = Instant::now() + options.busy_timeout;
     loop {
         match pool(1, options).connect_with(connect.clone()).await {
-            Err(Error::Database(said))
-                if said.code().as_deref() == Some(BUSY) && Instant::now() < deadline =>
-            {
+            Err(error) if is_locked(&error) && Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             outcome => return outcome,
@@ -83,6 +80,7 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
     Ok(Database::Sqlite {
         writer,
         readers,
+        lock: LockFailures::default(),
         placement: None,
     })
 }

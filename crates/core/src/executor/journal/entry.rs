@@ -5,7 +5,8 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use super::Redaction;
+use super::{Journal, Redaction};
+use crate::RepeatLimit;
 use crate::store::{CallId, CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
 use crate::tool::{ErrorCode, ToolFailure, ToolResult};
 
@@ -13,11 +14,15 @@ use crate::tool::{ErrorCode, ToolFailure, ToolResult};
 pub(in crate::executor) struct Entry {
     log: Arc<dyn CallLog>,
     redaction: Arc<Redaction>,
+    /// Limits the log lines about records that cannot be written.
+    failures: Arc<RepeatLimit>,
     record: ToolCallRecord,
     /// When the tool started.
     ran: Option<Instant>,
     /// Whether the end of the call was written, or rejected by the log.
     is_over: bool,
+    /// Whether the beginning of the call could not be written, which the log has said.
+    is_rejected: bool,
     /// Whether the record is that of an earlier call, which waits for the same approval.
     is_anothers: bool,
     /// Whether others may write to this record, such as the person who decides on the approval.
@@ -30,17 +35,15 @@ pub(in crate::executor) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(
-        log: Arc<dyn CallLog>,
-        redaction: Arc<Redaction>,
-        record: ToolCallRecord,
-    ) -> Self {
+    pub(super) fn new(journal: &Journal, record: ToolCallRecord) -> Self {
         Self {
-            log,
-            redaction,
+            log: Arc::clone(&journal.log),
+            redaction: Arc::clone(&journal.redaction),
+            failures: Arc::clone(&journal.failures),
             record,
             ran: None,
             is_over: false,
+            is_rejected: false,
             is_anothers: false,
             is_shared: false,
             has_approval: false,
@@ -107,11 +110,19 @@ impl Entry {
             // record.
             written = self.record_under_new_id().await;
         }
+        self.is_rejected = written.is_err();
+        if written.is_ok()
+            && let Some(repeated) = self.failures.succeeded()
+        {
+            tracing::warn!(repeated, "Tool calls can be written to the call log again");
+        }
         written.map_err(|error| {
-            tracing::error!(
-                tool.name = %self.record.tool, %error,
-                "Cannot write a tool call to the call log; the call is rejected"
-            );
+            if let Some(repeated) = self.failures.failed() {
+                tracing::error!(
+                    tool.name = %self.record.tool, %error, repeated,
+                    "Cannot write a tool call to the call log; the call is rejected"
+                );
+            }
             ToolFailure::new(ErrorCode::Unavailable, "The call log cannot be written")
         })
     }
@@ -173,10 +184,15 @@ impl Entry {
     }
 
     fn log_write_error(&self, error: &StoreError) {
-        tracing::error!(
-            call.record = %self.record.id, tool.name = %self.record.tool, %error,
-            "Cannot write the end of a tool call to the call log"
-        );
+        if self.is_rejected {
+            return;
+        }
+        if let Some(repeated) = self.failures.failed() {
+            tracing::error!(
+                call.record = %self.record.id, tool.name = %self.record.tool, %error, repeated,
+                "Cannot write the end of a tool call to the call log"
+            );
+        }
     }
 }
 
@@ -195,12 +211,14 @@ impl Drop for Entry {
         // Without a runtime the process is ending; the next process finds the call unfinished.
         if let Ok(runtime) = Handle::try_current() {
             let (log, record) = (Arc::clone(&self.log), self.record.clone());
-            let is_shared = self.is_shared;
+            let (is_shared, failures) = (self.is_shared, Arc::clone(&self.failures));
             runtime.spawn(async move {
                 let id = record.id;
-                if let Err(error) = write(&*log, record, is_shared).await {
+                if let Err(error) = write(&*log, record, is_shared).await
+                    && let Some(repeated) = failures.failed()
+                {
                     tracing::error!(
-                        call.record = %id, %error,
+                        call.record = %id, %error, repeated,
                         "Cannot write the end of an abandoned tool call to the call log"
                     );
                 }

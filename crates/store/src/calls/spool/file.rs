@@ -11,6 +11,9 @@ use crate::database::{DatabaseFileId, DirectoryWatch};
 /// The part of a spool file's name between the database's file name and a random number.
 const NAME_INFIX: &str = ".calls-";
 
+/// The same part of the name of a damaged file.
+const DAMAGED_INFIX: &str = ".damaged-calls-";
+
 /// A spool file of call records beside the database. The file is locked during the life of this
 /// value: an unlocked file belongs to a process that has ended.
 #[derive(Debug)]
@@ -90,6 +93,17 @@ impl SpoolFile {
         Ok(bytes)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Renames the file, so that it is read no more and can be examined.
+    pub(super) fn keep_as_damaged(self, database: &Path) -> io::Result<()> {
+        let mut path = database.as_os_str().to_owned();
+        path.push(format!("{DAMAGED_INFIX}{:016x}", rand::random::<u64>()));
+        fs::rename(&self.path, path)
+    }
+
     pub(super) fn remove(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(
@@ -102,12 +116,17 @@ impl SpoolFile {
 
 /// Returns the paths of the spool files beside the database.
 fn paths(database: &Path) -> io::Result<Vec<PathBuf>> {
+    paths_with(database, NAME_INFIX)
+}
+
+/// Returns the paths of the files beside the database whose names continue with `infix`.
+fn paths_with(database: &Path, infix: &str) -> io::Result<Vec<PathBuf>> {
     let directory = match database.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let mut prefix = database.file_name().map_or_else(OsString::new, Into::into);
-    prefix.push(NAME_INFIX);
+    prefix.push(infix);
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -127,12 +146,21 @@ pub(super) fn are_there(database: &Path) -> io::Result<bool> {
     Ok(!paths(database)?.is_empty())
 }
 
-/// Returns the contents of all spool files, locked or not.
-pub(super) fn contents(database: &Path) -> io::Result<Vec<Vec<u8>>> {
+/// Returns the paths and contents of all spool files, locked or not.
+pub(super) fn contents(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+    read(paths(database)?)
+}
+
+/// Returns the paths and contents of the damaged files.
+pub(super) fn damaged(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+    read(paths_with(database, DAMAGED_INFIX)?)
+}
+
+fn read(paths: Vec<PathBuf>) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut contents = Vec::new();
-    for path in paths(database)? {
+    for path in paths {
         match fs::read(&path) {
-            Ok(bytes) => contents.push(bytes),
+            Ok(bytes) => contents.push((path, bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 belongs_to_other_database(&path);

@@ -1,9 +1,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use pillion_core::store::{CallStatus, ProcessLife, StoreError, Timestamp, ToolCallRecord};
+use pillion_core::store::{CallId, CallStatus, ProcessLife, StoreError, Timestamp, ToolCallRecord};
 use pillion_core::tool::ErrorCode;
 use serde::{Deserialize, Serialize};
+
+/// Length of an id in text.
+const ID_LEN: usize = 36;
 
 /// A record as a line of JSON.
 #[derive(Serialize, Deserialize)]
@@ -26,8 +29,24 @@ struct RecordLine<'a> {
     parent: Option<Cow<'a, str>>,
 }
 
+/// The last member of a line: the checksum of the line without this member.
+const CHECKSUM_MEMBER: &[u8] = b",\"crc32\":";
+/// Maximum length of that member's value and of the end of the line.
+const MAX_CHECKSUM_LEN: usize = 11;
+
+/// What a line of a file of recorded calls contains.
+#[derive(Debug)]
+pub(super) enum DecodedLine {
+    Record(Box<ToolCallRecord>),
+    /// A record of a newer program.
+    Unknown,
+    /// No record that was written, or only a part of one.
+    Damaged,
+}
+
 /// Encodes a record. The line break comes first, so that half a line of a failed write does not
-/// damage the next record.
+/// damage the next record. A checksum comes last: a changed digit or letter would otherwise be
+/// another valid record.
 pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     let duration = call.duration.map(|duration| duration.as_micros());
     let line = RecordLine {
@@ -53,17 +72,70 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
         StoreError::unavailable("a call cannot be encoded as JSON for the call log")
             .with_source(error)
     })?;
+    let checksum = crc32fast::hash(&bytes[1..]);
+    bytes.pop(); // The closing brace.
+    bytes.extend_from_slice(CHECKSUM_MEMBER);
+    bytes.extend_from_slice(checksum.to_string().as_bytes());
+    bytes.push(b'}');
     Ok(bytes)
+}
+
+/// Returns whether the checksum of a line is right; `None` for a line without a checksum, which an
+/// earlier version wrote.
+fn is_intact(line: &[u8]) -> Option<bool> {
+    let first = line
+        .len()
+        .saturating_sub(CHECKSUM_MEMBER.len() + MAX_CHECKSUM_LEN);
+    let mut tails = line[first..].windows(CHECKSUM_MEMBER.len());
+    let start = first + tails.position(|window| window == CHECKSUM_MEMBER)?;
+    let value = &line[start + CHECKSUM_MEMBER.len()..];
+    let value = value
+        .strip_suffix(b"}")
+        .and_then(|value| str::from_utf8(value).ok());
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&line[..start]);
+    hasher.update(b"}");
+    Some(value.and_then(|value| value.parse().ok()) == Some(hasher.finalize()))
+}
+
+/// Returns whether a line has its end, whatever it contains.
+pub(super) fn is_complete(line: &[u8]) -> bool {
+    line.ends_with(b"}") && is_intact(line).is_some()
+}
+
+/// Returns the ids of calls that a damaged line still shows.
+pub(super) fn legible_ids(line: &[u8]) -> Vec<CallId> {
+    const MEMBER: &[u8] = b"\"id\":\"";
+    let members = line.windows(MEMBER.len()).enumerate();
+    let starts = members.filter(|(_, window)| *window == MEMBER);
+    let ids = starts.filter_map(|(start, _)| {
+        let id = line.get(start + MEMBER.len()..)?.get(..ID_LEN)?;
+        str::from_utf8(id).ok()?.parse().ok()
+    });
+    ids.collect()
 }
 
 /// Returns whether a line without a known record is complete JSON, as a newer program may have
 /// written it.
-pub(super) fn is_whole(line: &[u8]) -> bool {
+fn is_whole(line: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line).is_ok()
 }
 
+/// Parses a line.
+pub(super) fn decode(line: &[u8]) -> DecodedLine {
+    let is_intact = is_intact(line);
+    if is_intact == Some(false) {
+        return DecodedLine::Damaged;
+    }
+    match parse(line) {
+        Some(record) => DecodedLine::Record(Box::new(record)),
+        None if is_whole(line) => DecodedLine::Unknown,
+        None => DecodedLine::Damaged,
+    }
+}
+
 /// Parses the record of a line; `None` for an incomplete or unknown record.
-pub(super) fn decode(line: &[u8]) -> Option<ToolCallRecord> {
+fn parse(line: &[u8]) -> Option<ToolCallRecord> {
     let line: RecordLine<'_> = serde_json::from_slice(line).ok()?;
     let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     Some(ToolCallRecord {

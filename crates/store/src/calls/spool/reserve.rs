@@ -26,10 +26,10 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Reserves the space beside a database. On a full disk, the next call that begins tries again.
+    /// Reserves the space beside a database.
     ///
     /// # Errors
-    /// The file cannot be created.
+    /// The file cannot be created, or the disk is full.
     pub(super) fn beside(database: &Path) -> io::Result<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push(format!(".reserve-{:016x}", rand::random::<u64>()));
@@ -45,12 +45,7 @@ impl Reserve {
             bytes: 0,
             is_unsupported: false,
         };
-        if let Err(error) = reserve.restock() {
-            tracing::warn!(
-                %error,
-                "Cannot reserve disk space for recorded calls; calls cannot be recorded"
-            );
-        }
+        reserve.restock()?;
         Ok(reserve)
     }
 

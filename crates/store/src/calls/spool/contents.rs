@@ -1,0 +1,154 @@
+use std::path::Path;
+
+use pillion_core::store::CallId;
+
+use super::line::{self, DecodedLine};
+use super::{SpooledCalls, merge_record};
+
+/// Maximum number of calls that the log names for one damaged file.
+const MAX_NAMED_CALLS: usize = 50;
+
+/// What a file of recorded calls contains.
+#[derive(Debug, Default)]
+pub(super) struct SpoolContents {
+    /// Whether there are records of a newer program.
+    pub(super) has_unknown: bool,
+    /// The number of damaged lines.
+    pub(super) damaged: usize,
+    /// Whether the last line is incomplete, as if the process was killed during the write.
+    pub(super) is_cut: bool,
+    /// The calls that damaged lines still show.
+    pub(super) damaged_calls: Vec<CallId>,
+}
+
+impl SpoolContents {
+    /// Reads a file, and adds the last record of each call to `calls`.
+    pub(super) fn read(bytes: &[u8], calls: &mut SpooledCalls) -> Self {
+        let mut contents = Self::default();
+        let mut lines = bytes.split(|byte| *byte == b'\n').peekable();
+        while let Some(line) = lines.next() {
+            if line.is_empty() {
+                continue;
+            }
+            match line::decode(line) {
+                DecodedLine::Record(call) => merge_record(*call, calls),
+                DecodedLine::Unknown => contents.has_unknown = true,
+                DecodedLine::Damaged => {
+                    let is_cut = lines.peek().is_none() && !line::is_complete(line);
+                    contents.is_cut |= is_cut;
+                    contents.damaged += usize::from(!is_cut);
+                    contents.damaged_calls.extend(line::legible_ids(line));
+                }
+            }
+        }
+        contents
+    }
+
+    /// Returns the number of records that cannot be read.
+    pub(super) fn lost(&self) -> usize {
+        self.damaged + usize::from(self.is_cut)
+    }
+
+    /// Logs the damage.
+    pub(super) fn log(&self, path: &Path) {
+        let calls: Vec<String> = self.named_calls();
+        if self.damaged > 0 {
+            tracing::error!(
+                path = %path.display(), lines = self.damaged, ?calls,
+                "A file of recorded calls is damaged: these records are lost, and a call that ended \
+                with such a record is shown as interrupted. Kept a copy of the file"
+            );
+        }
+        if self.is_cut {
+            tracing::warn!(
+                path = %path.display(), ?calls,
+                "The last record of a file of recorded calls is incomplete. The record was not \
+                acknowledged, unless the file was cut afterwards"
+            );
+        }
+    }
+
+    /// Describes the damage.
+    pub(super) fn description(&self, path: &Path) -> String {
+        format!(
+            "the file '{}' has {} damaged records of calls ({}); remove the file once you have \
+            looked at it",
+            path.display(),
+            self.lost(),
+            self.named_calls().join(", ")
+        )
+    }
+
+    fn named_calls(&self) -> Vec<String> {
+        let calls = self.damaged_calls.iter().take(MAX_NAMED_CALLS);
+        calls.map(CallId::to_string).collect()
+    }
+}
+
+/// Returns whether a file contains a record.
+pub(super) fn has_records(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| !matches!(byte, b'\n' | 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::store::{CallStatus, ProcessLife, ToolCallRecord};
+
+    use super::*;
+
+    fn record(number: usize) -> ToolCallRecord {
+        let process = ProcessLife {
+            owner: "here".to_owned(),
+            life: "now".to_owned(),
+        };
+        let mut call = ToolCallRecord::begin(process, "roll", format!("{{\"n\":{number}}}"));
+        call.status = CallStatus::Success;
+        call.result = Some(number.to_string());
+        call
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let records = [1, 2, 3].map(record);
+        let bytes: Vec<u8> = records
+            .iter()
+            .flat_map(|call| line::encode(call).unwrap())
+            .collect();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let mut calls = SpooledCalls::new();
+            let contents = SpoolContents::read(&changed, &mut calls);
+            for call in calls.values() {
+                assert!(records.contains(call), "bit {bit}: {call:?}");
+            }
+            assert!(calls.len() == 3 || contents.lost() > 0, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_cut_inside_a_record_is_noticed() {
+        let records = [1, 2].map(record);
+        let lines = records.map(|call| line::encode(&call).unwrap());
+        let bytes = lines.concat();
+        for length in 0..bytes.len() {
+            let mut calls = SpooledCalls::new();
+            let contents = SpoolContents::read(&bytes[..length], &mut calls);
+            let is_between = [0, 1, lines[0].len(), lines[0].len() + 1].contains(&length);
+            assert_eq!(contents.is_cut, !is_between, "{length}");
+            assert_eq!(contents.damaged, 0, "{length}");
+        }
+    }
+
+    #[test]
+    fn lines_of_earlier_and_newer_versions_are_known() {
+        let call = record(1);
+        let line = String::from_utf8(line::encode(&call).unwrap()).unwrap();
+        let (earlier, _) = line.rsplit_once(",\"crc32\"").unwrap();
+        let mut calls = SpooledCalls::new();
+        let contents = SpoolContents::read(format!("{earlier}}}").as_bytes(), &mut calls);
+        assert_eq!((contents.lost(), calls.len()), (0, 1));
+        let contents = SpoolContents::read(b"\n{\"kind\":\"new\"}", &mut calls);
+        assert!(contents.has_unknown && contents.lost() == 0);
+    }
+}
