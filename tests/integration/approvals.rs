@@ -2,6 +2,8 @@
 
 #[path = "approvals/elicitation.rs"]
 mod elicitation;
+#[path = "approvals/forwarded.rs"]
+mod forwarded;
 #[path = "approvals/policies.rs"]
 mod policies;
 

@@ -24,10 +24,13 @@ const APP: &str = "application-application-1";
 const FEW: &str = "few-few-few-few-few-1";
 const ADMIN: &str = "admin-admin-admin-ad-1";
 const OTHER_ADMIN: &str = "other-other-other-ot-1";
+const APPROVER: &str = "approver-approver-appr";
+const HER_APPROVER: &str = "her-approver-her-appro";
 
 /// Starts a daemon on a free TCP port of this machine, with tokens of scopes `read` and `run`, a
 /// token of alice, a token of an application that may act for any user, a token with a list of
-/// tools, and two `admin` tokens, one of them with a single tool.
+/// tools, two `admin` tokens, one of them with a single tool, and two `approve` tokens, one of them
+/// alice's.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,
@@ -84,7 +87,8 @@ fn tokens() -> String {
     format!(
         "watch read {READER}; ci execute {RUNNER}; hers execute {HERS} user=alice; \
          app execute {APP} any-user; few execute {FEW} tools=calc*,get_time,far_r*; \
-         admin admin {ADMIN}; other admin {OTHER_ADMIN} tools=calculator"
+         admin admin {ADMIN}; other admin {OTHER_ADMIN} tools=calculator; \
+         approver approve {APPROVER}; aide approve {HER_APPROVER} user=alice"
     )
 }
 

@@ -25,6 +25,15 @@ pub(super) fn table<const COLUMNS: usize>(
     lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns the cell of a user; a user who is not verified is marked.
+pub(super) fn user(user: Option<&str>, is_verified: bool) -> String {
+    match user {
+        Some(user) if is_verified => user.to_owned(),
+        Some(user) => format!("{user} (claimed)"),
+        None => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,6 @@
 //!
 //! `pipeline.rs` lists the stages of a call in order.
 
-mod account;
 mod approval;
 mod arguments;
 mod cache;
@@ -32,8 +31,8 @@ use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
+pub use crate::tool::QuotaAccount;
 use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
-pub use account::QuotaAccount;
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, ConsumeFuture,
     Decision, WaitingCallFuture,

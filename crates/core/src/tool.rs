@@ -15,6 +15,7 @@ mod name;
 mod origin;
 mod parameter;
 mod pausable_clock;
+mod quota_account;
 mod result;
 mod server_response;
 mod trace;
@@ -27,14 +28,15 @@ pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
 pub use further_calls::{FurtherCalls, NestedCallFuture, NestedCallRunner, Nesting, ToolFilter};
 pub use handler::{
-    ActingIdentity, ActingIdentityFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput,
-    whole_seconds,
+    ActingIdentity, ActingIdentityFuture, FnTool, ForwardedParameters, Tool, ToolFailure,
+    ToolFuture, ToolOutput, whole_seconds,
 };
 pub use link::Link;
 pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
 pub(crate) use pausable_clock::{PausableClock, Pause};
+pub use quota_account::QuotaAccount;
 pub use result::ToolResult;
 pub(crate) use result::reading_of;
 pub use server_response::ServerResponse;

@@ -1,7 +1,7 @@
 //! Calls that wait for approval.
 //!
 //! Pending approvals and decisions are in the store, so both survive a restart. An approval is for
-//! one call of one tool with exactly these arguments for one user, identified by a hash. A repeated
+//! one call of one tool with exactly these arguments for one user and caller, identified by a hash. A repeated
 //! call finds its existing approval: pending, approved or denied. An approved approval admits a
 //! single call.
 
@@ -161,19 +161,22 @@ impl Approvals {
             return Ok(record);
         }
         let now = Timestamp::now();
-        let user = request.context.user.as_deref();
-        let waiting = store.count_open_approvals(user, now).await;
+        let context = &request.context;
+        let account = context.quota_account();
+        let waiting = store.count_open_approvals(&account, now).await;
         let waiting = waiting.map_err(failure::of_store)?;
         let left = section.max_pending.get().saturating_sub(waiting.all);
-        // A user's pending approvals must be fewer than the free slots, so that one user cannot use
-        // all of them.
-        if waiting.of_user >= left {
+        // An account's pending approvals must be fewer than the free slots, so that one account
+        // cannot use all of them.
+        if waiting.of_account >= left {
             return Err(ToolFailure::new(
                 ErrorCode::Unavailable,
                 "Too many calls are waiting for approval (approvals.max_pending): try again later",
             ));
         }
         let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
+        let forwarded = request.forwarded.as_ref();
+        let forwarded = forwarded.map(|forwarded| redaction.shown(forwarded));
         let server = match request.tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
             _ => None,
@@ -185,7 +188,11 @@ impl Approvals {
             server,
             arguments_hash: request.id.clone(),
             arguments: arguments.to_string(),
-            user: request.context.user.clone(),
+            user: context.user.clone(),
+            user_is_verified: context.verified_user().is_some(),
+            principal: context.principal.clone(),
+            channel: context.channel.clone(),
+            forwarded: forwarded.map(|forwarded| forwarded.to_string()),
             created_at: now,
             expires_at: now.plus(section.expires_after),
             decision: None,
@@ -241,6 +248,7 @@ impl Approvals {
             by,
             at: Timestamp::now(),
             reason: None,
+            arguments: None,
         };
         let known = match self.decide(store, &record.id, &decision).await {
             Ok(record) => Some(record),
@@ -402,6 +410,10 @@ mod tests {
             arguments_hash: "hash".to_owned(),
             arguments: "{}".to_owned(),
             user: None,
+            user_is_verified: false,
+            principal: None,
+            channel: None,
+            forwarded: None,
             created_at,
             expires_at: created_at.plus(Duration::from_secs(900)),
             decision: None,
@@ -434,6 +446,7 @@ mod tests {
                 by: "somebody".to_owned(),
                 at: now.plus(Duration::from_secs(seconds)),
                 reason: None,
+                arguments: None,
             };
             store.decide_approval(id, &decision).await.unwrap();
             assert_eq!(live().await.as_deref(), Some(id));

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 pub use event::{Event, EventCall};
-pub use listener::{EventKinds, EventScope, Listener};
+pub use listener::{EventKinds, Listener};
 pub use tool_changes::{ToolChanges, ToolListener};
 
 /// Maximum number of events in the ring.
@@ -88,8 +88,8 @@ impl EventRing {
 struct SerializedEvent {
     number: u64,
     kind: &'static str,
-    /// The user for whom the event happened.
-    user: Option<String>,
+    /// The verified user for whom the event happened.
+    verified_user: Option<String>,
     text: Bytes,
 }
 
@@ -124,7 +124,7 @@ impl Bus {
         ring.events.push_back(SerializedEvent {
             number,
             kind,
-            user: event.user().map(str::to_owned),
+            verified_user: event.verified_user().map(str::to_owned),
             text: text.into(),
         });
         while ring.events.len() > MAX_EVENTS || ring.bytes > MAX_BYTES {

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pillion_core::executor::{PastCall, PastCallCount, QuotaAccount};
+use pillion_core::executor::{PastCall, PastCallCount};
 use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 
 use crate::current_app::CurrentApp;
@@ -132,10 +132,7 @@ impl PredecessorCalls {
                 age: age(call.began_at, now),
                 tool: call.tool,
                 server: call.server,
-                account: match call.principal {
-                    Some(principal) => QuotaAccount::Principal(principal),
-                    None => QuotaAccount::User(call.user.unwrap_or_default()),
-                },
+                account: call.account,
             })
             .collect();
         read.calls += new.len();

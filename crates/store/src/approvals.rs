@@ -5,6 +5,7 @@ use pillion_core::store::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Cursor, OpenApprovals,
     PageRequest, RecordPage, StoreError, Timestamp, Verdict,
 };
+use pillion_core::tool::QuotaAccount;
 
 use crate::database::{Row, Value, unreadable};
 use crate::sql_store::SqlStore;
@@ -13,9 +14,11 @@ use crate::sql_store::SqlStore;
 impl ApprovalStore for SqlStore {
     async fn insert_approval(&self, approval: &ApprovalRecord) -> Result<(), StoreError> {
         let sql = "INSERT INTO approvals (id, call_id, tool, server, arguments_hash, arguments, \
-                   user_name, created_at, expires_at, verdict, decided_by, decided_at, reason, \
+                   user_name, user_is_verified, principal, channel, forwarded, created_at, \
+                   expires_at, verdict, decided_by, decided_at, reason, approved_arguments, \
                    used_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
+                   $16, $17, $18, $19)";
         let decision = approval.decision.as_ref();
         let values = vec![
             (&approval.id).into(),
@@ -25,6 +28,10 @@ impl ApprovalStore for SqlStore {
             (&approval.arguments_hash).into(),
             (&approval.arguments).into(),
             (&approval.user).into(),
+            approval.user_is_verified.into(),
+            (&approval.principal).into(),
+            (&approval.channel).into(),
+            (&approval.forwarded).into(),
             approval.created_at.into(),
             approval.expires_at.into(),
             decision.map(|decision| decision.verdict.as_str()).into(),
@@ -32,6 +39,9 @@ impl ApprovalStore for SqlStore {
             decision.map(|decision| decision.at).into(),
             decision
                 .and_then(|decision| decision.reason.as_deref())
+                .into(),
+            decision
+                .and_then(|decision| decision.arguments.as_deref())
                 .into(),
             approval.used_at.into(),
         ];
@@ -78,6 +88,9 @@ impl ApprovalStore for SqlStore {
                 conditions.push(format!("{column} = ${}", values.len()));
             }
         }
+        if filter.only_verified {
+            conditions.push("user_is_verified = 1".to_owned());
+        }
         if let Some(after) = &page.after {
             let (created_at, id) = place(after)?;
             values.push(created_at.into());
@@ -98,17 +111,31 @@ impl ApprovalStore for SqlStore {
 
     async fn count_open_approvals(
         &self,
-        user: Option<&str>,
+        account: &QuotaAccount,
         at: Timestamp,
     ) -> Result<OpenApprovals, StoreError> {
-        let sql = "SELECT COUNT(*) AS everybodys, \
-                   COUNT(CASE WHEN COALESCE(user_name, '') = $2 THEN 1 END) AS of_user \
-                   FROM approvals WHERE verdict IS NULL AND expires_at > $1";
-        let values = vec![at.into(), user.unwrap_or_default().into()];
-        match self.database.read_one(sql, values).await? {
+        // The conditions of `QuotaAccount::new`.
+        let (condition, name) = match account {
+            QuotaAccount::Principal(principal) => {
+                let claims = "principal = $2 AND (user_name IS NULL OR user_is_verified = 0)";
+                (claims, principal)
+            }
+            QuotaAccount::User(user) => {
+                let is_user = "COALESCE(user_name, '') = $2 \
+                               AND (user_is_verified = 1 OR principal IS NULL)";
+                (is_user, user)
+            }
+            _ => return Err(StoreError::invalid("an unknown kind of account")),
+        };
+        let sql = format!(
+            "SELECT COUNT(*) AS total, COUNT(CASE WHEN {condition} THEN 1 END) AS of_account \
+             FROM approvals WHERE verdict IS NULL AND expires_at > $1"
+        );
+        let values = vec![at.into(), name.into()];
+        match self.database.read_one(&sql, values).await? {
             Some(row) => Ok(OpenApprovals {
-                all: row.count("everybodys")?,
-                of_user: row.count("of_user")?,
+                all: row.count("total")?,
+                of_account: row.count("of_account")?,
             }),
             None => Ok(OpenApprovals::default()),
         }
@@ -120,7 +147,7 @@ impl ApprovalStore for SqlStore {
         decision: &ApprovalDecision,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE approvals SET verdict = $2, decided_by = $3, decided_at = $4, \
-                   reason = $5 \
+                   reason = $5, approved_arguments = $6 \
                    WHERE id = $1 AND verdict IS NULL AND expires_at > $4";
         let values = vec![
             id.into(),
@@ -128,6 +155,7 @@ impl ApprovalStore for SqlStore {
             (&decision.by).into(),
             decision.at.into(),
             (&decision.reason).into(),
+            (&decision.arguments).into(),
         ];
         let changed = self.database.write(sql, values).await?;
         self.changed(changed, id, "it has expired or was already decided")
@@ -188,6 +216,7 @@ fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {
             by: row.text("decided_by")?,
             at: row.timestamp("decided_at")?,
             reason: row.optional_text("reason")?,
+            arguments: row.optional_text("approved_arguments")?,
         }),
         None => None,
     };
@@ -199,6 +228,10 @@ fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {
         arguments_hash: row.text("arguments_hash")?,
         arguments: row.text("arguments")?,
         user: row.optional_text("user_name")?,
+        user_is_verified: row.integer("user_is_verified")? != 0,
+        principal: row.optional_text("principal")?,
+        channel: row.optional_text("channel")?,
+        forwarded: row.optional_text("forwarded")?,
         created_at: row.timestamp("created_at")?,
         expires_at: row.timestamp("expires_at")?,
         decision,

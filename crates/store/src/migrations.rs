@@ -13,7 +13,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 10] = [
+const MIGRATIONS: [Migration; 11] = [
     Migration {
         number: 1,
         name: "initial",
@@ -63,6 +63,11 @@ const MIGRATIONS: [Migration; 10] = [
         number: 10,
         name: "clock",
         sql: include_str!("migrations/0010_clock.sql"),
+    },
+    Migration {
+        number: 11,
+        name: "callers",
+        sql: include_str!("migrations/0011_callers.sql"),
     },
 ];
 

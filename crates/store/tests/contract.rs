@@ -22,7 +22,7 @@ macro_rules! cases {
 }
 
 /// All cases, by name.
-pub const CASES: [(&str, Case); 42] = cases![
+pub const CASES: [(&str, Case); 43] = cases![
     servers::f1_servers_are_stored_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -46,6 +46,7 @@ pub const CASES: [(&str, Case); 42] = cases![
     approvals::g3_the_first_decision_counts,
     approvals::g3_an_approval_is_used_once,
     approvals::approvals_are_listed_and_expire,
+    approvals::claimed_and_verified_users_are_different_accounts_and_lists,
     others::an_idempotency_key_runs_once,
     others::a_pin_changes_only_when_accepted,
     others::l3_revoked_access_tokens_stay_revoked,

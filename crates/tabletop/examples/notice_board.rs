@@ -50,7 +50,7 @@ impl Board {
         let number = entry.await?.number;
         self.counters.add("notice.posted");
         let event = json!({"type": "posted", "number": number});
-        self.posted.emit("posted", context.user.as_deref(), &event);
+        self.posted.emit("posted", context.verified_user(), &event);
         self.changes.updated(URI);
         Ok(number)
     }

@@ -99,7 +99,7 @@ impl TabletopTelemetry {
             "ts": format_timestamp(Timestamp::now()),
             "extra": extra,
         });
-        let user = log_context.context.user.as_deref();
+        let user = log_context.context.verified_user();
         self.orchestrator.emit(kind, user, &data);
     }
 
@@ -149,6 +149,6 @@ impl TabletopTelemetry {
             "trace_id": trace,
             "ts": format_timestamp(Timestamp::now()),
         });
-        self.log.emit("log", context.user.as_deref(), &line);
+        self.log.emit("log", context.verified_user(), &line);
     }
 }

@@ -17,12 +17,30 @@ pub struct ApprovalEntry {
     /// The user on whose behalf the call runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    #[serde(default)]
+    pub user_is_verified: bool,
+    /// The authenticated principal that makes the call: a token or a user of the sidecar's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The channel or conversation of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
     /// The arguments of the call, redacted by the rules of the call log; absent in a list if they
     /// are long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
-    /// SHA-256 of the tool, server, user and exact arguments. The decision applies only to a call
-    /// with this hash.
+    /// What the tool gets from the caller besides the arguments, redacted like `arguments`: the
+    /// further parameters of an MCP client's request, for example. The decision applies only to a
+    /// call with the same parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarded: Option<Value>,
+    /// The arguments with which the approved call runs, if the approver changed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_arguments: Option<Value>,
+    /// SHA-256 of the tool, server, exact arguments, forwarded parameters, channel and user, and of
+    /// the principal if the user is not verified. The decision applies only to a call with this
+    /// hash.
     pub arguments_hash: String,
     /// The id of the call's record in the call log.
     #[serde(default, skip_serializing_if = "Option::is_none")]

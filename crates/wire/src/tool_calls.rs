@@ -19,11 +19,21 @@ pub struct ToolCallEntry {
     /// The user on whose behalf the tool was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    #[serde(default)]
+    pub user_is_verified: bool,
+    /// The authenticated principal that made the call: a token or a user of the sidecar's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     /// The interface through which the call arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The arguments, with the redactions of the call log.
     pub arguments: Value,
+    /// The arguments with which the tool ran, if an approver changed them; redacted like
+    /// `arguments`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_arguments: Option<Value>,
     /// `pending`, `running`, `success`, `error`, `cancelled`, `interrupted` or `denied`.
     pub status: String,
     /// Whether a cached result answered the call, so that the tool did not run.

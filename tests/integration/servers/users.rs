@@ -701,7 +701,8 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     }
     let approvals = "/api/v1/approvals";
     assert_eq!(users(HERS, approvals, "approvals"), ["alice"]);
-    for token in [BOSS, PLAIN, APP, OPS] {
+    assert_eq!(users(BOSS, approvals, "approvals"), ["alice"]);
+    for token in [PLAIN, APP, OPS] {
         assert_eq!(users(token, approvals, "approvals"), everybody, "{token}");
     }
     let of_bob = |path: &str, list: &str| {
@@ -714,6 +715,7 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         let one = format!("{path}/{}", of_bob(path, list));
         let (status, hidden) = read(address, HERS, &one);
         assert_eq!(status, 404, "{hidden}");
+        assert_eq!(read(address, BOSS, &one).0, 404);
         assert_eq!(read(address, APP, &one).0, 200);
         let (_, hers) = read(address, HERS, &format!("{path}?user=alice"));
         let own = format!("{path}/{}", hers[list][0]["id"].as_str().unwrap());

@@ -1,8 +1,8 @@
-//! Which principal an approval belongs to.
+//! Which principal an approval belongs to, and who sees it.
 
 use serde_json::{Value, json};
 
-use super::{FEW, HERS, RUNNER, Server};
+use super::{APPROVER, FEW, HER_APPROVER, HERS, READER, RUNNER, Server};
 use crate::approvals::{asked, decide};
 
 #[test]
@@ -62,4 +62,106 @@ fn g3_waiting_callers_are_limited_for_each_principal() {
             assert_eq!(waiting.join().unwrap()["success"], true);
         }
     });
+}
+
+impl Server {
+    /// Calls the calculator as a client that names alice.
+    fn calculate(&self, token: &str, user: &str, expression: &str) -> Value {
+        let headers = format!(
+            "host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: {user}\r\n"
+        );
+        let run = "POST /api/v1/tools/execute/calculator";
+        let body = json!({"expression": expression}).to_string();
+        let (_, _, answer) = self.send(run, &headers, &body);
+        serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
+    }
+
+    fn read(&self, token: &str, path: &str) -> (u16, Value) {
+        let (status, _, answer) = self.authorized(token, &format!("GET {path}"), "");
+        (status, serde_json::from_str(&answer).unwrap())
+    }
+
+    fn list(&self, token: &str, path: &str, list: &str) -> Vec<Value> {
+        let (status, answer) = self.read(token, path);
+        assert_eq!(status, 200, "{answer}");
+        answer[list].as_array().unwrap().clone()
+    }
+}
+
+#[test]
+fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
+    let server = Server::start("[approvals]\npolicy = \"always-ask\"");
+    let own = asked(&server.calculate(HERS, "alice", "1 + 1"));
+    let claimed = asked(&server.calculate(RUNNER, "alice", "6 * 7"));
+    let approvals = "/api/v1/approvals/";
+    let about = |entry: &Value| {
+        ["user", "user_is_verified", "principal"].map(|member| entry[member].clone())
+    };
+    let claim = [json!("alice"), json!(false), json!("token:ci")];
+    let hers = [json!("alice"), json!(true), json!("token:hers")];
+    for token in [HERS, HER_APPROVER] {
+        let seen = server.list(token, approvals, "approvals");
+        assert_eq!(seen.iter().map(about).collect::<Vec<_>>(), [hers.clone()]);
+        let calls = server.list(token, "/api/v1/tool-calls/", "calls");
+        assert_eq!(calls.len(), 1, "{calls:?}");
+        assert_eq!(calls[0]["principal"], "token:hers");
+        assert_eq!(calls[0]["userIsVerified"], true);
+        let statistics = server.list(token, "/api/v1/tool-calls/statistics", "tools");
+        assert_eq!(statistics[0]["calls"], 1);
+        assert_eq!(server.read(token, &format!("{approvals}{own}")).0, 200);
+        assert_eq!(server.read(token, &format!("{approvals}{claimed}")).0, 404);
+    }
+    for token in [READER, APPROVER] {
+        let seen = server.list(token, approvals, "approvals");
+        let expected = [claim.clone(), hers.clone()];
+        assert_eq!(seen.iter().map(about).collect::<Vec<_>>(), expected);
+        let calls = server.list(token, "/api/v1/tool-calls/?user=alice", "calls");
+        let about = calls
+            .iter()
+            .map(|call| (&call["principal"], &call["userIsVerified"]));
+        let expected = [("token:ci", false), ("token:hers", true)];
+        let expected = expected.map(|(principal, verified)| (json!(principal), json!(verified)));
+        let expected = expected
+            .iter()
+            .map(|(principal, verified)| (principal, verified));
+        assert_eq!(about.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+    let socket = server.daemon.socket.to_str().unwrap();
+    for command in ["approvals", "calls"] {
+        let table = crate::program::run(&[command, "--socket", socket, "list"], &[]);
+        let table = crate::program::stdout(&table);
+        assert!(table.contains("alice (claimed)  token:ci"), "{table}");
+        assert!(table.contains("alice            token:hers"), "{table}");
+    }
+    // Alice cannot approve the call of a token that merely claims to be hers.
+    for verdict in ["approve", "deny"] {
+        let path = format!("POST {approvals}{claimed}/{verdict}");
+        assert_eq!(server.authorized(HER_APPROVER, &path, "").0, 404);
+    }
+    let path = format!("POST {approvals}{own}/approve");
+    assert_eq!(server.authorized(HER_APPROVER, &path, "").0, 200);
+    let path = format!("POST {approvals}{claimed}/approve");
+    assert_eq!(server.authorized(APPROVER, &path, "").0, 200);
+    let result = server.calculate(RUNNER, "alice", "6 * 7");
+    assert_eq!(result["data"]["result"], 42, "{result}");
+}
+
+#[test]
+fn g3_claimed_users_of_a_token_leave_capacity_for_verified_users() {
+    let server = Server::start("[approvals]\npolicy = \"always-ask\"\nmax_pending = 8");
+    let codes = |token: &str, users: &[&str]| {
+        let users = users.iter().map(|user| {
+            let result = server.calculate(token, user, &format!("1 + {}", user.len()));
+            result["error_code"].as_str().unwrap().to_owned()
+        });
+        users.collect::<Vec<_>>()
+    };
+    let (waits, full) = ("approval_required", "unavailable");
+    // The token may use half of the capacity, whichever users it claims.
+    let claims = codes(RUNNER, &["alice", "bob", "carol1", "dave678", "e", "f2"]);
+    assert_eq!(claims, [waits, waits, waits, waits, full, full]);
+    assert_eq!(codes(HERS, &["alice"]), [waits]);
+    // A verified user is another account than the claims of that user.
+    assert_eq!(codes(FEW, &["alice"]), [waits]);
+    assert_eq!(codes(RUNNER, &["alice"]), [waits], "the call already waits");
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ApprovalEntry, ApprovalList};
 
-use super::super::table::table;
+use super::super::table::{table, user};
 use super::CliError;
 
 /// Maximum length of the arguments in a table row, in characters.
@@ -54,13 +54,21 @@ impl List {
         }
         let list: ApprovalList = super::decode(&body)?;
         let rows: Vec<_> = list.approvals.iter().map(row).collect();
-        let heads = ["CREATED", "STATUS", "TOOL", "USER", "ID", "ARGUMENTS"];
+        let heads = [
+            "CREATED",
+            "STATUS",
+            "TOOL",
+            "USER",
+            "PRINCIPAL",
+            "ID",
+            "ARGUMENTS",
+        ];
         super::print(&table(&heads, &rows))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn row(approval: &ApprovalEntry) -> [String; 6] {
+fn row(approval: &ApprovalEntry) -> [String; 7] {
     let arguments = match &approval.arguments {
         Some(arguments) => arguments.to_string(),
         None => "(long)".to_owned(),
@@ -73,7 +81,8 @@ fn row(approval: &ApprovalEntry) -> [String; 6] {
         approval.created_at.clone(),
         approval.status.clone(),
         approval.tool.clone(),
-        approval.user.clone().unwrap_or_default(),
+        user(approval.user.as_deref(), approval.user_is_verified),
+        approval.principal.clone().unwrap_or_default(),
         approval.id.clone(),
         shown,
     ]

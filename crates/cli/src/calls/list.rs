@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolCallEntry, ToolCallList};
 
-use super::super::table::table;
+use super::super::table::{table, user};
 use super::{CliError, Filter, tree};
 
 /// `pillion calls list`
@@ -41,13 +41,21 @@ impl List {
             true => tree::rows(&list.calls, row),
             false => list.calls.iter().map(row).collect(),
         };
-        let heads = ["STARTED", "STATUS", "TOOL", "USER", "TOOK", "ID"];
+        let heads = [
+            "STARTED",
+            "STATUS",
+            "TOOL",
+            "USER",
+            "PRINCIPAL",
+            "TOOK",
+            "ID",
+        ];
         super::print(&table(&heads, &rows))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn row(call: &ToolCallEntry) -> [String; 6] {
+fn row(call: &ToolCallEntry) -> [String; 7] {
     let status = match &call.error_code {
         Some(code) => format!("{} ({code})", call.status),
         None => call.status.clone(),
@@ -56,7 +64,8 @@ fn row(call: &ToolCallEntry) -> [String; 6] {
         call.started_at.clone(),
         status,
         call.tool_name.clone(),
-        call.user.clone().unwrap_or_default(),
+        user(call.user.as_deref(), call.user_is_verified),
+        call.principal.clone().unwrap_or_default(),
         call.duration_ms
             .map(|ms| format!("{ms:.1} ms"))
             .unwrap_or_default(),

@@ -10,8 +10,8 @@ const TOOL_COLUMN: usize = 2;
 /// root call.
 pub(super) fn rows(
     calls: &[ToolCallEntry],
-    row: impl Fn(&ToolCallEntry) -> [String; 6],
-) -> Vec<[String; 6]> {
+    row: impl Fn(&ToolCallEntry) -> [String; 7],
+) -> Vec<[String; 7]> {
     let known: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
     let mut made: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
     let mut outermost = Vec::new();
@@ -64,7 +64,7 @@ mod tests {
             call("a", None),
         ];
         let row = |call: &ToolCallEntry| {
-            let mut row: [String; 6] = Default::default();
+            let mut row: [String; 7] = Default::default();
             row[TOOL_COLUMN].clone_from(&call.tool_name);
             row
         };

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::journal::Entry;
 use crate::registry::{RegisteredTool, ToolRegistry};
@@ -19,15 +19,18 @@ pub use rules::ApprovalRules;
 /// A call that needs a decision.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// The id of the approval: 64 hexadecimal digits. Calls of this tool with these arguments, for
-    /// this user and under this acting identity, have this id; other calls have another id. For an
-    /// unverified user, the id also depends on the principal. The id is not a secret: every client
-    /// can compute it.
+    /// The id of the approval: 64 hexadecimal digits. Calls of this tool with these arguments and
+    /// these forwarded parameters, for this user, in this channel and under this acting identity,
+    /// have this id; other calls have another id. For an unverified user, the id also depends on
+    /// the principal. The id is not a secret: every client can compute it.
     pub id: String,
     /// The tool that would run.
     pub tool: Arc<RegisteredTool>,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
+    /// What the tool gets from the caller besides the arguments, as the person who decides should
+    /// see it.
+    pub forwarded: Option<Value>,
     /// The context of the call, with `call_id` set.
     pub context: CallContext,
     /// The waiting call in the call log, if the executor has a call log.
@@ -107,7 +110,8 @@ pub(super) async fn check(
     if !asks && context.denied.is_empty() {
         return Ok(None);
     }
-    let id = id::of(tool, arguments, context);
+    let forwarded = tool.tool().forwarded(context)?;
+    let id = id::of(tool, arguments, context, forwarded.as_ref());
     let mut approved = None;
     let decision = if context.denied.contains(&id) {
         Decision::Denied
@@ -118,6 +122,7 @@ pub(super) async fn check(
             id: id.clone(),
             tool: Arc::clone(tool),
             arguments: arguments.clone(),
+            forwarded: forwarded.map(|forwarded| forwarded.shown),
             context: context.clone(),
             call: None,
         };

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
-use super::{ExecutorConfig, QuotaAccount, run};
+use super::{ExecutorConfig, run};
 use crate::json_error_text;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure};
@@ -107,7 +107,7 @@ impl Checks {
         let began = Instant::now();
         let limit = config.timeout_of(tool);
         let deadline = began + limit;
-        let need = PermitRequest::here(tool, QuotaAccount::of(context));
+        let need = PermitRequest::here(tool, context.quota_account());
         let place = self
             .queue
             .acquire(need, config.queue_timeout, deadline)

@@ -7,7 +7,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::QuotaAccount;
 use crate::RepeatLimit;
 use crate::registry::RegisteredTool;
 use crate::store::{CallLog, ProcessLife, ToolCallRecord};
@@ -66,10 +65,8 @@ impl Journal {
         }
         record.parent = context.nesting.as_ref().and_then(|nesting| nesting.parent);
         record.user.clone_from(&context.user);
-        record.principal = match QuotaAccount::of(context) {
-            QuotaAccount::Principal(principal) => Some(principal),
-            QuotaAccount::User(_) => None,
-        };
+        record.user_is_verified = context.verified_user().is_some();
+        record.principal.clone_from(&context.principal);
         record.caller.clone_from(&context.caller);
         Entry::new(self, record)
     }

@@ -24,13 +24,13 @@ use tokio::time::Instant;
 
 use super::fair_queue::PermitRequest;
 use super::{
-    ApprovalRequest, Approver, Executor, QuotaAccount, ReadyCall, SharedExecutor, approval,
-    arguments, cache, journal, nested, output, resolve, run,
+    ApprovalRequest, Approver, Executor, ReadyCall, SharedExecutor, approval, arguments, cache,
+    journal, nested, output, resolve, run,
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
     CallContext, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall, ToolFailure,
-    ToolOutput,
+    ToolOutput, TraceContext,
 };
 
 /// A call that may run.
@@ -69,6 +69,7 @@ impl Executor {
         let mut context = CallContext {
             call_id: call.id,
             acting_identity: None,
+            approval_id: None,
             ..context.clone()
         };
 
@@ -93,6 +94,11 @@ impl Executor {
         )
         .await?;
         drop(paused);
+        if let Some(granted) = &granted {
+            context.approval_id = Some(granted.id.clone());
+            // A tracestate is free text, which the approver has not seen.
+            context.trace = context.trace.map(TraceContext::without_state);
+        }
         let request = granted
             .as_ref()
             .and_then(|granted| granted.request.as_ref());
@@ -114,7 +120,7 @@ impl Executor {
         limiter
             .wait_for_count(&tool, config.timeout_of(&tool))
             .await?;
-        limiter.admit(&tool, &QuotaAccount::of(&context))?;
+        limiter.admit(&tool, &context.quota_account())?;
         let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit.saturating_sub(checked.took);
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
@@ -171,7 +177,7 @@ impl Executor {
         let _place = match makes_calls {
             true => None,
             false => {
-                let need = PermitRequest::to_run(tool, QuotaAccount::of(&ready.context));
+                let need = PermitRequest::to_run(tool, ready.context.quota_account());
                 Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
             }
         };

@@ -112,8 +112,10 @@ impl EventStream {
         &self.description
     }
 
-    /// Sends an event, which belongs to `user` if given, to all listeners. `kind` consists of
-    /// letters, digits, `.`, `_` and `-`. Never blocks.
+    /// Sends an event, which belongs to `user` if given, to all listeners. The user must be verified
+    /// ([`CallContext::verified_user`](crate::tool::CallContext::verified_user)): clients that may
+    /// act for the user receive the event. `kind` consists of letters, digits, `.`, `_` and `-`.
+    /// Never blocks.
     pub fn emit(&self, kind: &str, user: Option<&str>, data: &Value) {
         let data: Arc<str> = data.to_string().into();
         let mut ring = self.ring.lock();

@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 
 use super::{CallId, PageRequest, RecordPage, StoreError, Timestamp};
+use crate::tool::QuotaAccount;
 
 /// A decision on a call that needs approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +43,9 @@ pub struct ApprovalDecision {
     pub at: Timestamp,
     /// The reason that the decider gave.
     pub reason: Option<String>,
+    /// The arguments with which the call runs, as JSON, if the decider changed them. A redacted
+    /// value of [`ApprovalRecord::arguments`] in the same place stands for the call's own value.
+    pub arguments: Option<String>,
 }
 
 /// A call that needs approval.
@@ -56,12 +60,21 @@ pub struct ApprovalRecord {
     /// The name of the tool's server.
     pub server: Option<String>,
     /// The id of the executor's [`ApprovalRequest`](crate::executor::ApprovalRequest), to which the
-    /// decision is bound: a hash of tool, server, exact arguments and user.
+    /// decision is bound.
     pub arguments_hash: String,
     /// The arguments as JSON, for the person who decides.
     pub arguments: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
+    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    pub user_is_verified: bool,
+    /// The authenticated principal that makes the call.
+    pub principal: Option<String>,
+    /// The channel of the call.
+    pub channel: Option<String>,
+    /// What the tool gets from the caller besides the arguments, as JSON, for the person who
+    /// decides.
+    pub forwarded: Option<String>,
     /// When the approval was requested.
     pub created_at: Timestamp,
     /// When the approval expires; a decision is valid until then.
@@ -73,6 +86,12 @@ pub struct ApprovalRecord {
 }
 
 impl ApprovalRecord {
+    /// Returns the user if the user is verified.
+    #[must_use]
+    pub fn verified_user(&self) -> Option<&str> {
+        self.user.as_deref().filter(|_| self.user_is_verified)
+    }
+
     /// Returns whether the approval is valid at this time: not expired, and not used by a call.
     #[must_use]
     pub fn is_valid(&self, at: Timestamp) -> bool {
@@ -106,6 +125,8 @@ pub struct ApprovalFilter {
     pub tool: Option<String>,
     /// Only approvals for calls of this user.
     pub user: Option<String>,
+    /// Only approvals for calls of verified users.
+    pub only_verified: bool,
     /// Only approvals with this `arguments_hash`.
     pub arguments_hash: Option<String>,
 }
@@ -113,10 +134,10 @@ pub struct ApprovalFilter {
 /// The number of approvals that wait for a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenApprovals {
-    /// Number for all users.
+    /// Number for all accounts.
     pub all: u64,
-    /// Number for one user; calls without a user count as those of one user.
-    pub of_user: u64,
+    /// Number for one account.
+    pub of_account: u64,
 }
 
 /// Stores approvals. Of concurrent decisions on one approval, exactly one succeeds.
@@ -144,13 +165,14 @@ pub trait ApprovalStore: Send + Sync {
         page: &PageRequest,
     ) -> Result<RecordPage<ApprovalRecord>, StoreError>;
 
-    /// Counts the approvals that wait for a decision at this time, in total and for this user.
+    /// Counts the approvals that wait for a decision at this time, in total and for this
+    /// account.
     ///
     /// # Errors
     /// Errors of the store.
     async fn count_open_approvals(
         &self,
-        user: Option<&str>,
+        account: &QuotaAccount,
         at: Timestamp,
     ) -> Result<OpenApprovals, StoreError>;
 

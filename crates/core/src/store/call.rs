@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{CallId, Timestamp};
-use crate::tool::ErrorCode;
+use crate::tool::{ErrorCode, QuotaAccount};
 
 /// The status of a recorded call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,12 +91,16 @@ pub struct ToolCallRecord {
     pub tool: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
-    /// The principal whose limits the call counts toward, if the call names no verified user.
+    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    pub user_is_verified: bool,
+    /// The authenticated principal that made the call, if the interface authenticates its callers.
     pub principal: Option<String>,
     /// The interface or program that the call came through.
     pub caller: Option<String>,
     /// The arguments as JSON, redacted.
     pub arguments: String,
+    /// The arguments with which the tool ran, as JSON, redacted, if an approver changed them.
+    pub approved_arguments: Option<String>,
     /// The status of the call.
     pub status: CallStatus,
     /// When the call ended.
@@ -124,10 +128,8 @@ pub struct RateLimitRecord {
     pub server: Option<String>,
     /// The tool's name.
     pub tool: String,
-    /// The user on whose behalf the call ran.
-    pub user: Option<String>,
-    /// The principal whose limits the call counts toward, if the call names no verified user.
-    pub principal: Option<String>,
+    /// The account whose limits the call counts toward.
+    pub account: QuotaAccount,
     /// When the tool started; when the call arrived, if the start is not known.
     pub began_at: Timestamp,
 }
@@ -141,9 +143,11 @@ impl ToolCallRecord {
             server: None,
             tool: tool.into(),
             user: None,
+            user_is_verified: false,
             principal: None,
             caller: None,
             arguments,
+            approved_arguments: None,
             status: CallStatus::Running,
             completed_at: None,
             duration: None,
@@ -152,6 +156,12 @@ impl ToolCallRecord {
             error_code: None,
             parent: None,
         }
+    }
+
+    /// Returns the user if the user is verified.
+    #[must_use]
+    pub fn verified_user(&self) -> Option<&str> {
+        self.user.as_deref().filter(|_| self.user_is_verified)
     }
 
     /// Returns when the call arrived.

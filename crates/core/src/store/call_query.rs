@@ -11,6 +11,8 @@ pub struct CallFilter {
     pub tool: Option<String>,
     /// The user on whose behalf the calls run.
     pub user: Option<String>,
+    /// Only calls of verified users.
+    pub only_verified: bool,
     /// The call that made the calls.
     pub parent: Option<CallId>,
     /// The status of the calls.

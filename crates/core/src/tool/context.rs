@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, ToolFilter, TraceContext};
+use super::{
+    ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, QuotaAccount, ToolFilter, TraceContext,
+};
 use crate::store::CallId;
 
 /// The caller and circumstances of a call: what a tool can know besides its arguments.
@@ -54,6 +56,10 @@ pub struct CallContext {
     pub approved: HashSet<String>,
     /// Ids of denied approvals: calls with these ids end as `denied`.
     pub denied: HashSet<String>,
+    /// The id of the approval under which the call runs, if the call needed one. The executor sets
+    /// it before the tool runs. Such a tool must use nothing of the caller that is not part of the
+    /// approval ([`Tool::forwarded`](super::Tool::forwarded)).
+    pub approval_id: Option<String>,
     /// Options of the approval that the call may need.
     pub approval: ApprovalRequestOptions,
     /// Further application data for tools.
@@ -78,6 +84,14 @@ impl CallContext {
     #[must_use]
     pub fn verified_user(&self) -> Option<&str> {
         self.user.as_deref().filter(|_| self.is_user_verified)
+    }
+
+    /// Returns the account whose queue turns, rate limits and pending approvals the call counts
+    /// toward.
+    #[must_use]
+    pub fn quota_account(&self) -> QuotaAccount {
+        let (user, principal) = (self.user.as_deref(), self.principal.as_deref());
+        QuotaAccount::new(user, self.is_user_verified, principal)
     }
 
     /// Returns the caller's identity as tools see it: part of the key of private results.

@@ -44,6 +44,15 @@ impl ActingIdentity {
     }
 }
 
+/// What a tool gets from the caller besides its arguments, the user and the channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForwardedParameters {
+    /// The parameters, for the person who decides on an approval.
+    pub shown: Value,
+    /// Identifies the parameters exactly, as the tool gets them.
+    pub digest: String,
+}
+
 /// A tool that a model can call.
 ///
 /// Implement this trait for a tool with state; for a single function, use [`FnTool`].
@@ -93,6 +102,19 @@ pub trait Tool: Send + Sync + 'static {
     fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         let _ = context;
         None
+    }
+
+    /// Returns what the tool gets from the caller besides its arguments, the user and the channel,
+    /// such as further parameters of an MCP request. An approval is valid only for calls with the
+    /// same digest, and the person who decides sees the parameters. Called only for calls that need
+    /// approval. The position in a distributed trace does not belong to it: the executor removes
+    /// its `tracestate` from such calls. Default: `None`.
+    ///
+    /// # Errors
+    /// If a person could not see what the tool gets; the call then ends with the failure.
+    fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
+        let _ = context;
+        Ok(None)
     }
 
     /// Returns whether the tool does nothing except call other tools. Such a tool needs no permit

@@ -71,6 +71,15 @@ impl TraceContext {
         self.tracestate.as_deref()
     }
 
+    /// Returns this position without `tracestate`, as any participant of a trace may forward it.
+    #[must_use]
+    pub fn without_state(self) -> Self {
+        Self {
+            tracestate: None,
+            ..self
+        }
+    }
+
     /// Returns the values as entries of the `_meta` of an MCP request.
     #[must_use]
     pub fn to_meta(&self) -> Map<String, Value> {

@@ -167,20 +167,23 @@ impl AccessGrant {
         }
     }
 
-    /// Returns the only user whose recorded calls the caller may see, if the token is for one user.
+    /// Returns the only user whose records the caller may see, if the token is for one user. Of the
+    /// calls and approvals that name the user, only those in which the user is verified belong to
+    /// the user.
     #[must_use]
-    pub fn calls_of(&self) -> Option<&str> {
+    pub fn only_user(&self) -> Option<&str> {
         match &self.users {
             Users::One(own) => Some(own),
             Users::Nobody | Users::Anybody => None,
         }
     }
 
-    /// Returns the only user whose approvals the caller may see, if any. A caller who may decide on
-    /// approvals sees all of them.
+    /// Returns whether the caller may see the record of a call, and decide on it, whose verified
+    /// user is `verified_user`.
     #[must_use]
-    pub fn approvals_of(&self) -> Option<&str> {
-        self.calls_of().filter(|_| !self.allows(Scope::Approve))
+    pub fn may_see_records_of(&self, verified_user: Option<&str>) -> bool {
+        let only_user = self.only_user();
+        only_user.is_none() || only_user == verified_user
     }
 
     /// Returns whether the permission includes `scope`.
@@ -248,17 +251,17 @@ mod tests {
         for word in ["any-user", "user=alice", "user=any-user"] {
             assert_eq!(Users::parse(word).unwrap().word().unwrap(), word);
         }
-        let whose = |scope, word| {
-            let grant = grant(scope, word);
-            let of = |user: Option<&str>| user.map(str::to_owned);
-            (of(grant.calls_of()), of(grant.approvals_of()))
-        };
-        let alice = Some("alice".to_owned());
-        assert_eq!(whose(Scope::Read, ""), (None, None));
-        assert_eq!(whose(Scope::Read, "any-user"), (None, None));
-        let hers = (alice.clone(), alice.clone());
-        assert_eq!(whose(Scope::Execute, "user=alice"), hers);
-        assert_eq!(whose(Scope::Approve, "user=alice"), (alice, None));
+        for word in ["", "any-user"] {
+            let grant = grant(Scope::Read, word);
+            assert_eq!(grant.only_user(), None);
+            assert!(grant.may_see_records_of(None) && grant.may_see_records_of(Some("bob")));
+        }
+        for scope in [Scope::Read, Scope::Approve, Scope::Admin] {
+            let grant = grant(scope, "user=alice");
+            assert_eq!(grant.only_user(), Some("alice"));
+            assert!(grant.may_see_records_of(Some("alice")));
+            assert!(!grant.may_see_records_of(None) && !grant.may_see_records_of(Some("bob")));
+        }
         let list = "/api/v1/servers/far/credentials/";
         assert_eq!(Scope::required_scope(&Method::GET, list), Scope::Admin);
     }

@@ -278,7 +278,7 @@ mod tests {
             " tools=get_time,far_* user=alice # hers",
         ] {
             let grant = list(more);
-            assert_eq!((&grant.tools, grant.calls_of()), (&few, Some("alice")));
+            assert_eq!((&grant.tools, grant.only_user()), (&few, Some("alice")));
         }
         assert_eq!(list(" tools=get_time,far_*").users, Users::Nobody);
         assert_eq!(list("").tools, AllowedTools::default());

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use pillion_core::executor::{ApprovalRequest, Decision, Redaction};
 use pillion_core::store::Verdict;
-use pillion_core::tool::{ErrorCode, ToolFailure, ToolOrigin};
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure, ToolOrigin};
+use pillion_mcp_client::CLIENT_CAPABILITIES;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use crate::calling_client::link::Link;
 use crate::pins::visible_json;
 
-/// Maximum length of the arguments in a question, in characters. For longer
-/// arguments, no question is sent, because the user would approve arguments that it does not show.
+/// Maximum length of the parameters in a question, in characters. For longer parameters, no question
+/// is sent, because the user would approve parameters that it does not show.
 const MAX_SHOWN: usize = 4_000;
 
 /// A question that was sent to the client; `None` if there is none or it was answered.
@@ -85,18 +86,86 @@ pub(super) async fn alone(
     }
 }
 
-/// Returns the text of the question, or `None` if the arguments are too long.
+/// Returns the text of the question, or `None` if the parameters are too long.
 fn message(redaction: &Redaction, request: &ApprovalRequest) -> Option<String> {
     let name = request.tool.name();
     let server = match request.tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => format!(" of server '{server_label}'"),
         _ => String::new(),
     };
-    let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
+    let caller = caller(&request.context);
     // The user must see characters that a model may have hidden.
-    let arguments = visible_json(&arguments.to_string());
-    let is_whole = arguments.chars().nth(MAX_SHOWN).is_none();
-    is_whole.then(|| format!("May the tool '{name}'{server} run with these arguments? {arguments}"))
+    let shown = |value: &Value| visible_json(&redaction.shown(value).to_string());
+    let arguments = shown(&Value::Object(request.arguments.clone()));
+    let mut message =
+        format!("May the tool '{name}'{server} run{caller} with these arguments? {arguments}");
+    let further = request.forwarded.as_ref().and_then(without_usual_members);
+    let further = further.map(|further| shown(&further)).unwrap_or_default();
+    if !further.is_empty() {
+        message += " The tool also gets these parameters: ";
+        message += &further;
+    }
+    let is_whole = (arguments + &further).chars().nth(MAX_SHOWN).is_none();
+    is_whole.then_some(message)
+}
+
+/// Returns who calls, as a part of the question; empty for a call without user and channel.
+fn caller(context: &CallContext) -> String {
+    let quoted = |text: &str| visible_json(&json!(text).to_string());
+    let mut caller = String::new();
+    if let Some(user) = &context.user {
+        caller += &format!(" for the user {}", quoted(user));
+        if context.verified_user().is_none() {
+            let principal = context.principal.as_deref().unwrap_or("the caller");
+            caller += &format!(" (not verified, claimed by {})", quoted(principal));
+        }
+    }
+    if let Some(channel) = &context.channel {
+        caller += &format!(" in the channel {}", quoted(channel));
+    }
+    caller
+}
+
+/// Returns the forwarded parameters without capabilities that the specification defines and that
+/// contain no data. Every client with elicitation has some of them, and they are part of the
+/// approval's id.
+fn without_usual_members(forwarded: &Value) -> Option<Value> {
+    const USUAL: [(&str, &[&str]); 3] = [
+        (
+            "roots",
+            &["{}", r#"{"listChanged":true}"#, r#"{"listChanged":false}"#],
+        ),
+        ("sampling", &["{}"]),
+        (
+            "elicitation",
+            &[
+                "{}",
+                r#"{"form":{}}"#,
+                r#"{"url":{}}"#,
+                r#"{"form":{},"url":{}}"#,
+            ],
+        ),
+    ];
+    let mut further = forwarded.as_object()?.clone();
+    if let Some(meta) = further.get_mut("_meta").and_then(Value::as_object_mut) {
+        let capabilities = meta.get_mut(CLIENT_CAPABILITIES);
+        if let Some(capabilities) = capabilities.and_then(Value::as_object_mut) {
+            capabilities.retain(|name, value| {
+                let text = value.to_string();
+                let is_usual = |(known, texts): &(&str, &[&str])| {
+                    name == known && texts.contains(&text.as_str())
+                };
+                !USUAL.iter().any(is_usual)
+            });
+            if capabilities.is_empty() {
+                meta.shift_remove(CLIENT_CAPABILITIES);
+            }
+        }
+        if meta.is_empty() {
+            further.shift_remove("_meta");
+        }
+    }
+    (!further.is_empty()).then_some(Value::Object(further))
 }
 
 /// Returns the verdict in an `ElicitResult`, or `None` if it has none.
@@ -112,7 +181,7 @@ fn verdict_of(answer: &Value) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use pillion_core::registry::RegisteredTool;
-    use pillion_core::tool::{CallContext, FnTool, ToolDefinition, ToolOutput};
+    use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
 
     use super::*;
 
@@ -123,6 +192,7 @@ mod tests {
             id: String::new(),
             tool: Arc::new(RegisteredTool::new(Arc::new(tool)).unwrap()),
             arguments: arguments.as_object().unwrap().clone(),
+            forwarded: None,
             context: CallContext::default(),
             call: None,
         }
@@ -151,6 +221,59 @@ mod tests {
         let message = message(&Redaction::default(), &request(&arguments)).unwrap();
         let shown = r#"{"token":{"command":"[redacted: string, 8 characters]","force":"[redacted: boolean]"}}"#;
         assert!(message.ends_with(shown), "{message}");
+    }
+
+    #[test]
+    fn g3_the_question_names_who_claims_a_user() {
+        let mut request = request(&json!({}));
+        request.context = CallContext {
+            user: Some("alice\u{202e}".to_owned()),
+            channel: Some("room".to_owned()),
+            principal: Some("token:mallory".to_owned()),
+            ..CallContext::default()
+        };
+        let text = |request: &ApprovalRequest| message(&Redaction::default(), request).unwrap();
+        assert_eq!(
+            text(&request),
+            r#"May the tool 'send' run for the user "alice\u202e" (not verified, claimed by "token:mallory") in the channel "room" with these arguments? {}"#
+        );
+        request.context.is_user_verified = true;
+        request.context.channel = None;
+        assert_eq!(
+            text(&request),
+            r#"May the tool 'send' run for the user "alice\u202e" with these arguments? {}"#
+        );
+    }
+
+    #[test]
+    fn g3_the_question_shows_all_parameters_except_usual_capabilities() {
+        let further = |forwarded: Value| {
+            let mut request = request(&json!({}));
+            request.forwarded = Some(forwarded);
+            let message = message(&Redaction::default(), &request)?;
+            let further = message.split_once(" The tool also gets these parameters: ");
+            Some(
+                further
+                    .map(|(_, further)| further.to_owned())
+                    .unwrap_or_default(),
+            )
+        };
+        let capabilities = |of_client: Value| json!({"_meta": {CLIENT_CAPABILITIES: of_client}});
+        for usual in [
+            json!({"elicitation": {}, "roots": {"listChanged": true}}),
+            json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}),
+        ] {
+            assert_eq!(further(capabilities(usual.clone())).unwrap(), "", "{usual}");
+        }
+        let unusual = capabilities(json!({"experimental": {"pay": 1}}));
+        assert_eq!(further(unusual.clone()).unwrap(), unusual.to_string());
+        let nested = capabilities(json!({"sampling": {"pay": {}}}));
+        assert_eq!(further(nested.clone()).unwrap(), nested.to_string());
+        let task = json!({"task": {"ttl": 1}, "password": "x"});
+        let shown = r#"{"task":{"ttl":1},"password":"[redacted: string, 1 characters]"}"#;
+        assert_eq!(further(task).unwrap(), shown);
+        // Too long to be shown.
+        assert_eq!(further(json!({"task": "x".repeat(4_000)})), None);
     }
 
     #[test]

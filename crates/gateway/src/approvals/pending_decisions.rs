@@ -227,6 +227,7 @@ mod tests {
             by: "somebody".to_owned(),
             at: approval.created_at,
             reason: None,
+            arguments: None,
         });
         approval
     }

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 use pillion_core::digest::sha256_hex;
-use pillion_core::tool::{JsonObject, TraceContext};
+use pillion_core::tool::{ForwardedParameters, JsonObject, ToolFailure, TraceContext};
 use pillion_mcp_client::{
-    Feature, McpLogLevel, ProgressNotification, ProtocolVersion, RESERVED_META, RequestOptions,
-    RpcError,
+    CLIENT_CAPABILITIES, Feature, McpLogLevel, ProgressNotification, ProtocolVersion,
+    RESERVED_META, RequestOptions, RpcError,
 };
 use pillion_wire::MAX_ID_BYTES;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
+use super::unique_members::UniqueMembers;
 
 /// Maximum number of messages that wait for a slow client; further notifications are dropped.
 const MAX_WAITING: usize = 256;
@@ -109,8 +110,15 @@ pub(crate) struct ForwardedCall<'a> {
     others: &'a Members,
     name: &'a str,
     arguments: &'a JsonObject,
-    /// `_meta` with another trace context than the client's.
-    meta: Option<Box<RawValue>>,
+    meta: ForwardedMeta,
+}
+
+/// The `_meta` of a forwarded call.
+enum ForwardedMeta {
+    /// The client's.
+    Unchanged,
+    /// Another one; `None` for no `_meta`.
+    Replaced(Option<Box<RawValue>>),
 }
 
 impl Serialize for ForwardedCall<'_> {
@@ -120,14 +128,14 @@ impl Serialize for ForwardedCall<'_> {
             match (key.as_str(), &self.meta) {
                 ("name", _) => params.serialize_entry(key, self.name)?,
                 ("arguments", _) => params.serialize_entry(key, self.arguments)?,
-                ("_meta", Some(meta)) => params.serialize_entry(key, meta)?,
+                ("_meta", ForwardedMeta::Replaced(_)) => {}
                 _ => params.serialize_entry(key, value)?,
             }
         }
         if !self.others.contains_key("arguments") {
             params.serialize_entry("arguments", self.arguments)?;
         }
-        if let (Some(meta), false) = (&self.meta, self.others.contains_key("_meta")) {
+        if let ForwardedMeta::Replaced(Some(meta)) = &self.meta {
             params.serialize_entry("_meta", meta)?;
         }
         params.end()
@@ -184,18 +192,29 @@ impl Link {
     }
 
     /// Returns the parameters of the client's `tools/call` for an upstream server, like
-    /// [`params_in`](Self::params_in).
+    /// [`params_in`](Self::params_in). An approved call has only what its approval covers
+    /// ([`forwarded`](Self::forwarded)), and the trace context.
     pub(crate) fn tool_call<'a>(
         &'a self,
         trace: Option<&TraceContext>,
         name: &'a str,
         arguments: &'a JsonObject,
+        is_approved: bool,
     ) -> ForwardedCall<'a> {
+        let meta = if is_approved {
+            let trace = trace.and_then(|trace| message::raw(&trace.to_meta()).ok());
+            ForwardedMeta::Replaced(trace)
+        } else {
+            let changed = self.meta_in(trace);
+            changed.map_or(ForwardedMeta::Unchanged, |meta| {
+                ForwardedMeta::Replaced(Some(meta))
+            })
+        };
         ForwardedCall {
             others: &self.others,
             name,
             arguments,
-            meta: self.meta_in(trace),
+            meta,
         }
     }
 
@@ -265,19 +284,63 @@ impl Link {
     /// Returns a digest of the parameters that an upstream server gets in addition to the tool's
     /// name and arguments, except the trace context; `None` if there are no such parameters.
     pub fn variant(&self) -> Option<String> {
+        let others = self.further_params();
+        let text = (!others.is_empty()).then(|| serde_json::to_string(&others).ok())?;
+        text.map(|text| sha256_hex(&text))
+    }
+
+    /// Returns what an upstream server gets from the client in addition to the tool's name and
+    /// arguments, if the call needs approval: all parameters except `_meta`, the client's
+    /// capabilities, and its log level. `_meta` is not forwarded with such a call, because clients
+    /// put there what differs for each request, so that no repeated call would have the approval.
+    ///
+    /// # Errors
+    /// `invalid_input` if an object has two members of one name: a person would see one of them,
+    /// and the server might use the other.
+    pub(crate) fn forwarded(&self) -> Result<Option<ForwardedParameters>, ToolFailure> {
+        let mut own = Members::new();
+        if let Some(level) = &self.own_level {
+            own.insert(LOG_LEVEL.to_owned(), level.clone());
+        }
+        let capabilities = &self.requester.capabilities;
+        if !capabilities.is_empty() {
+            let capabilities = message::raw(&**capabilities).map_err(|_| unclear_parameters())?;
+            own.insert(CLIENT_CAPABILITIES.to_owned(), capabilities);
+        }
+        let mut all = self.further_params();
+        all.shift_remove("_meta");
+        if !own.is_empty() {
+            all.insert(
+                "_meta".to_owned(),
+                message::raw(&own).map_err(|_| unclear_parameters())?,
+            );
+        }
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let text = serde_json::to_string(&all).map_err(|_| unclear_parameters())?;
+        let shown = serde_json::from_str(&text);
+        let UniqueMembers(shown) = shown.map_err(|_| unclear_parameters())?;
+        Ok(Some(ForwardedParameters {
+            shown,
+            digest: sha256_hex(&text),
+        }))
+    }
+
+    /// Returns the parameters that an upstream server gets in addition to the tool's name and
+    /// arguments, without the trace context.
+    fn further_params(&self) -> Members {
         let others = self.others.iter();
-        let others: Members = others
+        others
             .filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()))
             .filter_map(|(key, value)| {
                 let value = match key.as_str() {
-                    "_meta" => without_trace(value)?,
+                    "_meta" => without_trace(value, self.trace_of_meta.as_ref())?,
                     _ => value.clone(),
                 };
                 Some((key.clone(), value))
             })
-            .collect();
-        let text = (!others.is_empty()).then(|| serde_json::to_string(&others).ok())?;
-        text.map(|text| sha256_hex(&text))
+            .collect()
     }
 
     /// Forwards a log message, if the client wants its level.
@@ -324,6 +387,12 @@ impl Link {
     }
 }
 
+fn unclear_parameters() -> ToolFailure {
+    ToolFailure::invalid_input(
+        "The call needs approval, and its parameters have two members of one name",
+    )
+}
+
 /// Sends a progress notification without waiting: a slow client misses some.
 fn send_progress(
     messages: &mpsc::Sender<ClientMessage>,
@@ -346,10 +415,16 @@ fn trace_of(meta: &Members) -> Option<TraceContext> {
     TraceContext::parse(&parent?, state.as_deref())
 }
 
-/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members.
-fn without_trace(meta: &RawValue) -> Option<Box<RawValue>> {
+/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members. Members
+/// that are forwarded but do not have the exact text of the trace context remain.
+fn without_trace(meta: &RawValue, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
     let mut meta: Members = serde_json::from_str(meta.get()).ok()?;
-    meta.retain(|key, _| !TRACE_KEYS.contains(&key.as_str()));
+    for (key, value) in trace.map(TraceContext::to_meta).into_iter().flatten() {
+        let text = meta.get(&key).map(|text| text.get());
+        if text == Some(value.to_string().as_str()) {
+            meta.shift_remove(&key);
+        }
+    }
     if meta.is_empty() {
         return None;
     }
@@ -405,12 +480,15 @@ fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
 mod tests {
     use super::*;
 
-    /// Returns the forwarded parameters of a `tools/call` with these parameters.
-    fn forwarded(params: &str, trace: Option<&TraceContext>) -> String {
+    /// Returns the link of a `tools/call` with these parameters.
+    fn link(params: &str, capabilities: Value) -> Arc<Link> {
+        let Value::Object(capabilities) = capabilities else {
+            panic!("capabilities are an object");
+        };
         let requester = Requester {
             owner: Uuid::new_v4(),
             version: ProtocolVersion::V2025_11_25,
-            capabilities: Arc::default(),
+            capabilities: Arc::new(capabilities),
             log_level: LogThreshold::new(None),
             param_headers: None,
             can_stream: false,
@@ -420,9 +498,144 @@ mod tests {
             method: "tools/call".to_owned(),
             params: serde_json::from_str(params).unwrap(),
         };
-        let (link, _messages) = Link::new(requester, &request);
-        let arguments = json!({"n": 2}).as_object().cloned().unwrap();
-        serde_json::to_string(&link.tool_call(trace, "roll", &arguments)).unwrap()
+        Link::new(requester, &request).0
+    }
+
+    fn arguments() -> JsonObject {
+        json!({"n": 2}).as_object().cloned().unwrap()
+    }
+
+    /// Returns the forwarded parameters of a `tools/call` with these parameters.
+    fn forwarded(params: &str, trace: Option<&TraceContext>) -> String {
+        let link = link(params, json!({}));
+        serde_json::to_string(&link.tool_call(trace, "roll", &arguments(), false)).unwrap()
+    }
+
+    #[test]
+    fn an_approved_call_has_only_what_the_approver_saw() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let params = format!(
+            r#"{{"name":"far_roll","task":{{"ttl":1e3}},"_meta":{{"a":1,"traceparent":"{parent}","tracestate":"pay=1"}}}}"#
+        );
+        let link = link(&params, json!({"roots": {}}));
+        let trace = link
+            .trace_of_meta()
+            .cloned()
+            .map(TraceContext::without_state);
+        let call = link.tool_call(trace.as_ref(), "roll", &arguments(), true);
+        assert_eq!(
+            serde_json::to_string(&call).unwrap(),
+            format!(
+                r#"{{"name":"roll","task":{{"ttl":1e3}},"arguments":{{"n":2}},"_meta":{{"traceparent":"{parent}"}}}}"#
+            )
+        );
+        let shown = link.forwarded().unwrap().unwrap().shown;
+        let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"roots": {}}});
+        assert_eq!(shown, json!({"task": {"ttl": 1e3}, "_meta": capabilities}));
+    }
+
+    /// Returns combinations of everything that a client can put into a `tools/call`.
+    fn generated() -> Vec<(String, Value)> {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let meta = [
+            None,
+            Some("{}".to_owned()),
+            Some(r#"{"com.bank/amount":"1"}"#.to_owned()),
+            Some(r#"{"progressToken":7}"#.to_owned()),
+            Some(r#"{"io.modelcontextprotocol/logLevel":"debug"}"#.to_owned()),
+            Some(r#"{"io.modelcontextprotocol/logLevel":"info"}"#.to_owned()),
+            Some(r#"{"io.modelcontextprotocol/other":1}"#.to_owned()),
+            Some(format!(r#"{{"traceparent":"{parent}"}}"#)),
+            Some(format!(
+                r#"{{"traceparent":"{parent}","tracestate":"pay=1"}}"#
+            )),
+            Some(format!(r#"{{"traceparent":"01{}-pay=1"}}"#, &parent[2..])),
+            Some(r#"{"traceparent":"pay=1"}"#.to_owned()),
+            Some(r#"{"tracestate":"pay=1","baggage":"pay=1"}"#.to_owned()),
+        ];
+        let further = [
+            "",
+            r#","sudo":true"#,
+            r#","sudo":false"#,
+            r#","sudo":1.0"#,
+            r#","sudo":1"#,
+            r#","sudo":9007199254740993"#,
+            r#","sudo":9007199254740992"#,
+            r#","task":{"ttl":1}"#,
+            r#","task":{"ttl":2}"#,
+            r#","inputResponses":{"a":{"action":"accept"}},"requestState":"x""#,
+            r#","inputResponses":{"a":{"action":"decline"}},"requestState":"x""#,
+            r#","requestState":"x""#,
+        ];
+        let capabilities = [
+            json!({}),
+            json!({"elicitation": {}}),
+            json!({"experimental": {"pay": 1}}),
+            json!({"experimental": {"pay": 2}}),
+        ];
+        let mut all = Vec::new();
+        for meta in &meta {
+            for further in further {
+                for capabilities in &capabilities {
+                    let meta = meta.as_ref().map(|meta| format!(r#","_meta":{meta}"#));
+                    let meta = meta.unwrap_or_default();
+                    let params = format!(r#"{{"name":"far_roll"{further}{meta}}}"#);
+                    all.push((params, capabilities.clone()));
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn calls_that_differ_in_forwarded_bytes_differ_in_their_approval() {
+        let mut forwarded_by_digest = HashMap::new();
+        for (params, capabilities) in generated() {
+            let link = link(&params, capabilities);
+            let digest = link.forwarded().unwrap().map(|forwarded| forwarded.digest);
+            let options = link.options();
+            let trace = link
+                .trace_of_meta()
+                .cloned()
+                .map(TraceContext::without_state);
+            let call = link.tool_call(trace.as_ref(), "roll", &arguments(), true);
+            let call = serde_json::to_string(&call).unwrap();
+            // The position in the trace is the only text of the client that differs for each call.
+            let call = match &trace {
+                None => call,
+                Some(trace) => {
+                    let meta = json!(trace.to_meta());
+                    assert_eq!(meta.as_object().map(serde_json::Map::len), Some(1));
+                    call.replace(&format!(r#","_meta":{meta}"#), "")
+                }
+            };
+            let bytes = format!("{call} {:?} {:?}", options.meta, options.capabilities);
+            let known = forwarded_by_digest
+                .entry(digest)
+                .or_insert_with(|| bytes.clone());
+            assert_eq!(*known, bytes, "{params}");
+        }
+        let distinct: std::collections::HashSet<_> = forwarded_by_digest.values().collect();
+        assert_eq!(distinct.len(), forwarded_by_digest.len());
+    }
+
+    #[test]
+    fn two_members_of_one_name_cannot_be_approved() {
+        let link = link(r#"{"name":"far_roll","sudo":{"a":1,"a":2}}"#, json!({}));
+        let failure = link.forwarded().unwrap_err();
+        assert_eq!(failure.code, pillion_core::tool::ErrorCode::InvalidInput);
+    }
+
+    #[test]
+    fn a_trace_context_with_other_text_is_part_of_the_variant() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let variant = |parent: &str| {
+            let params = format!(r#"{{"name":"x","_meta":{{"traceparent":"{parent}"}}}}"#);
+            link(&params, json!({})).variant()
+        };
+        assert_eq!(variant(parent), None);
+        assert!(variant(&format!("01{}-pay=1", &parent[2..])).is_some());
+        assert!(variant("pay=1").is_some());
     }
 
     #[test]

@@ -93,6 +93,8 @@ impl<'a> EventCall<'a> {
             "call_id": self.id,
             "server": self.server,
             "user": self.context.user,
+            "user_is_verified": self.context.verified_user().is_some(),
+            "principal": self.context.principal,
             "caller": self.context.caller,
         })
     }
@@ -122,14 +124,14 @@ impl Event<'_> {
         }
     }
 
-    /// Returns the user for whom the event happened, if any.
-    pub(super) fn user(&self) -> Option<&str> {
+    /// Returns the verified user for whom the event happened, if any.
+    pub(super) fn verified_user(&self) -> Option<&str> {
         match self {
             Self::CallStarted { place, .. } | Self::CallEnded { place, .. } => {
-                place.context.user.as_deref()
+                place.context.verified_user()
             }
             Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
-                record.user.as_deref()
+                record.verified_user()
             }
             Self::ServerStatus { .. }
             | Self::ToolsChanged { .. }
@@ -197,6 +199,8 @@ fn approval(record: &ApprovalRecord) -> Value {
         "tool": record.tool,
         "server": record.server,
         "user": record.user,
+        "user_is_verified": record.user_is_verified,
+        "principal": record.principal,
         "status": record.status(Timestamp::now()),
         "expires_at": format_timestamp(record.expires_at),
         "decided_by": decision.map(|decision| &decision.by),

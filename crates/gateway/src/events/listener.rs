@@ -43,33 +43,13 @@ impl EventKinds {
     }
 }
 
-/// Restricts a listener to the calls and approvals of one user; everything is allowed by default.
-/// Events without a user, such as a server's status, are for all listeners.
-#[derive(Debug, Clone, Default)]
-pub struct EventScope {
-    /// The user whose calls are heard; `None` for all.
-    pub calls_of: Option<String>,
-    /// The user whose approvals are heard; `None` for all.
-    pub approvals_of: Option<String>,
-}
-
-impl EventScope {
-    fn admits(&self, kept: &SerializedEvent) -> bool {
-        let own = match kept.kind.split_once('.') {
-            Some(("call", _)) => &self.calls_of,
-            Some(("approval", _)) => &self.approvals_of,
-            _ => return true,
-        };
-        own.is_none() || *own == kept.user
-    }
-}
-
 /// A listener. Pending events are stored only in the shared ring.
 #[derive(Debug)]
 pub struct Listener {
     bus: Arc<Bus>,
     types: EventKinds,
-    hearing: EventScope,
+    /// The only user whose calls and approvals the listener receives; `None` for all.
+    only_user: Option<String>,
     news: watch::Receiver<BusPosition>,
     /// The number of the next event.
     next: u64,
@@ -94,17 +74,23 @@ impl Listener {
         Self {
             bus,
             types,
-            hearing: EventScope::default(),
+            only_user: None,
             news,
             next,
             greeting: Some(greeting),
         }
     }
 
-    /// Restricts the listener.
-    pub fn with_scope(mut self, hearing: EventScope) -> Self {
-        self.hearing = hearing;
+    /// Restricts the listener to the calls and approvals of one verified user, if set. Events
+    /// without a user, such as a server's status, are for all listeners.
+    pub fn for_user(mut self, only_user: Option<String>) -> Self {
+        self.only_user = only_user;
         self
+    }
+
+    fn may_receive(&self, event: &SerializedEvent) -> bool {
+        let is_of_caller = event.kind.starts_with("call.") || event.kind.starts_with("approval.");
+        !is_of_caller || self.only_user.is_none() || self.only_user == event.verified_user
     }
 
     /// Waits for the next events, serialized; returns `None` at the end. Cancel-safe.
@@ -136,7 +122,7 @@ impl Listener {
         let mut taken = Vec::new();
         for kept in ring.events.iter().skip(skipped) {
             self.next = kept.number + 1;
-            if self.types.admit(kept.kind) && self.hearing.admits(kept) {
+            if self.types.admit(kept.kind) && self.may_receive(kept) {
                 taken.extend_from_slice(&kept.text);
             }
             if taken.len() > BATCH_BYTES {

@@ -118,39 +118,51 @@ async fn event_types_are_selected_by_name_and_group() {
 #[tokio::test]
 async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
     let bus = Arc::<Bus>::default();
-    let alice = Some("alice".to_owned());
-    let hearing = |calls_of, approvals_of| EventScope {
-        calls_of,
-        approvals_of,
-    };
     let listen = || bus.listen(None, EventKinds::default());
-    let mut hers = listen().with_scope(hearing(alice.clone(), alice.clone()));
-    let mut decider = listen().with_scope(hearing(alice, None));
+    let mut hers = listen().for_user(Some("alice".to_owned()));
     let mut all = listen();
-    for listener in [&mut hers, &mut decider, &mut all] {
+    for listener in [&mut hers, &mut all] {
         next(listener).await;
     }
-    for user in [None, Some("bob"), Some("alice")] {
+    for (user, is_user_verified) in [
+        (None, false),
+        (Some("bob"), true),
+        (Some("alice"), false),
+        (Some("alice"), true),
+    ] {
         let context = CallContext {
             user: user.map(str::to_owned),
+            is_user_verified,
+            principal: Some(format!("token:{is_user_verified}")),
             ..CallContext::default()
         };
         bus.on_started(&ToolCall::new("c", "echo", json!({})), None, &context);
-        bus.publish(&Event::ApprovalRequested(&approval(user)));
+        bus.publish(&Event::ApprovalRequested(&approval(&context)));
     }
     told(&bus, 1);
-    for (listener, calls, approvals) in [(&mut hers, 1, 1), (&mut decider, 1, 3), (&mut all, 3, 3)]
-    {
+    for (listener, expected) in [(&mut hers, 1), (&mut all, 4)] {
         let events = next(listener).await;
         let count = |kind: &str| events.matches(&format!("event: {kind}\n")).count();
-        assert_eq!(count("call.started"), calls, "{events}");
-        assert_eq!(count("approval.requested"), approvals, "{events}");
+        assert_eq!(count("call.started"), expected, "{events}");
+        assert_eq!(count("approval.requested"), expected, "{events}");
         // Events without a user are for all listeners.
         assert_eq!(count("configuration.reloaded"), 1, "{events}");
+        // Both kinds of events name the principal of the verified user's call.
+        assert_eq!(
+            events
+                .matches(r#""user":"alice","user_is_verified":true"#)
+                .count(),
+            2
+        );
+        let claims = events
+            .matches(r#""user":"alice","user_is_verified":false"#)
+            .count();
+        assert_eq!(claims, if expected == 1 { 0 } else { 2 }, "{events}");
+        assert!(events.contains(r#""principal":"token:true""#), "{events}");
     }
 }
 
-fn approval(user: Option<&str>) -> pillion_core::store::ApprovalRecord {
+fn approval(context: &CallContext) -> pillion_core::store::ApprovalRecord {
     use pillion_core::store::{ApprovalRecord, Timestamp};
     ApprovalRecord {
         id: "a".to_owned(),
@@ -159,7 +171,11 @@ fn approval(user: Option<&str>) -> pillion_core::store::ApprovalRecord {
         server: None,
         arguments_hash: "h".to_owned(),
         arguments: "{}".to_owned(),
-        user: user.map(str::to_owned),
+        user: context.user.clone(),
+        user_is_verified: context.is_user_verified,
+        principal: context.principal.clone(),
+        channel: None,
+        forwarded: None,
         created_at: Timestamp::now(),
         expires_at: Timestamp::now(),
         decision: None,

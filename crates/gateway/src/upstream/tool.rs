@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{
-    ActingIdentityFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
-    ToolOrigin, ToolOutput,
+    ActingIdentityFuture, CallContext, ForwardedParameters, JsonObject, Tool, ToolDefinition,
+    ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
 };
 use pillion_mcp_client::{EntryKind, ProtocolVersion};
 use pillion_mcp_tools::{McpTool, McpToolError};
@@ -100,7 +100,9 @@ impl UpstreamTool {
             match &link {
                 Some(link) => {
                     let trace = context.trace.as_ref();
-                    let params = link.tool_call(trace, self.remote_name(), &arguments);
+                    let is_approved = context.approval_id.is_some();
+                    let name = self.remote_name();
+                    let params = link.tool_call(trace, name, &arguments, is_approved);
                     let options = link.options();
                     self.inner.forward(client, &params, &options).await
                 }
@@ -140,10 +142,12 @@ impl Tool for UpstreamTool {
         Some(sha256_hex(&format!("{endpoint} {}", self.hash)))
     }
 
+    fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
+        link_of(context).map_or(Ok(None), |link| link.forwarded())
+    }
+
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        // The link is for the client's own request only, not for calls that a composed tool makes.
-        let link = context.link.as_ref().filter(|_| context.nesting.is_none());
-        let link = link.and_then(|link| link.get::<Arc<Link>>()).cloned();
+        let link = link_of(&context).cloned();
         let (tool, parent) = (Some(self.remote_name()), context.trace.as_ref());
         let (span, trace) = self.server.span("tools/call", tool, parent);
         let context = CallContext { trace, ..context };
@@ -155,4 +159,11 @@ impl Tool for UpstreamTool {
             outcome
         })
     }
+}
+
+/// Returns the link to the client whose request is forwarded: the client's own request, not a call
+/// that a composed tool makes.
+fn link_of(context: &CallContext) -> Option<&Arc<Link>> {
+    let link = context.link.as_ref().filter(|_| context.nesting.is_none());
+    link.and_then(|link| link.get::<Arc<Link>>())
 }

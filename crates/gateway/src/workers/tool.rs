@@ -3,12 +3,12 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use pillion_core::tool::{
-    CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolName,
-    ToolOutput,
+    CallContext, ErrorCode, ForwardedParameters, JsonObject, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolName, ToolOutput,
 };
 use pillion_mcp_client::ProtocolVersion;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::{WorkerJob, Workers};
@@ -115,6 +115,17 @@ impl WorkerTool {
 impl Tool for WorkerTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    /// A worker gets the principal, which the id of an approval for a verified user does not
+    /// contain.
+    fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
+        let principal = context.principal.as_ref();
+        let principal = principal.filter(|_| context.verified_user().is_some());
+        Ok(principal.map(|principal| ForwardedParameters {
+            shown: json!({"principal": principal}),
+            digest: principal.clone(),
+        }))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

@@ -94,7 +94,7 @@ impl FromRequestParts<App> for Caller {
             trace: parts.extensions.get().cloned(),
             ..CallContext::default()
         };
-        let visibility = visibility.confined_to(grant.and_then(AccessGrant::calls_of));
+        let visibility = visibility.confined_to(grant.and_then(AccessGrant::only_user));
         let grant = grant.cloned();
         Ok(Self {
             grant,

@@ -10,7 +10,7 @@ use super::event_stream;
 use super::parameters::Parameters;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, TokenValidity};
-use pillion_gateway::events::{Event, EventKinds, EventScope, Listener};
+use pillion_gateway::events::{Event, EventKinds, Listener};
 
 /// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -31,7 +31,7 @@ pub(super) struct EventQuery {
     path = "/api/v1/events",
     tag = "events",
     summary = "Stream events",
-    description = "Returns server-sent events. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only that user's calls and, without the scope `approve`, only that user's approvals.",
+    description = "Returns server-sent events. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only the calls and approvals in which that user is verified.",
     params(
         EventQuery,
         ("last-event-id" = Option<String>, Header, description = "The ID of the last event that the client received"),
@@ -50,15 +50,11 @@ pub(super) async fn events(
 ) -> Result<Response, RequestError> {
     let types = EventKinds::parse(wanted.types.as_deref().unwrap_or_default());
     let types = types.ok_or_else(unknown_type)?;
-    let hearing = EventScope {
-        calls_of: grant.calls_of().map(str::to_owned),
-        approvals_of: grant.approvals_of().map(str::to_owned),
-    };
     let last = headers.get("last-event-id");
     // The sidecar sends only UTF-8 ids, so any other id is unknown.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
-    let listener = listener.with_scope(hearing);
+    let listener = listener.for_user(grant.only_user().map(str::to_owned));
     let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
     Ok(event_stream::of(
         listener,

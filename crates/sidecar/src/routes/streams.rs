@@ -77,7 +77,7 @@ pub(super) async fn listen(
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let outgoing = Outgoing {
         listener: stream.listen(last),
-        only_of: grant.calls_of().map(str::to_owned),
+        only_of: grant.only_user().map(str::to_owned),
         stopping: Box::pin(app.process().draining()),
     };
     let token_validity = token_validity.map(|Extension(token_validity)| token_validity);

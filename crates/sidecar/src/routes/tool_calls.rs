@@ -88,7 +88,8 @@ impl CallQuery {
         Ok(CallFilter {
             server: self.server.map(|server| servers.name_of(server)),
             tool: self.tool,
-            user: only_of(grant.calls_of(), self.user)?,
+            only_verified: grant.only_user().is_some(),
+            user: only_of(grant.only_user(), self.user)?,
             parent: parsed("parent", self.parent.as_deref(), id)?,
             status,
             from: parse_time("from", self.from.as_deref())?,

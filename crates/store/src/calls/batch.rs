@@ -83,6 +83,7 @@ fn insert(records: usize, value: fn(usize) -> String) -> String {
         "owner",
         "life",
         "status",
+        "approved_arguments",
         "completed_at",
         "duration_us",
         "result",

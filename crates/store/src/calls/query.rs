@@ -7,6 +7,8 @@ use pillion_core::store::{
     Timestamp, ToolCallRecord,
 };
 
+use pillion_core::tool::QuotaAccount;
+
 use super::{UnwrittenCalls, page_of, record};
 use crate::database::{Database, Row, Value};
 
@@ -49,6 +51,7 @@ pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
         server,
         tool,
         user,
+        only_verified,
         parent,
         status,
         from,
@@ -59,6 +62,7 @@ pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
     is_of(server, &call.server)
         && tool.as_ref().is_none_or(|tool| *tool == call.tool)
         && is_of(user, &call.user)
+        && (!only_verified || call.user_is_verified)
         && parent.is_none_or(|parent| call.parent == Some(parent))
         && status.is_none_or(|status| call.status == status)
         && from.is_none_or(|from| call.id >= CallId::min_at(from))
@@ -72,11 +76,12 @@ pub(super) async fn counted_calls(
     from: Timestamp,
     page: &PageRequest,
 ) -> Result<RecordPage<RateLimitRecord>, StoreError> {
-    let mut sql = "SELECT id, life, server, tool, user_name, principal, completed_at, \
+    let mut sql =
+        "SELECT id, life, server, tool, user_name, user_is_verified, principal, completed_at, \
                    duration_us \
                    FROM tool_calls WHERE id >= $1 AND owner = $2 AND (duration_us IS NOT NULL \
                    OR status IN ('running', 'interrupted', 'success'))"
-        .to_owned();
+            .to_owned();
     let mut values = vec![CallId::min_at(from).into(), owner.into()];
     if let Some(after) = &page.after {
         values.push(place(after)?.into());
@@ -107,18 +112,25 @@ fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord, StoreError> {
         life: row.text("life")?,
         server: row.optional_text("server")?,
         tool: row.text("tool")?,
-        user: row.optional_text("user_name")?,
-        principal: row.optional_text("principal")?,
+        account: QuotaAccount::new(
+            row.optional_text("user_name")?.as_deref(),
+            row.integer("user_is_verified")? != 0,
+            row.optional_text("principal")?.as_deref(),
+        ),
         began_at,
     })
 }
 
 /// Returns the condition after `WHERE`, and its values.
 pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
-    let columns: [(&str, Option<Value>); 7] = [
+    let columns: [(&str, Option<Value>); 8] = [
         ("server =", filter.server.as_ref().map(Value::from)),
         ("tool =", filter.tool.as_ref().map(Value::from)),
         ("user_name =", filter.user.as_ref().map(Value::from)),
+        (
+            "user_is_verified =",
+            filter.only_verified.then(|| Value::from(true)),
+        ),
         ("parent =", filter.parent.map(Value::from)),
         (
             "status =",

@@ -6,16 +6,18 @@ use pillion_core::tool::ErrorCode;
 use crate::database::{Row, Value, unreadable};
 
 /// The columns of a call, in the order of [`values`].
-pub(super) const COLUMNS: [&str; 17] = [
+pub(super) const COLUMNS: [&str; 19] = [
     "id",
     "owner",
     "life",
     "server",
     "tool",
     "user_name",
+    "user_is_verified",
     "principal",
     "caller",
     "arguments",
+    "approved_arguments",
     "status",
     "completed_at",
     "duration_us",
@@ -26,7 +28,7 @@ pub(super) const COLUMNS: [&str; 17] = [
     "bytes",
 ];
 
-pub(super) fn values(call: &ToolCallRecord) -> [Value; 17] {
+pub(super) fn values(call: &ToolCallRecord) -> [Value; 19] {
     let duration = call.duration.map(|duration| {
         let microseconds = duration.as_micros();
         i64::try_from(microseconds).unwrap_or(i64::MAX)
@@ -38,9 +40,11 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 17] {
         (&call.server).into(),
         (&call.tool).into(),
         (&call.user).into(),
+        call.user_is_verified.into(),
         (&call.principal).into(),
         (&call.caller).into(),
         (&call.arguments).into(),
+        (&call.approved_arguments).into(),
         call.status.as_str().into(),
         call.completed_at.into(),
         duration.into(),
@@ -55,7 +59,8 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 17] {
 /// Returns the number of bytes that count toward the log's size limit.
 pub(super) fn bytes(call: &ToolCallRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    call.arguments.len() + length(&call.result) + length(&call.error)
+    let arguments = call.arguments.len() + length(&call.approved_arguments);
+    arguments + length(&call.result) + length(&call.error)
 }
 
 pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
@@ -76,9 +81,11 @@ pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
         server: row.optional_text("server")?,
         tool: row.text("tool")?,
         user: row.optional_text("user_name")?,
+        user_is_verified: row.integer("user_is_verified")? != 0,
         principal: row.optional_text("principal")?,
         caller: row.optional_text("caller")?,
         arguments: row.text("arguments")?,
+        approved_arguments: row.optional_text("approved_arguments")?,
         status: status(row)?,
         completed_at: row.optional_timestamp("completed_at")?,
         duration: duration

@@ -4,6 +4,8 @@ use pillion_core::store::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, PageRequest, Store, Verdict,
 };
 
+use pillion_core::tool::QuotaAccount;
+
 use super::at;
 
 fn approval(id: &str, created_at: i64) -> ApprovalRecord {
@@ -15,6 +17,10 @@ fn approval(id: &str, created_at: i64) -> ApprovalRecord {
         arguments_hash: format!("hash of {id}"),
         arguments: r#"{"dice":"1d6"}"#.to_owned(),
         user: Some("alice".to_owned()),
+        user_is_verified: true,
+        principal: Some("token:a".to_owned()),
+        channel: Some("room".to_owned()),
+        forwarded: Some(r#"{"task":{}}"#.to_owned()),
         created_at: at(created_at),
         expires_at: at(1_000),
         decision: None,
@@ -28,6 +34,7 @@ fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
         by: by.to_owned(),
         at: at(moment),
         reason: (verdict == Verdict::Denied).then(|| "not today".to_owned()),
+        arguments: (verdict == Verdict::Approved).then(|| r#"{"dice":"2d6"}"#.to_owned()),
     }
 }
 
@@ -124,8 +131,10 @@ pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     assert_eq!(ids(open_at(999)).await, ["5", "4", "2", "1"]);
     assert!(ids(open_at(1_000)).await.is_empty());
     let open = async |user, moment| {
-        let open = store.count_open_approvals(user, at(moment)).await.unwrap();
-        (open.all, open.of_user)
+        let account = QuotaAccount::new(user, true, Some("token:a"));
+        let open = store.count_open_approvals(&account, at(moment)).await;
+        let open = open.unwrap();
+        (open.all, open.of_account)
     };
     assert_eq!(open(None, 999).await, (4, 0));
     assert_eq!(open(Some("alice"), 999).await, (4, 4));
@@ -154,4 +163,52 @@ pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     assert_eq!(ids(by_hash).await, ["2"]);
     assert_eq!(store.remove_expired_approvals(at(1_000)).await.unwrap(), 0);
     assert_eq!(store.remove_expired_approvals(at(1_001)).await.unwrap(), 5);
+}
+
+pub async fn claimed_and_verified_users_are_different_accounts_and_lists(store: Arc<dyn Store>) {
+    let callers = [
+        (Some("alice"), true, Some("token:a")),
+        (Some("alice"), true, Some("token:b")),
+        (Some("alice"), false, Some("token:a")),
+        (Some("bob"), false, Some("token:a")),
+        (None, false, Some("token:a")),
+        (Some("alice"), false, Some("token:b")),
+        (Some("alice"), false, None),
+        (None, false, None),
+    ];
+    for (number, (user, user_is_verified, principal)) in (1..).zip(callers) {
+        let record = ApprovalRecord {
+            user: user.map(str::to_owned),
+            user_is_verified,
+            principal: principal.map(str::to_owned),
+            ..approval(&number.to_string(), number)
+        };
+        store.insert_approval(&record).await.unwrap();
+    }
+    // The store counts by the rule of `QuotaAccount::new`.
+    let account = |(user, is_verified, principal)| QuotaAccount::new(user, is_verified, principal);
+    for caller in callers {
+        let account_of_caller = account(caller);
+        let expected = callers.into_iter().map(account);
+        let expected = expected.filter(|account| *account == account_of_caller);
+        let open = store.count_open_approvals(&account_of_caller, at(9)).await;
+        let open = open.unwrap();
+        assert_eq!(
+            (open.all, open.of_account),
+            (8, expected.count() as u64),
+            "{caller:?}"
+        );
+    }
+    let ids = async |only_verified| {
+        let filter = ApprovalFilter {
+            user: Some("alice".to_owned()),
+            only_verified,
+            ..ApprovalFilter::default()
+        };
+        let found = store.approvals(&filter, &PageRequest::default()).await;
+        let found = found.unwrap().items.into_iter();
+        found.map(|approval| approval.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(true).await, ["2", "1"]);
+    assert_eq!(ids(false).await, ["7", "6", "3", "2", "1"]);
 }

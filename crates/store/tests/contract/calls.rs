@@ -5,7 +5,7 @@ use pillion_core::store::{
     ApprovalRecord, CallFilter, CallId, CallStatus, Cursor, PageRequest, Retention, Store,
     Timestamp, ToolCallRecord,
 };
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, QuotaAccount};
 
 use super::{at, ended, process, running};
 
@@ -15,6 +15,8 @@ pub async fn f4_a_call_is_stored_at_each_step(store: Arc<dyn Store>) {
     let mut call = running("roll");
     call.server = Some("s".to_owned());
     call.user = Some("alice".to_owned());
+    call.user_is_verified = true;
+    call.principal = Some("token:a".to_owned());
     call.caller = Some("mcp".to_owned());
     call.arguments = r#"{"dice":"1d6"}"#.to_owned();
     call.parent = Some(parent.id);
@@ -178,6 +180,7 @@ pub async fn f4_calls_are_found_by_their_fields(store: Arc<dyn Store>) {
         let call = ToolCallRecord {
             server: Some(server.to_owned()),
             user: Some(user.to_owned()),
+            user_is_verified: moment != 3_000,
             status,
             ..call_at(at(moment), tool)
         };
@@ -211,6 +214,21 @@ pub async fn f4_calls_are_found_by_their_fields(store: Arc<dyn Store>) {
                 ..all.clone()
             },
             vec![2_000],
+        ),
+        (
+            CallFilter {
+                user: text("alice"),
+                ..all.clone()
+            },
+            vec![4_000, 3_000, 1_000],
+        ),
+        (
+            CallFilter {
+                user: text("alice"),
+                only_verified: true,
+                ..all.clone()
+            },
+            vec![4_000, 1_000],
         ),
         (with_status(CallStatus::Error), vec![3_000, 2_000]),
         (with_status(CallStatus::Success), vec![1_000]),
@@ -326,8 +344,11 @@ pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     let first = found.last().unwrap();
     assert_eq!((first.tool.as_str(), first.life.as_str()), ("roll", "now"));
     assert_eq!(first.user.as_deref(), Some("alice"));
-    let principals = found.iter().filter_map(|call| call.principal.as_deref());
-    assert_eq!(principals.collect::<Vec<_>>(), ["ci"]);
+    let principals = found.iter().filter(|call| {
+        let ci = QuotaAccount::Principal("ci".to_owned());
+        call.account == ci
+    });
+    assert_eq!(principals.count(), 1);
     // The call ended at 510, and its tool ran for 300.
     assert_eq!(first.began_at, at(start.as_millis() + 210));
     assert_eq!(found[3].began_at, at(start.as_millis() + 30));
@@ -451,6 +472,10 @@ pub async fn a_pending_call_with_an_open_approval_stays_pending(store: Arc<dyn S
             arguments_hash: id.to_owned(),
             arguments: "{}".to_owned(),
             user: None,
+            user_is_verified: false,
+            principal: None,
+            channel: None,
+            forwarded: None,
             created_at: at(1),
             expires_at,
             decision: None,

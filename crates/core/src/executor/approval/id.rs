@@ -2,7 +2,7 @@ use serde_json::json;
 
 use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, JsonObject, ToolOrigin};
+use crate::tool::{CallContext, ForwardedParameters, JsonObject, ToolOrigin};
 
 /// Computes the id of an approval: SHA-256, in hexadecimal digits, of the JSON
 /// `{"arguments":{...},"definition":[...],"digest":...,"server":...,"tool":...,"user":...}` with
@@ -13,8 +13,15 @@ use crate::tool::{CallContext, JsonObject, ToolOrigin};
 ///
 /// A tool with several acting identities adds `acting_identity`: an approval for the user's identity does
 /// not hold for the server's. A call of a principal for an unverified user adds `principal`: an
-/// approval does not hold for another principal, or for no principal, that claims this user.
-pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> String {
+/// approval does not hold for another principal, or for no principal, that claims this user. A call
+/// in a channel adds `channel`, and a call whose tool gets more from the caller
+/// ([`Tool::forwarded`](crate::tool::Tool::forwarded)) adds the digest of that as `forwarded`.
+pub(super) fn of(
+    tool: &RegisteredTool,
+    arguments: &JsonObject,
+    context: &CallContext,
+    forwarded: Option<&ForwardedParameters>,
+) -> String {
     let server = match tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
         ToolOrigin::Native => None,
@@ -34,6 +41,12 @@ pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallCo
         && context.verified_user().is_none()
     {
         call["principal"] = json!(principal);
+    }
+    if let Some(channel) = &context.channel {
+        call["channel"] = json!(channel);
+    }
+    if let Some(forwarded) = forwarded {
+        call["forwarded"] = json!(forwarded.digest);
     }
     call.sort_all_objects();
     sha256_hex(&call.to_string())

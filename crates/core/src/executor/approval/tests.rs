@@ -5,8 +5,8 @@ use super::*;
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{
-    ActingIdentity, ActingIdentityFuture, FnTool, Link, ParameterType, Tool, ToolCall,
-    ToolDefinition, ToolFuture, ToolOrigin, ToolOutput, ToolParameter, ToolResult,
+    ActingIdentity, ActingIdentityFuture, FnTool, ForwardedParameters, Link, ParameterType, Tool,
+    ToolCall, ToolDefinition, ToolFuture, ToolOrigin, ToolOutput, ToolParameter, ToolResult,
 };
 
 /// A tool of the MCP server `games` that answers with its arguments.
@@ -577,8 +577,79 @@ async fn g3_a_missing_approval_runs_nothing_and_approvals_of_the_context_count()
         &roll,
         arguments.as_object().unwrap(),
         &CallContext::for_user("alice"),
+        None,
     );
     alice.approved.insert(id);
     assert!(run(&executor, "roll", &alice).await.success);
     assert_eq!(*approver.used.lock(), 1);
+}
+
+/// A tool that gets the channel's text as further parameters, if it is approved.
+struct Forwards(ToolDefinition);
+
+impl Tool for Forwards {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
+        let Some(variant) = &context.variant else {
+            return Ok(None);
+        };
+        if variant == "unclear" {
+            return Err(ToolFailure::invalid_input("unclear"));
+        }
+        Ok(Some(ForwardedParameters {
+            shown: json!({"variant": variant}),
+            digest: variant.clone(),
+        }))
+    }
+
+    fn call(self: Arc<Self>, _arguments: JsonObject, context: CallContext) -> ToolFuture {
+        let state = context.trace.map(|trace| json!(trace.to_meta()));
+        let seen = json!({"approval": context.approval_id, "trace": state});
+        Box::pin(async move { Ok(ToolOutput::value(seen)) })
+    }
+}
+
+#[tokio::test]
+async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() {
+    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let definition = ToolDefinition::builder("pass", "A test").build().unwrap();
+    let registry = executor.registry();
+    registry.register(Arc::new(Forwards(definition))).unwrap();
+    let mut ids = std::collections::HashSet::new();
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (channel, variant) in [
+        (None, None),
+        (Some("a"), None),
+        (Some("b"), None),
+        (None, Some("a")),
+        (None, Some("b")),
+        (Some("a"), Some("b")),
+    ] {
+        let mut context = CallContext {
+            channel: channel.map(str::to_owned),
+            variant: variant.map(str::to_owned),
+            trace: crate::tool::TraceContext::parse(parent, Some("pay=1")),
+            approval_id: Some("the caller cannot set this".to_owned()),
+            ..CallContext::for_user("alice")
+        };
+        let asked = run(&executor, "pass", &context).await;
+        let id = id_in(&asked);
+        assert!(ids.insert(id.clone()), "{channel:?} {variant:?}");
+        context.approved.insert(id.clone());
+        let result = run(&executor, "pass", &context).await.result;
+        // The approver has not seen the tracestate.
+        assert_eq!(
+            result,
+            json!({"approval": id, "trace": {"traceparent": parent}})
+        );
+    }
+    let unclear = CallContext {
+        variant: Some("unclear".to_owned()),
+        ..CallContext::default()
+    };
+    let refused = run(&executor, "pass", &unclear).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput));
 }

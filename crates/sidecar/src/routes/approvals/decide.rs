@@ -25,7 +25,7 @@ type Decider = Extension<AccessGrant>;
     path = "/api/v1/approvals/{id}/approve",
     tag = "approvals",
     summary = "Approve one run of a call",
-    description = "A client that is waiting gets the result; any other client repeats the call. The first decision counts. Requests over TCP need a token with the scope `approve`.",
+    description = "A client that is waiting gets the result; any other client repeats the call. The first decision counts. Requests over TCP need a token with the scope `approve`; a token for one user decides only on approvals in which that user is verified.",
     params(
         ("id" = String, Path, description = "The approval's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
@@ -99,8 +99,13 @@ async fn decide(
         },
         at: Timestamp::now(),
         reason,
+        arguments: None,
     };
     let store = store_of(app)?;
+    let record = store.approval(&id).await?;
+    if record.is_none_or(|record| !grant.may_see_records_of(record.verified_user())) {
+        return Err(RequestError::UnknownApproval);
+    }
     let decided = app.approvals().decide(&*store, &id, &decision).await;
     match decided {
         Ok(record) => Ok(Json(ApprovalResponse {

@@ -48,7 +48,8 @@ impl ApprovalQuery {
         let now = Some(Timestamp::now());
         let mut filter = ApprovalFilter {
             tool: self.tool.clone(),
-            user: only_of(grant.approvals_of(), self.user.clone())?,
+            user: only_of(grant.only_user(), self.user.clone())?,
+            only_verified: grant.only_user().is_some(),
             ..ApprovalFilter::default()
         };
         match self.status.as_deref() {
@@ -72,7 +73,7 @@ impl ApprovalQuery {
     path = "/api/v1/approvals/",
     tag = "approvals",
     summary = "List approvals, newest first",
-    description = "A token for one user sees only that user's approvals, unless the token has the scope `approve`.",
+    description = "A token for one user sees only the approvals in which that user is verified.",
     params(
         ApprovalQuery,
         PageQuery,
@@ -96,10 +97,16 @@ pub(in crate::routes) async fn list(
     let filter = query.filter(&grant)?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
     let approvals = page.items.into_iter().map(|record| {
-        let is_long = record.arguments.len() > MAX_SHOWN;
+        let is_long = |text: &str| text.len() > MAX_SHOWN;
+        let has_long_arguments = is_long(&record.arguments);
+        let has_long_parameters = record.forwarded.as_deref().is_some_and(is_long);
         let mut entry = entry(record);
-        if is_long {
+        if has_long_arguments {
             entry.arguments = None;
+            entry.approved_arguments = None;
+        }
+        if has_long_parameters {
+            entry.forwarded = None;
         }
         entry
     });

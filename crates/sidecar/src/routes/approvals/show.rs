@@ -15,7 +15,7 @@ use pillion_gateway::access::AccessGrant;
     path = "/api/v1/approvals/{id}",
     tag = "approvals",
     summary = "Show an approval",
-    description = "A token for one user sees only that user's approvals, unless the token has the scope `approve`.",
+    description = "A token for one user sees only the approvals in which that user is verified.",
     params(("id" = String, Path, description = "The approval's ID, from a result's `metadata.approval_id`")),
     responses(
         (status = 200, description = "The approval", body = ApprovalResponse),
@@ -30,8 +30,7 @@ pub(in crate::routes) async fn show(
 ) -> Result<Json<ApprovalResponse>, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
     let record = store_of(&app)?.approval(&id).await?;
-    let own = grant.approvals_of();
-    let record = record.filter(|record| own.is_none() || own == record.user.as_deref());
+    let record = record.filter(|record| grant.may_see_records_of(record.verified_user()));
     let record = record.ok_or(RequestError::UnknownApproval)?;
     Ok(Json(ApprovalResponse {
         success: true,

@@ -16,8 +16,11 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
         server_name: call.server,
         tool_name: call.tool,
         user: call.user,
+        user_is_verified: call.user_is_verified,
+        principal: call.principal,
         caller: call.caller,
         arguments: json_of(&call.arguments),
+        approved_arguments: call.approved_arguments.as_deref().map(json_of),
         status: call.status.as_str().to_owned(),
         // A successful call without a duration is a cached result.
         cached: call.status == CallStatus::Success && call.duration.is_none(),

@@ -16,7 +16,7 @@ use pillion_gateway::access::AccessGrant;
     path = "/api/v1/tool-calls/",
     tag = "tool-calls",
     summary = "List recorded calls, newest first",
-    description = "A token for one user sees only that user's calls.",
+    description = "A token for one user sees only the calls in which that user is verified.",
     params(CallQuery, PageQuery),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),

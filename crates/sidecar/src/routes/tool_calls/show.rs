@@ -16,7 +16,7 @@ use pillion_gateway::access::AccessGrant;
     path = "/api/v1/tool-calls/{id}",
     tag = "tool-calls",
     summary = "Show a recorded call",
-    description = "A token for one user sees only that user's calls.",
+    description = "A token for one user sees only the calls in which that user is verified.",
     params(("id" = String, Path, description = "The call's ID, from a result's `metadata.record_id`")),
     responses(
         (status = 200, description = "The call", body = ToolCallResponse),
@@ -35,8 +35,7 @@ pub(in crate::routes) async fn show(
         Some(id) => store.call(id).await?,
         None => None,
     };
-    let own = grant.calls_of();
-    let call = call.filter(|call| own.is_none() || own == call.user.as_deref());
+    let call = call.filter(|call| grant.may_see_records_of(call.verified_user()));
     let call = call.ok_or(RequestError::UnknownCall)?;
     Ok(Json(ToolCallResponse {
         success: true,

@@ -15,7 +15,7 @@ use pillion_gateway::access::AccessGrant;
     path = "/api/v1/tool-calls/statistics",
     tag = "tool-calls",
     summary = "Return the number of calls, success rate and latency of each tool",
-    description = "For a token for one user, the statistics cover only that user's calls.",
+    description = "For a token for one user, the statistics cover only the calls in which that user is verified.",
     params(CallQuery),
     responses(
         (status = 200, description = "The statistics of each tool", body = ToolCallStatistics),
