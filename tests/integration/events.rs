@@ -91,16 +91,71 @@ fn f4_start_and_end_of_calls_are_events() {
     let daemon = Daemon::start();
     let (mut listener, _) = Listener::now(&daemon.socket, "");
     calculate(&daemon.socket);
-    let begun = listener.expect("call.started").data;
+    let begun = listener.expect("call.pending").data;
     assert_eq!(begun["tool"], "calculator");
     assert_eq!(begun["user"], "alice");
+    assert_eq!(begun["user_is_verified"], true);
+    assert_eq!(begun["status"], "pending");
+    let running = listener.expect("call.started").data;
+    assert_eq!(running["call_id"], begun["call_id"]);
+    assert_eq!(running["status"], "running");
     let ended = listener.expect("call.ended").data;
     assert_eq!(ended["call_id"], begun["call_id"]);
+    assert_eq!(ended["record_id"], running["record_id"]);
     assert_eq!(ended["success"], true);
+    assert_eq!(ended["status"], "success");
     assert!(ended["record_id"].is_string(), "{ended}");
     assert!(ended["at"].as_str().unwrap() >= begun["at"].as_str().unwrap());
     // Events contain neither arguments nor results.
     assert!(!format!("{begun}{ended}").contains("expression"));
+}
+
+#[test]
+fn f4_each_status_of_a_call_is_an_event() {
+    let daemon = Daemon::with_config(
+        "[tools.calculator]\nrequire_approval = \"always\"\n[tools.roll_dice]\nrate_limit = { per_minute = 1 }\n",
+        &[],
+    );
+    let (mut listener, _) = Listener::now(&daemon.socket, "?types=call");
+    let mut statuses = |tool: &str, body: &str| {
+        http::post(
+            &daemon.socket,
+            &format!("/api/v1/tools/execute/{tool}"),
+            body,
+        );
+        let mut statuses = Vec::new();
+        loop {
+            let event = listener.next().unwrap();
+            statuses.push(event.data["status"].as_str().unwrap().to_owned());
+            if event.kind == "call.ended" {
+                return statuses;
+            }
+        }
+    };
+    let (roll, sum) = (r#"{"notation": "1d6"}"#, r#"{"expression": "1"}"#);
+    assert_eq!(
+        statuses("roll_dice", roll),
+        ["pending", "running", "success"]
+    );
+    // The tools of these calls do not run.
+    assert_eq!(statuses("roll_dice", roll), ["pending", "error"]);
+    assert_eq!(statuses("roll_dice", "{}"), ["pending", "error"]);
+    assert_eq!(statuses("calculator", sum), ["pending", "pending"]);
+    let approvals = http::get(&daemon.socket, "/api/v1/approvals/").json();
+    let id = approvals["approvals"][0]["id"].as_str().unwrap().to_owned();
+    http::post(
+        &daemon.socket,
+        &format!("/api/v1/approvals/{id}/approve"),
+        "",
+    );
+    assert_eq!(
+        statuses("calculator", sum),
+        ["pending", "running", "success"]
+    );
+    assert_eq!(
+        statuses("calculator", r#"{"expression": "1 +"}"#),
+        ["pending", "pending"]
+    );
 }
 
 #[test]
@@ -118,7 +173,8 @@ fn f4_the_event_of_a_cancelled_call_has_its_id() {
     let request =
         "POST /api/v1/tools/execute/far_echo HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
     caller.write_all(request.as_bytes()).unwrap();
-    let begun = listener.expect("call.started").data;
+    let begun = listener.expect("call.pending").data;
+    listener.expect("call.started");
     drop(caller);
     let ended = listener.expect("call.ended").data;
     assert_eq!(ended["call_id"], begun["call_id"]);
@@ -212,19 +268,20 @@ fn a_listener_resumes_after_its_last_event_id() {
     let daemon = Daemon::start();
     let (mut listener, start) = Listener::now(&daemon.socket, "");
     calculate(&daemon.socket);
-    let first = listener.expect("call.started");
+    let first = listener.expect("call.pending");
     drop(listener);
     calculate(&daemon.socket);
     let mut listener = Listener::after(&daemon.socket, &first.id);
+    listener.expect("call.started");
     let ended = listener.expect("call.ended");
     assert_eq!(ended.data["call_id"], first.data["call_id"]);
     assert_ne!(
-        listener.expect("call.started").data["call_id"],
+        listener.expect("call.pending").data["call_id"],
         first.data["call_id"]
     );
     // Also for a listener that had received no event.
     let mut listener = Listener::after(&daemon.socket, &start);
-    assert_eq!(listener.expect("call.started").id, first.id);
+    assert_eq!(listener.expect("call.pending").id, first.id);
 }
 
 #[test]
@@ -236,7 +293,7 @@ fn lost_events_are_reported() {
     let mut listener = Listener::after(&daemon.socket, &start);
     assert_eq!(listener.expect("reset").data["reason"], "unknown");
     calculate(&daemon.socket);
-    listener.expect("call.started");
+    listener.expect("call.pending");
 }
 
 #[test]
@@ -262,7 +319,7 @@ fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
     });
     let (mut listener, _) = Listener::now(&daemon.socket, "");
     call();
-    listener.expect("call.started");
+    listener.expect("call.pending");
 }
 
 #[test]

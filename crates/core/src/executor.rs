@@ -48,7 +48,7 @@ pub use options::OptionError;
 pub use output::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 use rate_limit::RateLimiter;
 pub use rate_limit::{PastCall, PastCallCount};
-pub use record::{AbandonedCall, Observer};
+pub use record::{ObservedCall, Observer};
 use record::{Open, Watch};
 pub use tracer::{CallSpan, Tracer};
 
@@ -343,7 +343,7 @@ impl Executor {
                     resolved.tool,
                     resolved.call,
                     context,
-                    open.entry(),
+                    &mut open,
                     &mut tool_began,
                 )
                 .await;

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
-use pillion_core::executor::{AbandonedCall, Observer};
+use pillion_core::executor::{ObservedCall, Observer};
+use pillion_core::store::CallStatus;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
 use serde_json::json;
 use tokio::sync::watch;
@@ -181,7 +182,22 @@ impl Observer for Bus {
         if self.has_listeners() {
             let place = EventCall::new(&call.id, origin, context);
             let tool = &call.name;
-            self.publish(&Event::CallStarted { place, tool });
+            self.publish(&Event::CallPending { place, tool });
+        }
+    }
+
+    fn on_running(
+        &self,
+        call: &ObservedCall<'_>,
+        origin: Option<&ToolOrigin>,
+        context: &CallContext,
+    ) {
+        if self.has_listeners() {
+            self.publish(&Event::CallStarted {
+                place: EventCall::new(call.id, origin, context),
+                tool: call.tool_name,
+                record: call.record,
+            });
         }
     }
 
@@ -196,7 +212,7 @@ impl Observer for Bus {
             self.publish(&Event::CallEnded {
                 place: EventCall::new(&result.tool_call_id, origin, context),
                 tool: &result.tool_name,
-                success: result.success,
+                status: CallStatus::from_result(result),
                 code: result.error_code,
                 record: result.metadata.get("record_id").cloned(),
                 elapsed,
@@ -206,7 +222,7 @@ impl Observer for Bus {
 
     fn on_abandoned(
         &self,
-        call: &AbandonedCall<'_>,
+        call: &ObservedCall<'_>,
         origin: Option<&ToolOrigin>,
         elapsed: Duration,
         context: &CallContext,
@@ -215,7 +231,7 @@ impl Observer for Bus {
             self.publish(&Event::CallEnded {
                 place: EventCall::new(call.id, origin, context),
                 tool: call.tool_name,
-                success: false,
+                status: CallStatus::Cancelled,
                 code: Some(ErrorCode::Cancelled),
                 record: call.record.map(|record| json!(record.to_string())),
                 elapsed,
@@ -233,6 +249,16 @@ impl Observer for Both {
         self.1.on_started(call, origin, context);
     }
 
+    fn on_running(
+        &self,
+        call: &ObservedCall<'_>,
+        origin: Option<&ToolOrigin>,
+        context: &CallContext,
+    ) {
+        self.0.on_running(call, origin, context);
+        self.1.on_running(call, origin, context);
+    }
+
     fn on_finished(
         &self,
         result: &ToolResult,
@@ -246,7 +272,7 @@ impl Observer for Both {
 
     fn on_abandoned(
         &self,
-        call: &AbandonedCall<'_>,
+        call: &ObservedCall<'_>,
         origin: Option<&ToolOrigin>,
         elapsed: Duration,
         context: &CallContext,

@@ -78,7 +78,7 @@ fn a_bad_parameter_is_named() {
         ("pins?changed=perhaps", "'changed' must be true or false"),
         (
             "events?types=x",
-            "'types' must be a comma-separated list of call.started, ",
+            "'types' must be a comma-separated list of call.pending, call.started, ",
         ),
         (
             "tool-calls?from=now",

@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fair_queue::PermitRequest;
+use super::record::Open;
 use super::{
     ApprovalRequest, Approver, Executor, ReadyCall, SharedExecutor, approval, arguments, cache,
     journal, nested, output, resolve, run,
@@ -54,7 +55,7 @@ impl Executor {
         tool: Option<Arc<RegisteredTool>>,
         call: ToolCall,
         context: &CallContext,
-        mut entry: Option<&mut journal::Entry>,
+        open: &mut Open<'_>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
         let SharedExecutor {
@@ -90,7 +91,7 @@ impl Executor {
             &tool,
             &arguments,
             &context,
-            entry.as_deref_mut(),
+            open.entry(),
         )
         .await?;
         drop(paused);
@@ -136,14 +137,14 @@ impl Executor {
             clock: None,
         };
         // On the heap, because two branches hold the future.
-        let run = Box::pin(self.run_tool(ready, entry.as_deref_mut(), tool_began));
+        let run = Box::pin(self.run_tool(ready, open, tool_began));
         let output = match asked {
             Some(asked) => {
                 let output = cache.get_or_run(asked, limit, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
                     approver.spend(request).await?;
-                    if let Some(entry) = entry {
+                    if let Some(entry) = open.entry() {
                         entry.approved();
                     }
                 }
@@ -165,7 +166,7 @@ impl Executor {
     async fn run_tool(
         &self,
         mut ready: Ready<'_>,
-        entry: Option<&mut journal::Entry>,
+        open: &mut Open<'_>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
         let SharedExecutor { config, queue, .. } = &*self.shared;
@@ -184,11 +185,10 @@ impl Executor {
         if let Some((approver, request)) = ready.approval {
             approver.spend(request).await?;
         }
-        if let Some(entry) = entry {
-            // Not longer than the call may take: the log waits for a locked database.
-            let recorded = tokio::time::timeout_at(ready.deadline, entry.running()).await;
-            recorded.unwrap_or_else(|_| Err(journal::late()))?;
-            ready.context.record = Some(entry.id());
+        // Not longer than the call may take: the log waits for a locked database.
+        let recorded = tokio::time::timeout_at(ready.deadline, open.running()).await;
+        if let Some(record) = recorded.unwrap_or_else(|_| Err(journal::late()))? {
+            ready.context.record = Some(record);
         }
         if makes_calls {
             let time = Arc::<PausableClock>::default();

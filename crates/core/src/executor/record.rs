@@ -21,7 +21,7 @@ use crate::truncated;
 ///
 /// Runs on the task of the call, so it must neither block nor take long.
 pub trait Observer: Send + Sync + 'static {
-    /// A call enters the pipeline. `origin` is `None` if there is no such tool.
+    /// A call enters the pipeline and is pending. `origin` is `None` if there is no such tool.
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
 
     /// A call has ended with this result. For a call that its caller cancels,
@@ -34,10 +34,22 @@ pub trait Observer: Send + Sync + 'static {
         context: &CallContext,
     );
 
+    /// The tool of the call is about to run: the call is valid, approved, and has a permit. Not
+    /// called for a call that fails before, or that a cached result or the gate answers. The
+    /// default implementation does nothing.
+    fn on_running(
+        &self,
+        call: &ObservedCall<'_>,
+        origin: Option<&ToolOrigin>,
+        context: &CallContext,
+    ) {
+        let _ = (call, origin, context);
+    }
+
     /// The caller cancelled the call before it ended. The default implementation does nothing.
     fn on_abandoned(
         &self,
-        call: &AbandonedCall<'_>,
+        call: &ObservedCall<'_>,
         origin: Option<&ToolOrigin>,
         elapsed: Duration,
         context: &CallContext,
@@ -46,10 +58,10 @@ pub trait Observer: Send + Sync + 'static {
     }
 }
 
-/// A call that its caller cancelled.
+/// A call that an observer is notified about.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct AbandonedCall<'a> {
+pub struct ObservedCall<'a> {
     /// The id of the call.
     pub id: &'a str,
     /// The tool name in the call.
@@ -93,15 +105,24 @@ impl<'a> Watch<'a> {
             .on_finished(result, self.origin(), elapsed, self.context);
     }
 
+    fn notify_running(&self, record: Option<CallId>) {
+        let call = self.observed(record);
+        self.observer.on_running(&call, self.origin(), self.context);
+    }
+
     fn notify_abandoned(self, record: Option<CallId>) {
-        let call = AbandonedCall {
-            id: &self.id,
-            tool_name: &self.tool_name,
-            record,
-        };
+        let call = self.observed(record);
         let elapsed = self.started.elapsed();
         self.observer
             .on_abandoned(&call, self.origin(), elapsed, self.context);
+    }
+
+    fn observed(&self, record: Option<CallId>) -> ObservedCall<'_> {
+        ObservedCall {
+            id: &self.id,
+            tool_name: &self.tool_name,
+            record,
+        }
     }
 
     fn origin(&self) -> Option<&ToolOrigin> {
@@ -124,6 +145,22 @@ impl<'a> Open<'a> {
     /// Returns the call-log entry of the call, if there is a call log.
     pub(super) fn entry(&mut self) -> Option<&mut Entry> {
         self.entry.as_mut()
+    }
+
+    /// Records that the tool is about to run, and notifies the observer. Returns the id of the
+    /// call's record.
+    ///
+    /// # Errors
+    /// `unavailable` if the call log cannot be written; the tool must not run.
+    pub(super) async fn running(&mut self) -> Result<Option<CallId>, ToolFailure> {
+        if let Some(entry) = &mut self.entry {
+            entry.running().await?;
+        }
+        let record = self.entry.as_ref().map(Entry::id);
+        if let Some(watch) = &self.watch {
+            watch.notify_running(record);
+        }
+        Ok(record)
     }
 
     pub(super) async fn end(mut self, result: &mut ToolResult) {

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use super::{CallId, Timestamp};
-use crate::tool::{ErrorCode, QuotaAccount};
+use crate::tool::{ErrorCode, QuotaAccount, ToolResult};
 
 /// The status of a recorded call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallStatus {
-    /// The call waits for an approval or for a permit.
+    /// The call has come in, or waits for an approval or for a permit.
     Pending,
     /// The tool is running.
     Running,
@@ -59,6 +59,18 @@ impl CallStatus {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// Returns the status of a call with this result; `Pending` if the call needs an approval.
+    #[must_use]
+    pub fn from_result(result: &ToolResult) -> Self {
+        match result.error_code {
+            _ if result.success => Self::Success,
+            Some(ErrorCode::Denied) => Self::Denied,
+            Some(ErrorCode::Cancelled) => Self::Cancelled,
+            Some(ErrorCode::ApprovalRequired) => Self::Pending,
+            _ => Self::Error,
+        }
     }
 
     /// Returns whether the call has ended; the status then no longer changes.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pillion_core::store::{ApprovalRecord, Timestamp};
+use pillion_core::store::{ApprovalRecord, CallId, CallStatus, Timestamp};
 use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin};
 use pillion_core::truncated;
 use pillion_wire::MAX_ID_BYTES;
@@ -13,12 +13,21 @@ use crate::timestamp::format_timestamp;
 /// An event.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A call has started.
+    /// A call has come in.
+    CallPending {
+        /// The call.
+        place: EventCall<'a>,
+        /// The tool's name.
+        tool: &'a str,
+    },
+    /// The tool of a call is about to run.
     CallStarted {
         /// The call.
         place: EventCall<'a>,
         /// The tool's name.
         tool: &'a str,
+        /// The id of the call's record.
+        record: Option<CallId>,
     },
     /// A call has finished or was given up.
     CallEnded {
@@ -26,8 +35,8 @@ pub enum Event<'a> {
         place: EventCall<'a>,
         /// The tool's name.
         tool: &'a str,
-        /// Whether the result is a success.
-        success: bool,
+        /// The status of the call; `Pending` if it waits for an approval.
+        status: CallStatus,
         /// The error's code.
         code: Option<ErrorCode>,
         /// The id of the call's record.
@@ -88,8 +97,9 @@ impl<'a> EventCall<'a> {
         }
     }
 
-    fn data(&self) -> Value {
+    fn data(&self, tool: &str) -> Value {
         json!({
+            "tool": truncate_input(tool),
             "call_id": self.id,
             "server": self.server,
             "user": self.context.user,
@@ -102,7 +112,8 @@ impl<'a> EventCall<'a> {
 
 impl Event<'_> {
     /// The names of all kinds of events.
-    pub const KINDS: [&'static str; 7] = [
+    pub const KINDS: [&'static str; 8] = [
+        "call.pending",
         "call.started",
         "call.ended",
         "server.status",
@@ -114,6 +125,7 @@ impl Event<'_> {
 
     pub(super) fn kind(&self) -> &'static str {
         match self {
+            Self::CallPending { .. } => "call.pending",
             Self::CallStarted { .. } => "call.started",
             Self::CallEnded { .. } => "call.ended",
             Self::ServerStatus { .. } => "server.status",
@@ -127,9 +139,9 @@ impl Event<'_> {
     /// Returns the verified user for whom the event happened, if any.
     pub(super) fn verified_user(&self) -> Option<&str> {
         match self {
-            Self::CallStarted { place, .. } | Self::CallEnded { place, .. } => {
-                place.context.verified_user()
-            }
+            Self::CallPending { place, .. }
+            | Self::CallStarted { place, .. }
+            | Self::CallEnded { place, .. } => place.context.verified_user(),
             Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
                 record.verified_user()
             }
@@ -142,22 +154,34 @@ impl Event<'_> {
     /// Returns the event's data: one line of JSON, without secrets and long values.
     pub(super) fn data(&self) -> Value {
         let mut data = match self {
-            Self::CallStarted { place, tool } => {
-                let mut data = place.data();
-                data["tool"] = json!(truncate_input(tool));
+            Self::CallPending { place, tool } => {
+                let mut data = place.data(tool);
+                data["status"] = json!(CallStatus::Pending.as_str());
+                data
+            }
+            Self::CallStarted {
+                place,
+                tool,
+                record,
+            } => {
+                let mut data = place.data(tool);
+                data["status"] = json!(CallStatus::Running.as_str());
+                if let Some(record) = record {
+                    data["record_id"] = json!(record.to_string());
+                }
                 data
             }
             Self::CallEnded {
                 place,
                 tool,
-                success,
+                status,
                 code,
                 record,
                 elapsed,
             } => {
-                let mut data = place.data();
-                data["tool"] = json!(truncate_input(tool));
-                data["success"] = json!(success);
+                let mut data = place.data(tool);
+                data["status"] = json!(status.as_str());
+                data["success"] = json!(*status == CallStatus::Success);
                 data["error_code"] = json!(code.map(ErrorCode::as_str));
                 data["duration_ms"] = json!((elapsed.as_secs_f64() * 1e6).round() / 1e3);
                 if let Some(record) = record {

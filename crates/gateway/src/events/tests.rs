@@ -86,7 +86,7 @@ async fn call_events_are_stored_for_reconnecting_listeners() {
     call(&bus);
     let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     next(&mut listener).await;
-    assert!(next(&mut listener).await.contains("event: call.started"));
+    assert!(next(&mut listener).await.contains("event: call.pending"));
     drop(listener);
     // After a long time, no events are recorded, which causes a reset.
     bus.last_left.store(0, Ordering::Relaxed);
@@ -143,7 +143,7 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
     for (listener, expected) in [(&mut hers, 1), (&mut all, 4)] {
         let events = next(listener).await;
         let count = |kind: &str| events.matches(&format!("event: {kind}\n")).count();
-        assert_eq!(count("call.started"), expected, "{events}");
+        assert_eq!(count("call.pending"), expected, "{events}");
         assert_eq!(count("approval.requested"), expected, "{events}");
         // Events without a user are for all listeners.
         assert_eq!(count("configuration.reloaded"), 1, "{events}");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use pillion_core::executor::{AbandonedCall, Observer};
+use pillion_core::executor::{ObservedCall, Observer};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
 
 use super::Latency;
@@ -164,7 +164,7 @@ impl Observer for Tools {
 
     fn on_abandoned(
         &self,
-        _: &AbandonedCall<'_>,
+        _: &ObservedCall<'_>,
         _: Option<&ToolOrigin>,
         _: Duration,
         _: &CallContext,

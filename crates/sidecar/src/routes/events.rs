@@ -16,7 +16,7 @@ use pillion_gateway::events::{Event, EventKinds, Listener};
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct EventQuery {
-    /// Only events of these types, separated by commas: `call.started`, `call.ended`,
+    /// Only events of these types, separated by commas: `call.pending`, `call.started`, `call.ended`,
     /// `server.status`, `tools.changed`, `approval.requested`, `approval.decided`,
     /// `configuration.reloaded`. The part before the dot selects all types of that group.
     #[param(

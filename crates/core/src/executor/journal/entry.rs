@@ -167,7 +167,7 @@ impl Entry {
 
     fn close(&mut self, result: &ToolResult) {
         let record = &mut self.record;
-        record.status = match status_of(result) {
+        record.status = match CallStatus::from_result(result) {
             // Nothing would complete the record: a nested call waits, or the approval names another
             // call.
             CallStatus::Pending if self.ran.is_some() || !self.waits => CallStatus::Error,
@@ -236,16 +236,5 @@ fn write<'a>(
     match is_shared {
         true => log.record_call(record),
         false => log.record_local_call(record),
-    }
-}
-
-/// Returns the status for a result; a call that needs approval is `Pending`.
-fn status_of(result: &ToolResult) -> CallStatus {
-    match result.error_code {
-        _ if result.success => CallStatus::Success,
-        Some(ErrorCode::Denied) => CallStatus::Denied,
-        Some(ErrorCode::Cancelled) => CallStatus::Cancelled,
-        Some(ErrorCode::ApprovalRequired) => CallStatus::Pending,
-        _ => CallStatus::Error,
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{AbandonedCall, Observer};
+use super::{ObservedCall, Observer};
 use crate::executor::tests::{call, registry};
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
 use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
@@ -31,7 +31,7 @@ impl Observer for Log {
 
     fn on_abandoned(
         &self,
-        call: &AbandonedCall<'_>,
+        call: &ObservedCall<'_>,
         _: Option<&ToolOrigin>,
         _: Duration,
         _: &CallContext,
