@@ -1,6 +1,6 @@
 //! The `$context` array of calls.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pillion_core::tool::{CallContext, JsonObject};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::json::to_value_as;
 use crate::zend::{Failure, MethodCall};
 
 /// Reads the optional context argument of a method: `user` and `channel` specify the caller,
-/// `approved` and `denied` are approval IDs, everything else is for the tools.
+/// `approved` and `denied` are approval IDs (`approved` also with changed arguments), everything else is for the tools.
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` naming the key.
@@ -39,32 +39,62 @@ pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallConte
         ))),
     };
     let (user, channel) = (text("user")?, text("channel")?);
+    let (approved, approved_arguments) = approved(&mut extra)?;
     Ok(CallContext {
         user,
         channel,
-        approved: ids(&mut extra, "approved")?,
+        approved,
+        approved_arguments,
         denied: ids(&mut extra, "denied")?,
         extra,
         ..CallContext::default()
     })
 }
 
-fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> {
-    let wrong = || {
-        exception::invalid_input(format!(
-            "The context's '{key}' must be a list of approval ids"
-        ))
+/// Reads `approved`: a list of approval IDs, or a map of IDs to the arguments with which the call runs
+/// instead of its own.
+fn approved(
+    context: &mut JsonObject,
+) -> Result<(HashSet<String>, HashMap<String, JsonObject>), Failure> {
+    let Some(Value::Object(entries)) = context.get("approved") else {
+        return Ok((ids(context, "approved")?, HashMap::new()));
     };
+    let (mut approved, mut arguments) = (HashSet::new(), HashMap::new());
+    for (key, entry) in entries {
+        match entry {
+            Value::String(id) => approved.insert(id.clone()),
+            Value::Object(edited) => {
+                arguments.insert(key.clone(), edited.clone());
+                approved.insert(key.clone())
+            }
+            Value::Array(items) if items.is_empty() => {
+                arguments.insert(key.clone(), JsonObject::new());
+                approved.insert(key.clone())
+            }
+            _ => return Err(not_ids("approved")),
+        };
+    }
+    context.shift_remove("approved");
+    Ok((approved, arguments))
+}
+
+fn not_ids(key: &str) -> Failure {
+    exception::invalid_input(format!(
+        "The context's '{key}' must be a list of approval ids"
+    ))
+}
+
+fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> {
     match context.shift_remove(key) {
         None | Some(Value::Null) => Ok(HashSet::new()),
         Some(Value::Array(ids)) => ids
             .into_iter()
             .map(|id| match id {
                 Value::String(id) => Ok(id),
-                _ => Err(wrong()),
+                _ => Err(not_ids(key)),
             })
             .collect(),
-        Some(_) => Err(wrong()),
+        Some(_) => Err(not_ids(key)),
     }
 }
 

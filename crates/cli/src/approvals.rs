@@ -24,8 +24,8 @@ enum Command {
     List(list::List),
     /// Shows a call and its decision
     Show(show::Show),
-    /// Approves a call, which then runs once with the arguments shown
-    Approve(decide::Decide),
+    /// Approves a call, which then runs once with the arguments shown, or with changed arguments
+    Approve(decide::Approve),
     /// Denies a call
     Deny(decide::Decide),
 }
@@ -36,8 +36,8 @@ impl Approvals {
         match self.command {
             Command::List(list) => list.apply(&client),
             Command::Show(show) => show.apply(&client),
-            Command::Approve(decide) => decide.apply(&client, true),
-            Command::Deny(decide) => decide.apply(&client, false),
+            Command::Approve(approve) => approve.apply(&client),
+            Command::Deny(decide) => decide.deny(&client),
         }
     }
 }

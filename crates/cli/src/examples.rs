@@ -147,7 +147,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "approvals approve",
-        &["pillion approvals approve 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b --user ada"],
+        &[
+            "pillion approvals approve 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b --user ada",
+            "pillion approvals approve 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b --arguments '{\"to\": \"bob\"}'",
+        ],
     ),
     (
         "approvals deny",

@@ -5,6 +5,7 @@
 //! call finds its existing approval: pending, approved or denied. An approved approval admits a
 //! single call.
 
+mod edit;
 mod elicitation;
 mod failure;
 mod pending_decisions;
@@ -21,11 +22,12 @@ use pillion_core::store::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, CallStatus, PageRequest, Store,
     StoreError, Timestamp, Verdict,
 };
-use pillion_core::tool::{ErrorCode, ToolFailure, ToolOrigin};
+use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolOrigin};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::events::{Bus, Event};
+pub use edit::{EditError, check_edit};
 pub(crate) use pending_decisions::PendingDecisions;
 use pillion_config::{ApprovalsSection, Config};
 
@@ -83,6 +85,11 @@ impl Approvals {
         Self {
             shared: Arc::new(shared),
         }
+    }
+
+    /// Returns which values approvers do not see.
+    pub fn redaction(&self) -> &Redaction {
+        &self.shared.redaction
     }
 
     /// Returns the configuration.
@@ -215,7 +222,7 @@ impl Approvals {
         request: &ApprovalRequest,
     ) -> Result<Decision, ToolFailure> {
         let record = self.open(&**store, request).await?;
-        if let Some(decision) = decision_of(&record) {
+        if let Some(decision) = decision_of(&record, request) {
             return decision;
         }
         let Shared {
@@ -259,7 +266,8 @@ impl Approvals {
             }
             Err(error) => return Err(failure::of_store(error)),
         };
-        let decision = known.as_ref().and_then(decision_of);
+        let decision = known.as_ref();
+        let decision = decision.and_then(|record| decision_of(record, request));
         decision.unwrap_or_else(|| Err(failure::undecided(record, request)))
     }
 
@@ -272,7 +280,9 @@ impl Approvals {
         let needed = NeededApproval::by(request);
         while let Some(record) = self.live(store, &needed).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
-            if verdict != Some(Verdict::Approved) {
+            // Another approval of the same call may have other arguments.
+            let has_arguments = edited_arguments(&record, request)? == request.edited;
+            if verdict != Some(Verdict::Approved) || !has_arguments {
                 break;
             }
             match store.use_approval(&record.id, Timestamp::now()).await {
@@ -301,12 +311,30 @@ impl Approvals {
 }
 
 /// Returns the outcome of a decided record for its call.
-fn decision_of(record: &ApprovalRecord) -> Option<Result<Decision, ToolFailure>> {
+fn decision_of(
+    record: &ApprovalRecord,
+    request: &ApprovalRequest,
+) -> Option<Result<Decision, ToolFailure>> {
     let decision = record.decision.as_ref()?;
     Some(match decision.verdict {
-        Verdict::Approved => Ok(Decision::Approved),
+        Verdict::Approved => edited_arguments(record, request)
+            .map(|edited| edited.map_or(Decision::Approved, Decision::Edited)),
         _ => Err(failure::denied(record)),
     })
+}
+
+/// Returns the arguments with which the approver lets the call run instead of its own.
+fn edited_arguments(
+    record: &ApprovalRecord,
+    request: &ApprovalRequest,
+) -> Result<Option<JsonObject>, ToolFailure> {
+    let decision = record.decision.as_ref();
+    let Some(edited) = decision.and_then(|decision| decision.arguments.as_deref()) else {
+        return Ok(None);
+    };
+    edit::apply(&request.arguments, &record.arguments, edited)
+        .map(Some)
+        .ok_or_else(failure::unreadable)
 }
 
 /// Selects one of several valid approvals, which are given newest first. Two sidecars with one

@@ -191,13 +191,15 @@ pub(super) async fn call(
         )
         .await;
     let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
+    let note = result.note();
+    let approved_arguments = metadata.get(ToolResult::APPROVED_ARGUMENTS).cloned();
     if let Some(stored_result) = metadata.get("stored_result") {
         let mut beginning = translated(&result, is_mcp);
         results::add_link(&mut beginning, stored_result, link.requester.version);
         return message::raw(&beginning);
     }
     let is_kept = metadata.contains_key("cached");
-    match response {
+    let written = match response {
         Some(ServerResponse::Result(written)) if !result.result.is_null() => {
             // A worker's result is already a valid `CallToolResult`, and a task is the result that
             // the client requested.
@@ -213,9 +215,30 @@ pub(super) async fn call(
             let written = message::raw(&result.result)?;
             readable(written, result.result, link.requester.version)
         }
-        _ => message::raw(&translated(&result, is_mcp)),
+        _ => return message::raw(&translated(&result, is_mcp)),
+    }?;
+    match (note, approved_arguments) {
+        (Some(note), Some(arguments)) => with_note(&written, &note, arguments),
+        _ => Ok(written),
     }
 }
+
+/// Adds to a server's result with which arguments the call ran, if an approver changed them: as a
+/// text block for the model, and in `_meta` for programs.
+fn with_note(written: &RawValue, note: &str, arguments: Value) -> Result<Box<RawValue>, RpcError> {
+    let mut result: Value = serde_json::from_str(written.get())
+        .map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?;
+    if let Some(content) = result.get_mut("content").and_then(Value::as_array_mut) {
+        content.push(json!({"type": "text", "text": note}));
+    }
+    if result.is_object() {
+        result["_meta"][APPROVED_ARGUMENTS_META] = arguments;
+    }
+    message::raw(&result)
+}
+
+/// The key of `_meta` with the arguments that an approver set in place of the call's own.
+const APPROVED_ARGUMENTS_META: &str = "pillion/approved_arguments";
 
 /// Returns a server's result as `CallToolResult`: unchanged, if clients can read it.
 fn readable(
@@ -232,7 +255,10 @@ fn readable(
 /// envelope, because the tool may declare its own output schema; an error code is in `_meta`.
 fn translated(result: &ToolResult, is_mcp: bool) -> Value {
     let text = match &result.error {
-        Some(error) if !result.success => error.clone(),
+        Some(error) if !result.success => match result.note() {
+            Some(note) => format!("{error}\n\n{note}"),
+            None => error.clone(),
+        },
         _ => result.to_message(),
     };
     let mut translated = json!({
@@ -241,6 +267,9 @@ fn translated(result: &ToolResult, is_mcp: bool) -> Value {
     });
     if let Some(id) = result.metadata.get("approval_id") {
         translated["_meta"]["pillion/approval_id"] = json!(id);
+    }
+    if let Some(arguments) = result.metadata.get(ToolResult::APPROVED_ARGUMENTS) {
+        translated["_meta"][APPROVED_ARGUMENTS_META] = arguments.clone();
     }
     let code = result.error_code.map(pillion_core::tool::ErrorCode::as_str);
     if !is_mcp {

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A tool call that requires approval. Times are RFC 3339, in UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub struct ApprovalResponse {
 }
 
 /// Request body of a decision. An empty body is also valid.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct DecisionRequest {
@@ -96,4 +96,9 @@ pub struct DecisionRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: Option<String>,
+    /// The arguments with which an approved call runs instead of its own: the arguments of the
+    /// approval with changes. A redacted value that stays in its place stands for the call's own
+    /// value; a redacted member cannot get another value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Map<String, Value>>,
 }

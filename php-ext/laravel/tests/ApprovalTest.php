@@ -70,6 +70,34 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    public function test_g3_an_approver_changes_the_arguments(string $driver): void
+    {
+        $this->use($driver);
+        $ran = [];
+        Pillion::fake(['delete' => function (array $arguments) use (&$ran) {
+            $ran[] = $arguments;
+            return 'deleted';
+        }]);
+        $id = Pillion::call('delete', ['what' => 'all'])->metadata['approval_id'];
+        $approval = Pillion::approvals()->approve($id, by: 'carol', arguments: ['what' => 'some']);
+        self::assertSame([['what' => 'all'], ['what' => 'some']], [$approval->arguments, $approval->approvedArguments]);
+        self::assertEquals($approval, Pillion::approvals()->find($id));
+        $result = Pillion::call('delete', ['what' => 'all']);
+        self::assertSame(['deleted', ['what' => 'some']], [$result->result, $result->metadata['approved_arguments']]);
+        self::assertSame([['what' => 'some']], $ran);
+        self::assertSame('approval_required', Pillion::call('delete', ['what' => 'all'])->errorCode);
+
+        $file = tempnam(sys_get_temp_dir(), 'pillion');
+        file_put_contents($file, '{"what": "none"}');
+        $approve = fn (string $arguments) => Artisan::call('pillion:approvals', ['action' => 'approve', 'id' => $id, '--arguments' => $arguments]);
+        self::assertSame([1, 1], [$approve('[1]'), $approve('@/nowhere')]);
+        self::assertSame(0, $approve("@$file"), Artisan::output());
+        unlink($file);
+        self::assertSame('deleted', Pillion::call('delete', ['what' => 'all'])->result);
+        self::assertSame(['what' => 'none'], end($ran));
+    }
+
+    /** @dataProvider stores */
     public function test_g3_the_model_receives_a_denial(string $driver): void
     {
         $this->use($driver);

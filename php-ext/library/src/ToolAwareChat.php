@@ -61,7 +61,7 @@ class ToolAwareChat
      *                                  OpenAI's chat completions; null resumes a chat whose calls have been decided, or
      *                                  that failed
      * @param ?string $state            the state of a previous answer; resumes its chat
-     * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>, denied?: list<string>, approval_wait?: int|float, ...} $context the
+     * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, approval_wait?: int|float, ...} $context the
      *                                  user for whom tools run; `approved` and `denied` decide on calls that wait
      *                                  in this process; `approval_wait`: seconds to wait for decisions at the sidecar
      *
@@ -81,7 +81,7 @@ class ToolAwareChat
      * Runs the chat like {@see send()} and returns a stream of its events.
      *
      * @param string|list<array<string, mixed>>|null $message
-     * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>, denied?: list<string>, approval_wait?: int|float, ...} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, approval_wait?: int|float, ...} $context
      *
      * @throws Exception\PillionException as {@see send()}
      */

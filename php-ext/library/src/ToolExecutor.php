@@ -44,7 +44,7 @@ class ToolExecutor
 
     /**
      * @param ToolCall|array<string, mixed> $call    an array in a form that {@see ToolCall::fromArray()} accepts
-     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context `user` and `channel` (for limits and tools); `approved` and
+     * @param array{user?: string, channel?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, ...} $context `user` and `channel` (for limits and tools); `approved` and
      *                                               `denied` (lists of approval IDs); and any other values for
      *                                               tools
      *
@@ -59,7 +59,7 @@ class ToolExecutor
      * Runs calls one after the other.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
+     * @param array{user?: string, channel?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
@@ -74,7 +74,7 @@ class ToolExecutor
      * Runs PHP tools one after the other, and the sidecar's tools concurrently.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
+     * @param array{user?: string, channel?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *

@@ -56,14 +56,26 @@ class ToolResult implements \JsonSerializable
     /**
      * Returns the text for the model: the result, or `Error: ` and the error. For an MCP result with only
      * text blocks, returns the text, with one line for each block; for an MCP result without blocks, the JSON
-     * of its structured content. Any other result is returned as JSON, or unchanged if it is a string.
+     * of its structured content. Any other result is returned as JSON, or unchanged if it is a string. If an
+     * approver changed the arguments of the call, a note with the arguments follows.
      *
      * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */
     public function toMessage(): string
     {
         $content = ModelContent::of($this);
-        return $this->success ? $content->text() : 'Error: ' . ($this->error ?? 'unknown error');
+        return $this->withNote($this->success ? $content->text() : 'Error: ' . ($this->error ?? 'unknown error'));
+    }
+
+    /** Adds the arguments with which the call ran, if an approver changed them. */
+    private function withNote(string $text): string
+    {
+        $arguments = $this->metadata['approved_arguments'] ?? null;
+        if (!is_array($arguments) && !$arguments instanceof \stdClass) {
+            return $text;
+        }
+        $arguments = Json::encode((object) $arguments);
+        return "$text\n\nNote: the person who approved this call changed its arguments. It ran with: $arguments";
     }
 
     /**
@@ -78,7 +90,7 @@ class ToolResult implements \JsonSerializable
     {
         $content = ModelContent::of($this);
         $content = $content->isEmptyFailure() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $content->text();
-        return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $content];
+        return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $this->withNote($content)];
     }
 
     /** @return array{tool_call_id: string, tool_name: string, result: mixed, success: bool, error: ?string, error_code: ?string, data: mixed, metadata: array<string, mixed>} */

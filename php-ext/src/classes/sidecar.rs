@@ -116,7 +116,11 @@ pub(super) fn register() -> ZendResult<()> {
         )
         .method(
             Method::new("approve", approve)
-                .parameters(&[Parameter::required("approvalId", Type::STRING), reason])
+                .parameters(&[
+                    Parameter::required("approvalId", Type::STRING),
+                    reason,
+                    Parameter::optional("arguments", Type::ARRAY.nullable(), "null"),
+                ])
                 .returns(Type::ARRAY),
         )
         .method(
@@ -275,6 +279,11 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
     let reason = call.optional_string(1)?;
     let request = DecisionRequest {
         reason: reason.map(str::to_owned),
+        arguments: if approve {
+            edited_arguments(call)?
+        } else {
+            None
+        },
     };
     let request = serde_json::to_vec(&request)
         .map_err(|error| exception::invalid_input(error.to_string()))?;
@@ -287,6 +296,21 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
     member(&answer, "approval")
         .filter(Zval::is_array)
         .ok_or_else(|| exception::transport("The sidecar's response has no approval"))
+}
+
+/// Returns the arguments that the approver sets in place of the call's own.
+fn edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>, Failure> {
+    let Some(arguments) = call.value(2).filter(|arguments| !arguments.is_null()) else {
+        return Ok(None);
+    };
+    call.array(2)?;
+    match to_value_as("argument $arguments", arguments)? {
+        Value::Object(arguments) => Ok(Some(arguments)),
+        Value::Array(items) if items.is_empty() => Ok(Some(JsonObject::new())),
+        _ => Err(exception::invalid_input(
+            "The arguments must be an array with names as keys",
+        )),
+    }
 }
 
 /// Returns the exact arguments of the calls that need approval: the approver needs to see the

@@ -130,7 +130,7 @@ class Sidecar
      *
      * @param array{status?: 'pending'|'approved'|'denied'|'expired', tool?: string, user?: string, limit?: int, after?: string} $filter
      *
-     * @return list<array{id: string, status: string, tool: string, server?: string, user?: string, arguments?: array<string, mixed>, arguments_hash: string, call_id?: string, created_at: string, expires_at: string, decided_by?: string, decided_at?: string, reason?: string, used_at?: string}>
+     * @return list<array{id: string, status: string, tool: string, server?: string, user?: string, user_is_verified: bool, principal?: string, channel?: string, arguments?: array<string, mixed>, forwarded?: array<string, mixed>, approved_arguments?: array<string, mixed>, arguments_hash: string, call_id?: string, created_at: string, expires_at: string, decided_by?: string, decided_at?: string, reason?: string, used_at?: string}>
      *
      * @throws Exception\InvalidInputException when a filter is unknown
      * @throws Exception\PillionException      as {@see listTools()}
@@ -143,13 +143,16 @@ class Sidecar
      * Approves one run of a call that waits for approval. The sidecar records the user of this process as the
      * approver.
      *
+     * @param ?array<string, mixed> $arguments the arguments with which the call runs instead of its own. A redacted value
+     *                                         of the approval that stays in its place stands for the call's own value
+     *
      * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the updated approval
      *
      * @throws Exception\NotFoundException     when the approval does not exist
-     * @throws Exception\InvalidInputException when the approval has already been decided or has expired
+     * @throws Exception\InvalidInputException when the approval has already been decided or has expired, or when the arguments are invalid
      * @throws Exception\PillionException      as {@see listTools()}
      */
-    public function approve(string $approvalId, ?string $reason = null): array
+    public function approve(string $approvalId, ?string $reason = null, ?array $arguments = null): array
     {
     }
 

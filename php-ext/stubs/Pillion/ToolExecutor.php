@@ -32,7 +32,7 @@ class ToolExecutor
 
     /**
      * @param ToolCall|array<string, mixed> $call    an array in a form that {@see ToolCall::fromArray()} accepts
-     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context `user` and `channel` (for limits and tools); `approved` and
+     * @param array{user?: string, channel?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, ...} $context `user` and `channel` (for limits and tools); `approved` and
      *                                               `denied` (lists of approval IDs); and any other values for
      *                                               tools
      *
@@ -46,7 +46,7 @@ class ToolExecutor
      * Runs calls one after the other.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
+     * @param array{user?: string, channel?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
@@ -60,7 +60,7 @@ class ToolExecutor
      * Runs native and MCP tools concurrently; at the same time PHP tools run one after the other.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
+     * @param array{user?: string, channel?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *

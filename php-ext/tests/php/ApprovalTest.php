@@ -48,6 +48,27 @@ final class ApprovalTest extends TestCase
         self::assertSame(['roll'], $this->ran);
     }
 
+    public function testG3AnApprovedCallRunsWithTheArgumentsOfTheApprover(): void
+    {
+        $options = ['approvals' => ['default' => 'always-ask']];
+        $run = fn (array $context) => $this->execute($options, 'calculator', ['expression' => '6 * 8'], $context);
+        $id = $run([])->metadata['approval_id'];
+        $result = $run(['approved' => [$id => ['expression' => '6 * 7']]]);
+        self::assertSame('42', (string) $result->result);
+        self::assertSame(['expression' => '6 * 7'], $result->metadata['approved_arguments']);
+        $note = 'Note: the person who approved this call changed its arguments. It ran with: {"expression":"6 * 7"}';
+        self::assertSame("42\n\n$note", $result->toMessage());
+        self::assertSame('48', (string) $run(['approved' => [$id]])->result);
+        // The arguments of the approver are checked like those of the call.
+        $refused = $run(['approved' => [$id => ['expression' => []]]]);
+        self::assertSame('invalid_input', $refused->errorCode);
+        self::assertStringStartsWith('The arguments of the approver: ', $refused->error);
+        self::assertSame('approval_required', $run(['approved' => [str_repeat('0', 64) => ['expression' => '1']]])->errorCode);
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("The context's 'approved' must be a list of approval ids");
+        $run(['approved' => [$id => 7]]);
+    }
+
     public function testG1ARuleMayUseAnAliasAndTheStrictestRuleWins(): void
     {
         $this->registry->alias('dice', 'roll');

@@ -61,6 +61,31 @@ final class SidecarApprovalTest extends TestCase
         self::assertNotSame($asked->approvalId, $this->ask('6 * 7', 'ann')->approvalId);
     }
 
+    public function testG3AnApproverChangesTheArguments(): void
+    {
+        $asked = $this->ask('6 * 8', 'ann');
+        $approval = $this->sidecar->approve($asked->approvalId, null, ['expression' => '6 * 7']);
+        self::assertSame(['expression' => '6 * 8'], $approval['arguments']);
+        self::assertSame(['expression' => '6 * 7'], $approval['approved_arguments']);
+        self::assertTrue($approval['user_is_verified']);
+        self::assertSame('uid:' . posix_getuid(), $approval['principal']);
+        self::assertSame(42, $this->sidecar->callTool('calculator', ['expression' => '6 * 8'], ['user' => 'ann'])['result']);
+    }
+
+    public function testChangedArgumentsAreChecked(): void
+    {
+        $asked = $this->ask('6 * 9', 'ann');
+        foreach ([['expression' => 7], ['a', 'b'], []] as $arguments) {
+            try {
+                $this->sidecar->approve($asked->approvalId, null, $arguments);
+                self::fail('Invalid arguments were approved');
+            } catch (InvalidInputException $e) {
+                self::assertStringContainsString('arguments', $e->getMessage());
+            }
+        }
+        self::assertSame('pending', $this->sidecar->listApprovals(['status' => 'pending', 'user' => 'ann'])[0]['status']);
+    }
+
     public function testG3ADenialContainsItsReason(): void
     {
         $asked = $this->ask('1 + 1', 'bob');

@@ -3,11 +3,32 @@ use std::process::ExitCode;
 use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_wire::{ApprovalResponse, DecisionRequest};
+use serde_json::{Map, Value};
 
+use super::super::input;
 use super::CliError;
 use pillion_gateway::pins::visible_line;
 
-/// `pillion approvals approve`, `pillion approvals deny`
+/// `pillion approvals approve`
+#[derive(Debug, Args)]
+pub(super) struct Approve {
+    #[command(flatten)]
+    decide: Decide,
+    /// Runs the call with these arguments instead of its own: JSON, @FILE, or - for standard input.
+    /// Keep redacted values as `pillion approvals show` prints them; they stand for the call's own
+    /// values
+    #[arg(long, value_name = "JSON")]
+    arguments: Option<String>,
+}
+
+impl Approve {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let arguments = self.arguments.map(|given| arguments(&given)).transpose()?;
+        self.decide.send(client, true, arguments)
+    }
+}
+
+/// `pillion approvals deny`, and what it has in common with `pillion approvals approve`
 #[derive(Debug, Args)]
 pub(super) struct Decide {
     /// The approval's ID
@@ -24,9 +45,19 @@ pub(super) struct Decide {
 }
 
 impl Decide {
-    pub(super) fn apply(self, client: &Client, approve: bool) -> Result<ExitCode, CliError> {
+    pub(super) fn deny(self, client: &Client) -> Result<ExitCode, CliError> {
+        self.send(client, false, None)
+    }
+
+    fn send(
+        self,
+        client: &Client,
+        approve: bool,
+        arguments: Option<Map<String, Value>>,
+    ) -> Result<ExitCode, CliError> {
         let request = DecisionRequest {
             reason: self.reason,
+            arguments,
         };
         let request = serde_json::to_vec(&request).map_err(CliError::Answer)?;
         let mut caller = Caller::default();
@@ -44,4 +75,17 @@ impl Decide {
         super::print(&visible_line(&format!("{status} by {by}: {tool}")))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Reads the value of `--arguments`.
+fn arguments(given: &str) -> Result<Map<String, Value>, CliError> {
+    let text = match given.strip_prefix('@') {
+        Some(path) => std::fs::read(path).map_err(|error| {
+            CliError::Usage(format!("cannot read the arguments from {path}: {error}"))
+        })?,
+        None if given == "-" => input::read_all()?,
+        None => given.as_bytes().to_vec(),
+    };
+    serde_json::from_slice(&text)
+        .map_err(|error| CliError::Usage(format!("the arguments are not a JSON object: {error}")))
 }

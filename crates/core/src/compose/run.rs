@@ -264,7 +264,7 @@ impl ComposedRun<'_> {
 
 /// Returns the value of a step for references.
 fn value_of(result: ToolResult) -> Value {
-    let text = result.to_message();
+    let text = result.text();
     let structured = || result.result.get("structuredContent").cloned();
     let data = match result.data {
         Some(data) => data,

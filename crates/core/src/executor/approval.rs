@@ -35,14 +35,20 @@ pub struct ApprovalRequest {
     pub context: CallContext,
     /// The waiting call in the call log, if the executor has a call log.
     pub call: Option<CallId>,
+    /// The arguments of [`Decision::Edited`], once the approver has decided so. An approver must
+    /// not [spend](Approver::spend) an approval for other arguments.
+    pub edited: Option<JsonObject>,
 }
 
 /// The decision on an [`ApprovalRequest`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
     /// The call runs.
     Approved,
+    /// The call runs with these arguments instead of its own. The executor checks them against the
+    /// tool's schema.
+    Edited(JsonObject),
     /// The call ends as `denied`.
     Denied,
     /// There is no decision yet. The call ends as `approval_required`, with `approval_id` and
@@ -93,6 +99,8 @@ pub(super) struct GrantedApproval {
     pub(super) id: String,
     /// The request that the approver approved; `None` if the call's context contained the decision.
     pub(super) request: Option<ApprovalRequest>,
+    /// The arguments with which the call runs instead of its own.
+    pub(super) edited: Option<JsonObject>,
 }
 
 /// Returns `Ok` if the call needs no approval, or has one: then with that approval. A denial in the
@@ -116,7 +124,10 @@ pub(super) async fn check(
     let decision = if context.denied.contains(&id) {
         Decision::Denied
     } else if !asks || context.approved.contains(&id) {
-        Decision::Approved
+        let edited = context.approved_arguments.get(&id).filter(|_| asks);
+        edited.map_or(Decision::Approved, |edited| {
+            Decision::Edited(edited.clone())
+        })
     } else if let Some(approver) = approver {
         let mut request = ApprovalRequest {
             id: id.clone(),
@@ -125,6 +136,7 @@ pub(super) async fn check(
             forwarded: forwarded.map(|forwarded| forwarded.shown),
             context: context.clone(),
             call: None,
+            edited: None,
         };
         // A stored request must not keep the connection of a user open.
         if let Some(acting_identity) = &mut request.context.acting_identity {
@@ -151,11 +163,20 @@ pub(super) async fn check(
     } else {
         Decision::Undecided
     };
+    let is_undecided = decision == Decision::Undecided;
     let (code, what) = match decision {
-        Decision::Approved => {
+        Decision::Approved | Decision::Edited(_) => {
+            let edited = match decision {
+                Decision::Edited(arguments) => Some(arguments),
+                _ => None,
+            };
+            if let Some(request) = &mut approved {
+                request.edited.clone_from(&edited);
+            }
             let granted = GrantedApproval {
                 id,
                 request: approved,
+                edited,
             };
             return Ok(asks.then_some(granted));
         }
@@ -164,10 +185,11 @@ pub(super) async fn check(
     };
     let message = format!("The call to tool '{}' {what}", tool.name());
     let failure = ToolFailure::new(code, message).with_metadata("approval_id", json!(id));
-    Err(match decision {
+    Err(if is_undecided {
         // The person who decides needs to see the arguments.
-        Decision::Undecided => failure.with_metadata("arguments", json!(arguments)),
-        _ => failure,
+        failure.with_metadata("arguments", json!(arguments))
+    } else {
+        failure
     })
 }
 

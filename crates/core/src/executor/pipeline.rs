@@ -5,7 +5,7 @@
 //! | resolve the tool, and accept the call if it is nested | `resolve.rs` |
 //! | read the arguments, and check them against the schema | `arguments.rs` |
 //! | determine the acting identity | [`Tool::acting_identity`](crate::tool::Tool::acting_identity) |
-//! | approve | `approval.rs` |
+//! | approve, and check arguments that the approver changed | `approval.rs`, `arguments.rs` |
 //! | enter the gate | `gate.rs` |
 //! | check rate limits and cooldowns | `rate_limit.rs` |
 //! | answer from the cache | `cache.rs` |
@@ -30,8 +30,8 @@ use super::{
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
-    CallContext, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall, ToolFailure,
-    ToolOutput, TraceContext,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall,
+    ToolFailure, ToolOutput, TraceContext,
 };
 
 /// A call that may run.
@@ -78,13 +78,13 @@ impl Executor {
         resolve::admit(&tool, &call.name, &context)?;
         let arguments = arguments::parse(call.arguments)?;
         let checked = checks.check(config, &tool, arguments, &context).await?;
-        let arguments = checked.arguments;
+        let (mut arguments, mut check_time) = (checked.arguments, checked.took);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
             context.acting_identity = Some(acting_identity.await?);
         }
         let approver = hooks.approver.as_deref();
         let paused = context.nesting.as_deref().map(Nesting::pause);
-        let granted = approval::check(
+        let mut granted = approval::check(
             &config.approvals,
             registry,
             approver,
@@ -99,6 +99,12 @@ impl Executor {
             context.approval_id = Some(granted.id.clone());
             // A tracestate is free text, which the approver has not seen.
             context.trace = context.trace.map(TraceContext::without_state);
+        }
+        if let Some(edited) = granted.as_mut().and_then(|granted| granted.edited.take()) {
+            let checked = self.check_edited(&tool, edited, &context).await?;
+            check_time += checked.took;
+            arguments = checked.arguments;
+            open.edited(&arguments);
         }
         let request = granted
             .as_ref()
@@ -123,7 +129,7 @@ impl Executor {
             .await?;
         limiter.admit(&tool, &context.quota_account())?;
         let limit = config.timeout_of(&tool);
-        let deadline = Instant::now() + limit.saturating_sub(checked.took);
+        let deadline = Instant::now() + limit.saturating_sub(check_time);
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
         let bound = output::Bound::of(config, &tool, &context);
         let approval = approver.zip(request);
@@ -160,6 +166,45 @@ impl Executor {
             }
             None => Ok(output),
         }
+    }
+
+    /// Checks arguments that an approver has changed, as the arguments of the call were checked.
+    async fn check_edited(
+        &self,
+        tool: &Arc<RegisteredTool>,
+        edited: JsonObject,
+        context: &CallContext,
+    ) -> Result<arguments::Checked, ToolFailure> {
+        if !tool.tool().accepts_edited_arguments() {
+            let message = format!(
+                "The approver changed the arguments of the call to tool '{}', which this tool does \
+                 not support",
+                tool.name()
+            );
+            return Err(ToolFailure::new(ErrorCode::Denied, message));
+        }
+        let SharedExecutor { config, checks, .. } = &*self.shared;
+        let checked = checks.check(config, tool, edited, context).await;
+        checked.map_err(|mut failure| {
+            failure.message = format!("The arguments of the approver: {}", failure.message);
+            failure
+        })
+    }
+
+    /// Checks arguments that an approver wants a call of this tool to run with. Returns the
+    /// arguments with the schema's defaults filled in.
+    ///
+    /// # Errors
+    /// `invalid_input` if the arguments do not match the schema; `denied` if the arguments of the
+    /// tool's calls cannot be changed.
+    pub async fn check_approved_arguments(
+        &self,
+        tool: &Arc<RegisteredTool>,
+        edited: JsonObject,
+        context: &CallContext,
+    ) -> Result<JsonObject, ToolFailure> {
+        let checked = self.check_edited(tool, edited, context).await;
+        checked.map(|checked| checked.arguments)
     }
 
     /// Runs the stages that follow if no cached result answers the call.

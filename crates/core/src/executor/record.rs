@@ -13,7 +13,8 @@ use super::journal::Entry;
 use crate::registry::RegisteredTool;
 use crate::store::CallId;
 use crate::tool::{
-    CallContext, ServerResponse, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult,
+    CallContext, JsonObject, ServerResponse, ToolCall, ToolFailure, ToolOrigin, ToolOutput,
+    ToolResult,
 };
 use crate::truncated;
 
@@ -135,16 +136,31 @@ impl<'a> Watch<'a> {
 pub(super) struct Open<'a> {
     watch: Option<Watch<'a>>,
     entry: Option<Entry>,
+    /// The arguments that an approver set in place of the call's own.
+    approved_arguments: Option<JsonObject>,
 }
 
 impl<'a> Open<'a> {
     pub(super) fn new(watch: Option<Watch<'a>>, entry: Option<Entry>) -> Self {
-        Self { watch, entry }
+        Self {
+            watch,
+            entry,
+            approved_arguments: None,
+        }
     }
 
     /// Returns the call-log entry of the call, if there is a call log.
     pub(super) fn entry(&mut self) -> Option<&mut Entry> {
         self.entry.as_mut()
+    }
+
+    /// Notes the arguments that an approver set in place of the call's own, for the call log and
+    /// the result.
+    pub(super) fn edited(&mut self, arguments: &JsonObject) {
+        if let Some(entry) = &mut self.entry {
+            entry.edited(arguments);
+        }
+        self.approved_arguments = Some(arguments.clone());
     }
 
     /// Records that the tool is about to run, and notifies the observer. Returns the id of the
@@ -166,6 +182,12 @@ impl<'a> Open<'a> {
     pub(super) async fn end(mut self, result: &mut ToolResult) {
         if let Some(entry) = &mut self.entry {
             entry.end(result).await;
+        }
+        if let Some(arguments) = self.approved_arguments.take() {
+            let arguments = json!(arguments);
+            result
+                .metadata
+                .insert(ToolResult::APPROVED_ARGUMENTS.to_owned(), arguments);
         }
         if let Some(watch) = self.watch.take() {
             watch.finish(result);

@@ -114,6 +114,9 @@ fn response_of(result: &ToolResult) -> Value {
     if let Some(reading) = result.reading() {
         response["result"] = reading.into_owned();
     }
+    if let Some(note) = result.note() {
+        response["note"] = json!(note);
+    }
     response
 }
 

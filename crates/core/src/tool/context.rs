@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub struct CallContext {
     pub further_calls: Option<FurtherCalls>,
     /// Ids of granted approvals: calls with these ids run.
     pub approved: HashSet<String>,
+    /// Arguments with which approved calls run instead of their own, by the id of the approval.
+    pub approved_arguments: HashMap<String, JsonObject>,
     /// Ids of denied approvals: calls with these ids end as `denied`.
     pub denied: HashSet<String>,
     /// The id of the approval under which the call runs, if the call needed one. The executor sets

@@ -117,6 +117,12 @@ pub trait Tool: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Returns whether an approver may change the arguments of a call. `false` if something else
+    /// than this tool runs the call, with its own arguments. Default: `true`.
+    fn accepts_edited_arguments(&self) -> bool {
+        true
+    }
+
     /// Returns whether the tool does nothing except call other tools. Such a tool needs no permit
     /// of the executor, because its nested calls take one each, and gets
     /// [`CallContext::further_calls`]. Default: `false`.

@@ -105,10 +105,36 @@ impl ToolResult {
     /// ```
     #[must_use]
     pub fn to_message(&self) -> String {
+        self.with_note(self.text())
+    }
+
+    /// Returns the text of the result, as [`to_message`](Self::to_message), without a note about
+    /// changed arguments.
+    pub(crate) fn text(&self) -> String {
         if self.success {
             text_of(&reading::of(&self.result))
         } else {
             format!("Error: {}", self.error_text())
+        }
+    }
+
+    /// The key of the metadata with the arguments that an approver set in place of the call's own.
+    pub const APPROVED_ARGUMENTS: &str = "approved_arguments";
+
+    /// Returns the note that tells the model with which arguments the call ran, if an approver
+    /// changed them. [`to_message`](Self::to_message) and [`content`](Self::content) end with it.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let arguments = self.metadata.get(Self::APPROVED_ARGUMENTS)?;
+        Some(format!(
+            "Note: the person who approved this call changed its arguments. It ran with: {arguments}"
+        ))
+    }
+
+    fn with_note(&self, text: String) -> String {
+        match self.note() {
+            Some(note) => format!("{text}\n\n{note}"),
+            None => text,
         }
     }
 
@@ -127,10 +153,10 @@ impl ToolResult {
     /// Returns the content of a tool message: see [`to_message_format`](Self::to_message_format).
     #[must_use]
     pub fn content(&self) -> String {
-        match self.reading() {
+        self.with_note(match self.reading() {
             Some(reading) => text_of(&reading),
             None => json!({ "error": self.error_text() }).to_string(),
-        }
+        })
     }
 
     /// Returns the error message, or a default message if there is none.

@@ -195,6 +195,7 @@ mod tests {
             forwarded: None,
             context: CallContext::default(),
             call: None,
+            edited: None,
         }
     }
 

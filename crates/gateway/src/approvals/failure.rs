@@ -52,6 +52,14 @@ pub(super) fn unreachable() -> ToolFailure {
     )
 }
 
+/// The arguments in the approval cannot be read.
+pub(super) fn unreadable() -> ToolFailure {
+    ToolFailure::new(
+        ErrorCode::Unavailable,
+        "The arguments of the approver cannot be read: the store is damaged",
+    )
+}
+
 /// The approval cannot be read or written.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn of_store(error: StoreError) -> ToolFailure {

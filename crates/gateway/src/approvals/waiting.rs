@@ -41,7 +41,8 @@ impl Approvals {
             };
             tokio::select! {
                 known = &mut outcome => {
-                    let decision = known?.as_ref().and_then(decision_of);
+                    let known = known?;
+                    let decision = known.as_ref().and_then(|known| decision_of(known, request));
                     return decision.unwrap_or_else(|| Err(failure::undecided(record, request)));
                 }
                 () = &mut closed => {}

@@ -522,7 +522,8 @@ mod tests {
             .trace_of_meta()
             .cloned()
             .map(TraceContext::without_state);
-        let call = link.tool_call(trace.as_ref(), "roll", &arguments(), true);
+        let arguments = arguments();
+        let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
         assert_eq!(
             serde_json::to_string(&call).unwrap(),
             format!(
@@ -598,7 +599,8 @@ mod tests {
                 .trace_of_meta()
                 .cloned()
                 .map(TraceContext::without_state);
-            let call = link.tool_call(trace.as_ref(), "roll", &arguments(), true);
+            let arguments = arguments();
+            let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
             let call = serde_json::to_string(&call).unwrap();
             // The position in the trace is the only text of the client that differs for each call.
             let call = match &trace {

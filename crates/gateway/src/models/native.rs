@@ -206,6 +206,11 @@ impl Tool for ToolOverride {
         }))
     }
 
+    /// The provider calls the tool with the arguments that it has.
+    fn accepts_edited_arguments(&self) -> bool {
+        false
+    }
+
     fn call(self: Arc<Self>, _arguments: JsonObject, _context: CallContext) -> ToolFuture {
         Box::pin(async { Ok(ToolOutput::text("The provider calls this tool itself")) })
     }

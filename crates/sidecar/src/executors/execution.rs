@@ -114,6 +114,7 @@ impl Execution {
             user: params.user,
             channel: params.channel,
             approved: params.approved,
+            approved_arguments: params.approved_arguments,
             denied: params.denied,
             ..CallContext::default()
         };

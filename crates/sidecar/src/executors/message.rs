@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pillion_core::tool::{
-    ApprovalPolicy, ErrorCode, ToolCall, ToolFailure, ToolOutput, ToolResult,
+    ApprovalPolicy, ErrorCode, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -49,6 +49,9 @@ pub(super) struct ExecuteParams {
     /// Ids of approvals.
     #[serde(default)]
     pub(super) approved: HashSet<String>,
+    /// Arguments with which approved calls run instead of their own, by the id of the approval.
+    #[serde(default)]
+    pub(super) approved_arguments: HashMap<String, JsonObject>,
     #[serde(default)]
     pub(super) denied: HashSet<String>,
     /// The headers for calls of the sidecar's own tools, as in a request to the REST API.

@@ -343,7 +343,8 @@ pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     assert_eq!(ids, expected);
     let first = found.last().unwrap();
     assert_eq!((first.tool.as_str(), first.life.as_str()), ("roll", "now"));
-    assert_eq!(first.user.as_deref(), Some("alice"));
+    let alice = QuotaAccount::User("alice".to_owned());
+    assert_eq!(first.account, alice);
     let principals = found.iter().filter(|call| {
         let ci = QuotaAccount::Principal("ci".to_owned());
         call.account == ci

@@ -20,6 +20,8 @@ final class Approval implements Arrayable, JsonSerializable
      * @param int                  $createdAt Unix time in seconds, like the other times
      * @param ?string              $decidedBy who approved or denied the call
      * @param ?string              $tenant    the tenant of the user and the decision; null without tenants
+     * @param ?array<string, mixed> $approvedArguments the arguments with which the approved call runs, if the approver
+     *                                                 changed them
      */
     public function __construct(
         public readonly string $id,
@@ -32,6 +34,7 @@ final class Approval implements Arrayable, JsonSerializable
         public readonly ?string $decidedBy = null,
         public readonly ?int $decidedAt = null,
         public readonly ?string $tenant = null,
+        public readonly ?array $approvedArguments = null,
     ) {
     }
 
@@ -51,7 +54,8 @@ final class Approval implements Arrayable, JsonSerializable
         return $this->expiresAt <= now()->getTimestamp();
     }
 
-    public function withDecision(ApprovalStatus $status, ?string $by): self
+    /** @param ?array<string, mixed> $arguments */
+    public function withDecision(ApprovalStatus $status, ?string $by, ?array $arguments = null): self
     {
         return new self(
             $this->id,
@@ -64,12 +68,14 @@ final class Approval implements Arrayable, JsonSerializable
             $by,
             now()->getTimestamp(),
             $this->tenant,
+            $arguments,
         );
     }
 
     /**
      * @return array{id: string, tool: string, arguments: array<string, mixed>, user: ?string, status: string,
-     *     created_at: int, expires_at: int, decided_by: ?string, decided_at: ?int, tenant: ?string}
+     *     created_at: int, expires_at: int, decided_by: ?string, decided_at: ?int, tenant: ?string,
+     *     approved_arguments: ?array<string, mixed>}
      */
     public function toArray(): array
     {
@@ -84,6 +90,7 @@ final class Approval implements Arrayable, JsonSerializable
             'decided_by' => $this->decidedBy,
             'decided_at' => $this->decidedAt,
             'tenant' => $this->tenant,
+            'approved_arguments' => $this->approvedArguments,
         ];
     }
 
@@ -101,6 +108,7 @@ final class Approval implements Arrayable, JsonSerializable
             $row['decided_by'],
             $row['decided_at'] === null ? null : (int) $row['decided_at'],
             $row['tenant'],
+            $row['approved_arguments'] ?? null,
         );
     }
 
@@ -108,6 +116,7 @@ final class Approval implements Arrayable, JsonSerializable
     public function jsonSerialize(): array
     {
         // JSON encodes an empty PHP array as a list, but arguments are a map.
-        return ['arguments' => (object) $this->arguments] + $this->toArray();
+        $approved = $this->approvedArguments === null ? null : (object) $this->approvedArguments;
+        return ['arguments' => (object) $this->arguments, 'approved_arguments' => $approved] + $this->toArray();
     }
 }

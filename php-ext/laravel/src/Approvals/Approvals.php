@@ -9,6 +9,7 @@ use Pillion\Exception\NotFoundException;
 use Pillion\Exception\RateLimitedException;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Contracts\CountsPending;
+use Pillion\Laravel\Contracts\StoresApprovedArguments;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\Hooks;
@@ -77,13 +78,22 @@ final class Approvals
     /**
      * Approves the call for one run.
      *
-     * @param mixed $by the approver: a model or its key
+     * @param mixed                 $by        the approver: a model or its key
+     * @param ?array<string, mixed> $arguments the arguments with which the call runs instead of its own; the executor
+     *                                         checks them against the tool's schema
      *
      * @throws NotFoundException when no such approval is pending
      */
-    public function approve(string $id, mixed $by = null): Approval
+    public function approve(string $id, mixed $by = null, ?array $arguments = null): Approval
     {
-        return $this->decide($id, ApprovalStatus::Approved, $by);
+        if ($arguments === null || $arguments === $this->find($id)?->arguments) {
+            return $this->decide($id, ApprovalStatus::Approved, $by);
+        }
+        $store = $this->store();
+        if (!$store instanceof StoresApprovedArguments) {
+            throw new \LogicException($store::class . ' must implement ' . StoresApprovedArguments::class . ' so that approvers can change arguments');
+        }
+        return $this->announce($id, $store->approveWith($this->tenant, $id, Hooks::key($by), $arguments));
     }
 
     /**
@@ -127,8 +137,14 @@ final class Approvals
             $claimed->expiresAt,
             tenant: $this->tenant,
         );
-        if ($this->store()->add($pending)) {
-            $this->store()->decide($this->tenant, $claimed->id, ApprovalStatus::Approved, $claimed->decidedBy);
+        $store = $this->store();
+        if (!$store->add($pending)) {
+            return;
+        }
+        if ($claimed->approvedArguments !== null && $store instanceof StoresApprovedArguments) {
+            $store->approveWith($this->tenant, $claimed->id, $claimed->decidedBy, $claimed->approvedArguments);
+        } else {
+            $store->decide($this->tenant, $claimed->id, ApprovalStatus::Approved, $claimed->decidedBy);
         }
     }
 
@@ -203,7 +219,12 @@ final class Approvals
 
     private function decide(string $id, ApprovalStatus $status, mixed $by): Approval
     {
-        $decided = $this->store()->decide($this->tenant, $id, $status, Hooks::key($by));
+        return $this->announce($id, $this->store()->decide($this->tenant, $id, $status, Hooks::key($by)));
+    }
+
+    /** @throws NotFoundException */
+    private function announce(string $id, ?Approval $decided): Approval
+    {
         if ($decided === null) {
             throw new NotFoundException("No pending approval '$id': it does not exist, is already decided, or has expired");
         }

@@ -9,12 +9,13 @@ use Illuminate\Contracts\Cache\LockProvider;
 use Illuminate\Contracts\Cache\Repository;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Contracts\CountsPending;
+use Pillion\Laravel\Contracts\StoresApprovedArguments;
 
 /**
  * Stores approvals in a cache store, which all workers must share. All approvals are one cache entry, changed
  * under a lock if the store supports locks (all of Laravel's stores except `apc` do).
  */
-final class CacheApprovalStore implements ApprovalStore, CountsPending
+final class CacheApprovalStore implements ApprovalStore, CountsPending, StoresApprovedArguments
 {
     private const KEY = 'pillion:approvals';
     private const LOCK_SECONDS = 5;
@@ -63,13 +64,25 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
+        return $this->change($tenant, $id, fn (Approval $approval) => $approval->withDecision($status, $by));
+    }
+
+    public function approveWith(?string $tenant, string $id, ?string $by, array $arguments): ?Approval
+    {
+        $approve = fn (Approval $approval) => $approval->withDecision(ApprovalStatus::Approved, $by, $arguments);
+        return $this->change($tenant, $id, $approve);
+    }
+
+    /** @param Closure(Approval): Approval $decide */
+    private function change(?string $tenant, string $id, Closure $decide): ?Approval
+    {
         $key = Approval::storageKey($tenant, $id);
-        return $this->update(function (array &$all) use ($key, $status, $by): ?Approval {
+        return $this->update(function (array &$all) use ($key, $decide): ?Approval {
             $approval = isset($all[$key]) ? Approval::fromArray($all[$key]) : null;
             if ($approval === null || !$approval->isPending()) {
                 return null;
             }
-            $decided = $approval->withDecision($status, $by);
+            $decided = $decide($approval);
             $all[$key] = $decided->toArray();
             return $decided;
         });

@@ -8,11 +8,12 @@ use Illuminate\Database\ConnectionInterface;
 use Illuminate\Database\Query\Builder;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Contracts\CountsPending;
+use Pillion\Laravel\Contracts\StoresApprovedArguments;
 
 /**
  * Stores approvals in a database table. `vendor:publish --tag=pillion-migrations` publishes the migration.
  */
-final class DatabaseApprovalStore implements ApprovalStore, CountsPending
+final class DatabaseApprovalStore implements ApprovalStore, CountsPending, StoresApprovedArguments
 {
     public function __construct(
         private readonly ConnectionInterface $connection,
@@ -22,10 +23,10 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
 
     public function add(Approval $approval): bool
     {
-        $row = [
+        $row = array_diff_key([
             'arguments' => json_encode((object) $approval->arguments, JSON_THROW_ON_ERROR),
             'storage_key' => Approval::storageKey($approval->tenant, $approval->id),
-        ] + $approval->toArray();
+        ] + $approval->toArray(), ['approved_arguments' => null]);
         // An expired approval with the same key would prevent the insert. Other expired approvals only take space.
         $this->table()->where('expires_at', '<=', now()->getTimestamp())->delete();
         return $this->table()->insertOrIgnore($row) === 1;
@@ -58,8 +59,23 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
+        return $this->change($tenant, $id, ['status' => $status->value, 'decided_by' => $by]);
+    }
+
+    public function approveWith(?string $tenant, string $id, ?string $by, array $arguments): ?Approval
+    {
+        return $this->change($tenant, $id, [
+            'status' => ApprovalStatus::Approved->value,
+            'decided_by' => $by,
+            'approved_arguments' => json_encode((object) $arguments, JSON_THROW_ON_ERROR),
+        ]);
+    }
+
+    /** @param array<string, ?string> $decision */
+    private function change(?string $tenant, string $id, array $decision): ?Approval
+    {
         $changed = $this->matching($tenant, $id)->where('status', ApprovalStatus::Pending->value)
-            ->update(['status' => $status->value, 'decided_by' => $by, 'decided_at' => now()->getTimestamp()]);
+            ->update($decision + ['decided_at' => now()->getTimestamp()]);
         return $changed === 1 ? $this->find($tenant, $id) : null;
     }
 
@@ -77,7 +93,11 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
     public static function approval(object $row): Approval
     {
         $row = (array) $row;
-        return Approval::fromArray(['arguments' => json_decode($row['arguments'], true)] + $row);
+        $approved = $row['approved_arguments'] ?? null;
+        return Approval::fromArray([
+            'arguments' => json_decode($row['arguments'], true),
+            'approved_arguments' => $approved === null ? null : json_decode($approved, true),
+        ] + $row);
     }
 
     private function table(): Builder

@@ -37,7 +37,7 @@ final class SidecarApprovals
         $reason = $approval?->decidedBy === null ? null : "by $approval->decidedBy";
         try {
             match ($approval?->status) {
-                ApprovalStatus::Approved => self::sidecarOf($tool)->approve($approval->id, $reason),
+                ApprovalStatus::Approved => self::sidecarOf($tool)->approve($approval->id, $reason, $approval->approvedArguments),
                 ApprovalStatus::Denied => self::sidecarOf($tool)->deny($approval->id, $reason),
                 ApprovalStatus::Pending, null => null,
             };

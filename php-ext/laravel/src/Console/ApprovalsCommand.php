@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Console;
 
 use Illuminate\Console\Command;
+use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Approvals\Approval;
 use Pillion\Laravel\Approvals\Approvals;
@@ -17,6 +18,7 @@ final class ApprovalsCommand extends Command
         {--tenant= : Use the approvals of this tenant}
         {--user= : List only the approvals of this user}
         {--by= : The name recorded as the approver; default: console}
+        {--arguments= : With approve: the arguments with which the call runs instead of its own, as JSON or @FILE}
         {--json : Print JSON}';
 
     protected $description = 'List the calls that wait for approval; show, approve or deny one of them';
@@ -44,14 +46,37 @@ final class ApprovalsCommand extends Command
         }
         $by = $this->option('by') ?? 'console';
         try {
-            $approval = $action === 'approve' ? $approvals->approve($id, $by) : $approvals->deny($id, $by);
-        } catch (NotFoundException $e) {
+            $arguments = $this->approvedArguments();
+            if ($arguments !== null && $action === 'deny') {
+                throw new InvalidInputException('--arguments is only for approve');
+            }
+            $approval = $action === 'approve' ? $approvals->approve($id, $by, $arguments) : $approvals->deny($id, $by);
+        } catch (NotFoundException | InvalidInputException $e) {
             $this->error(TerminalText::escapeLine($e->getMessage()));
             return self::FAILURE;
         }
-        $arguments = TerminalText::encodeJson((object) $approval->arguments);
+        $arguments = TerminalText::encodeJson((object) ($approval->approvedArguments ?? $approval->arguments));
         $this->info(ucfirst($approval->status->value) . ': ' . TerminalText::escapeLine($approval->tool) . " $arguments");
         return self::SUCCESS;
+    }
+
+    /**
+     * @return ?array<string, mixed>
+     *
+     * @throws InvalidInputException
+     */
+    private function approvedArguments(): ?array
+    {
+        $given = $this->option('arguments');
+        if ($given === null) {
+            return null;
+        }
+        $text = str_starts_with($given, '@') ? @file_get_contents(substr($given, 1)) : $given;
+        $arguments = $text === false ? null : json_decode($text);
+        if (!$arguments instanceof \stdClass) {
+            throw new InvalidInputException('--arguments must be a JSON object, or @ and the name of a file with one');
+        }
+        return json_decode($text, true);
     }
 
     /** @param list<Approval> $pending */

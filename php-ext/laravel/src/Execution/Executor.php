@@ -150,7 +150,12 @@ final class Executor extends ToolExecutor
                 $approved[$id] = $result;
                 $used[$index] = $approval;
             }
-            $context[$status === ApprovalStatus::Approved ? 'approved' : 'denied'][] = $id;
+            $arguments = $status === ApprovalStatus::Approved ? $approval?->approvedArguments : null;
+            if ($arguments !== null) {
+                $context['approved'][$id] = $arguments;
+            } else {
+                $context[$status === ApprovalStatus::Approved ? 'approved' : 'denied'][] = $id;
+            }
         }
         if ($decided === []) {
             return $failed;

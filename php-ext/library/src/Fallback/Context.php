@@ -15,6 +15,8 @@ final class Context
      * @param array<string, mixed> $extra    values for the tools
      * @param list<string>         $approved approval IDs
      * @param list<string>         $denied
+     * @param array<string, array<string, mixed>> $approvedArguments arguments with which approved calls run
+     *                                                               instead of their own, by approval ID
      */
     private function __construct(
         public readonly ?string $user = null,
@@ -22,6 +24,7 @@ final class Context
         public readonly array $extra = [],
         public readonly array $approved = [],
         public readonly array $denied = [],
+        public readonly array $approvedArguments = [],
     ) {
     }
 
@@ -39,10 +42,15 @@ final class Context
         $extra = Json::toArrays($tree);
         $user = self::text($extra, 'user');
         $channel = self::text($extra, 'channel');
-        $approved = self::ids($extra, 'approved');
+        $approvedArguments = array_filter((array) ($extra['approved'] ?? []), is_array(...));
+        $approved = array_diff_key((array) ($extra['approved'] ?? []), $approvedArguments);
+        $approved = self::ids(['approved' => is_array($extra['approved'] ?? []) ? array_values($approved) : false], 'approved');
         $denied = self::ids($extra, 'denied');
+        if (array_filter(array_keys($approvedArguments), is_int(...)) !== []) {
+            throw Failure::invalidInput("The context's 'approved' must be a list of approval ids");
+        }
         unset($extra['user'], $extra['channel'], $extra['approved'], $extra['denied']);
-        return new self($user, $channel, $extra, $approved, $denied);
+        return new self($user, $channel, $extra, [...$approved, ...array_keys($approvedArguments)], $denied, $approvedArguments);
     }
 
     /**

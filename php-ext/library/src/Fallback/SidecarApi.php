@@ -95,11 +95,22 @@ final class SidecarApi
         return self::objects($body, 'approvals');
     }
 
-    /** @param 'approve'|'deny' $decision */
-    public function decide(string $approvalId, string $decision, ?string $reason): \stdClass
+    /**
+     * @param 'approve'|'deny'          $decision
+     * @param ?array<string, mixed> $arguments arguments in place of the call's own
+     */
+    public function decide(string $approvalId, string $decision, ?string $reason, ?array $arguments = null): \stdClass
     {
         $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$decision";
-        $body = Json::encode($reason === null ? new \stdClass() : ['reason' => $reason]);
+        $body = array_filter(['reason' => $reason], is_string(...));
+        if ($arguments !== null) {
+            $tree = Json::toTree($arguments, 'argument $arguments');
+            if (is_array($tree) && $tree !== []) {
+                throw Failure::invalidInput('The arguments must be an array with names as keys');
+            }
+            $body['arguments'] = (object) $tree;
+        }
+        $body = Json::encode((object) $body);
         $approval = $this->send(new Request($path, [], $body))->approval ?? null;
         return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's response has no approval");
     }

@@ -653,3 +653,103 @@ async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() 
     let refused = run(&executor, "pass", &unclear).await;
     assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput));
 }
+
+/// Approves every call with other arguments, and records for which arguments it was spent.
+struct Edits(Value, Mutex<Vec<Option<JsonObject>>>);
+
+impl Approver for Edits {
+    fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
+        assert_eq!(request.edited, None);
+        let edited = self.0.as_object().cloned().unwrap();
+        Box::pin(async move { Ok(Decision::Edited(edited)) })
+    }
+
+    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
+        self.1.lock().push(request.edited.clone());
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[tokio::test]
+async fn g3_a_call_runs_with_the_arguments_of_the_approver_if_they_are_valid() {
+    let always = || rules(&json!({"default": "always-ask"}));
+    let edits = Arc::new(Edits(json!({"what": "y"}), Mutex::default()));
+    let executor = executor(always(), Some(Arc::clone(&edits) as _));
+    let result = run(&executor, "roll", &CallContext::default()).await;
+    assert_eq!(result.result, json!({"what": "y"}));
+    assert_eq!(result.metadata["approved_arguments"], json!({"what": "y"}));
+    assert_eq!(result.to_message().matches("Note: ").count(), 1);
+    assert!(result.content().ends_with(r#"It ran with: {"what":"y"}"#));
+    assert_eq!(*edits.1.lock(), [json!({"what": "y"}).as_object().cloned()]);
+    // Defaults are filled in, and invalid arguments do not run.
+    for (edited, outcome) in [
+        (json!({}), Ok(json!({"what": "all"}))),
+        (
+            json!({"what": 7}),
+            Err("The arguments of the approver: Invalid type for what: expected string"),
+        ),
+    ] {
+        let edits = Arc::new(Edits(edited, Mutex::default()));
+        let executor = self::executor(always(), Some(Arc::clone(&edits) as _));
+        let result = run(&executor, "roll", &CallContext::default()).await;
+        match outcome {
+            Ok(arguments) => assert_eq!(result.result, arguments),
+            Err(error) => {
+                assert_eq!(result.error.as_deref(), Some(error));
+                assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+                assert!(
+                    edits.1.lock().is_empty(),
+                    "an approval was spent for nothing"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn g3_the_arguments_of_the_context_belong_to_their_approval() {
+    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let mut alice = CallContext::for_user("alice");
+    let id = id_in(&run(&executor, "roll", &alice).await);
+    let edited = json!({"what": "y"}).as_object().cloned().unwrap();
+    alice.approved_arguments.insert(id.clone(), edited);
+    let asked = run(&executor, "roll", &alice).await;
+    assert_eq!(asked.error_code, Some(ErrorCode::ApprovalRequired));
+    alice.approved.insert(id);
+    assert_eq!(
+        run(&executor, "roll", &alice).await.result,
+        json!({"what": "y"})
+    );
+    let other = run(&executor, "echo", &alice).await;
+    assert_eq!(other.error_code, Some(ErrorCode::ApprovalRequired));
+}
+
+/// A tool whose calls run elsewhere, with their own arguments.
+struct Fixed(ToolDefinition);
+
+impl Tool for Fixed {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn accepts_edited_arguments(&self) -> bool {
+        false
+    }
+
+    fn call(self: Arc<Self>, _arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async { Ok(ToolOutput::text("ran")) })
+    }
+}
+
+#[tokio::test]
+async fn g3_a_call_whose_arguments_cannot_be_changed_is_denied() {
+    let edits = Arc::new(Edits(json!({"what": "y"}), Mutex::default()));
+    let rules = rules(&json!({"default": "always-ask"}));
+    let executor = executor(rules, Some(Arc::clone(&edits) as _));
+    let definition = ToolDefinition::builder("fixed", "A test").build().unwrap();
+    let registry = executor.registry();
+    registry.register(Arc::new(Fixed(definition))).unwrap();
+    let result = run(&executor, "fixed", &CallContext::default()).await;
+    assert_eq!(result.error_code, Some(ErrorCode::Denied), "{result:?}");
+    assert!(edits.1.lock().is_empty());
+}

@@ -2,13 +2,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::{Journal, Redaction};
 use crate::RepeatLimit;
 use crate::store::{CallId, CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
-use crate::tool::{ErrorCode, ToolFailure, ToolResult};
+use crate::tool::{ErrorCode, JsonObject, ToolFailure, ToolResult};
 
 /// The call-log entry of one call. Dropping it before the call has ended records `cancelled`.
 pub(in crate::executor) struct Entry {
@@ -77,6 +77,12 @@ impl Entry {
     /// Notes that the approval was used up for this call, whose tool did not need to run.
     pub(in crate::executor) fn approved(&mut self) {
         self.has_approval = true;
+    }
+
+    /// Sets the arguments that an approver set in place of the call's own.
+    pub(in crate::executor) fn edited(&mut self, arguments: &JsonObject) {
+        let arguments = Value::Object(arguments.clone());
+        self.record.approved_arguments = Some(self.redaction.arguments(&arguments));
     }
 
     /// Records that the call waits for a decision.

@@ -161,7 +161,9 @@ impl Redaction {
         json!({ "omitted_bytes": text.len() }).to_string()
     }
 
-    fn hides(&self, key: &str) -> bool {
+    /// Returns whether the value of an object's member with this name is redacted.
+    #[must_use]
+    pub fn hides(&self, key: &str) -> bool {
         let mut hidden = self.keys.iter();
         hidden.any(|hidden| hidden.eq_ignore_ascii_case(key))
     }

@@ -267,7 +267,7 @@ struct Known(CallId, Decision);
 
 impl Approver for Known {
     fn decide(&self, _: ApprovalRequest) -> ApprovalFuture {
-        let decision = self.1;
+        let decision = self.1.clone();
         Box::pin(async move { Ok(decision) })
     }
 
@@ -306,7 +306,7 @@ async fn g3_a_repeated_call_continues_the_record_of_the_first_call() {
     ] {
         let log = Arc::<Written>::default();
         let waiting = CallId::new();
-        let executor = asking(&log, Known(waiting, decision));
+        let executor = asking(&log, Known(waiting, decision.clone()));
         let call = ToolCall::new("c", "echo", json!({}));
         let result = executor.execute_one(call, &CallContext::default()).await;
         assert_eq!(result.metadata["record_id"], json!(waiting.to_string()));

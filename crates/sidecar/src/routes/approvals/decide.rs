@@ -2,7 +2,9 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
+use pillion_core::tool::{CallContext, JsonObject};
 use pillion_wire::{ApprovalResponse, DecisionRequest};
+use serde_json::Value;
 
 use super::entry;
 use crate::app::App;
@@ -11,6 +13,7 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
 use pillion_gateway::access::AccessGrant;
+use pillion_gateway::approvals::check_edit;
 use pillion_gateway::timestamp::format_timestamp;
 
 /// Maximum length of a reason, in characters.
@@ -25,7 +28,7 @@ type Decider = Extension<AccessGrant>;
     path = "/api/v1/approvals/{id}/approve",
     tag = "approvals",
     summary = "Approve one run of a call",
-    description = "A client that is waiting gets the result; any other client repeats the call. The first decision counts. Requests over TCP need a token with the scope `approve`; a token for one user decides only on approvals in which that user is verified.",
+    description = "A client that is waiting gets the result; any other client repeats the call. With `arguments`, the call runs with these arguments instead of its own. The first decision counts. Requests over TCP need a token with the scope `approve`; a token for one user decides only on approvals in which that user is verified.",
     params(
         ("id" = String, Path, description = "The approval's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
@@ -88,7 +91,18 @@ async fn decide(
     verdict: Verdict,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
-    let reason = reason_of(body)?;
+    let (reason, edited) = parse(body)?;
+    if edited.is_some() && verdict == Verdict::Denied {
+        return Err(RequestError::parameter("arguments", "absent in a denial"));
+    }
+    let store = store_of(app)?;
+    let record = store.approval(&id).await?;
+    let record = record.filter(|record| grant.may_see_records_of(record.verified_user()));
+    let record = record.ok_or(RequestError::UnknownApproval)?;
+    let arguments = match edited {
+        Some(edited) if record.decision.is_none() => checked_edit(app, &record, edited).await?,
+        _ => None,
+    };
     let holder = grant.principal();
     let decision = ApprovalDecision {
         verdict,
@@ -99,13 +113,8 @@ async fn decide(
         },
         at: Timestamp::now(),
         reason,
-        arguments: None,
+        arguments,
     };
-    let store = store_of(app)?;
-    let record = store.approval(&id).await?;
-    if record.is_none_or(|record| !grant.may_see_records_of(record.verified_user())) {
-        return Err(RequestError::UnknownApproval);
-    }
     let decided = app.approvals().decide(&*store, &id, &decision).await;
     match decided {
         Ok(record) => Ok(Json(ApprovalResponse {
@@ -122,22 +131,64 @@ async fn decide(
     }
 }
 
-fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
+/// Returns the reason and the changed arguments.
+fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>), RequestError> {
     if body.trim_ascii().is_empty() {
-        return Ok(None);
+        return Ok((None, None));
     }
     let wrong = || {
         let expected = format!("a string of at most {MAX_REASON_LEN} characters");
         RequestError::parameter("reason", expected)
     };
-    let value: serde_json::Value =
-        serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
+    let mut value: Value = serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
+    let members = value.as_object_mut();
+    let arguments = match members.and_then(|members| members.shift_remove("arguments")) {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(arguments)) => Some(arguments),
+        Some(_) => return Err(RequestError::parameter("arguments", "an object")),
+    };
     let request: Option<DecisionRequest> = serde_json::from_value(value).map_err(|_| wrong())?;
-    let DecisionRequest { reason } = request.unwrap_or_default();
-    match reason {
+    match request.unwrap_or_default().reason {
         Some(reason) if reason.chars().count() > MAX_REASON_LEN => Err(wrong()),
-        reason => Ok(reason.filter(|reason| !reason.trim().is_empty())),
+        reason => {
+            let reason = reason.filter(|reason| !reason.trim().is_empty());
+            Ok((reason, arguments))
+        }
     }
+}
+
+/// Returns the changed arguments as JSON, or `None` if nothing was changed. The arguments are
+/// checked against the tool's schema if nothing in them is redacted; in any case they are checked
+/// again when the call runs.
+async fn checked_edit(
+    app: &App,
+    record: &ApprovalRecord,
+    edited: JsonObject,
+) -> Result<Option<String>, RequestError> {
+    let wrong = |why: String| RequestError::parameter("arguments", format!("valid: {why}"));
+    let shown: Value = serde_json::from_str(&record.arguments).unwrap_or_default();
+    if shown.as_object() == Some(&edited) {
+        return Ok(None);
+    }
+    let redaction = app.approvals().redaction();
+    check_edit(redaction, &shown, &edited).map_err(|error| wrong(error.to_string()))?;
+    let text = Value::Object(edited.clone()).to_string();
+    let has_redacted =
+        redaction.shown(&Value::Object(edited.clone())) != Value::Object(edited.clone());
+    let tool = app.executor().find(&record.tool);
+    if let (Some(tool), false) = (tool, has_redacted) {
+        let context = CallContext {
+            user: record.user.clone(),
+            is_user_verified: record.user_is_verified,
+            principal: record.principal.clone(),
+            ..CallContext::default()
+        };
+        let checked = app
+            .executor()
+            .check_approved_arguments(&tool, edited, &context);
+        checked.await.map_err(|failure| wrong(failure.message))?;
+    }
+    Ok(Some(text))
 }
 
 /// Returns why the approval can no longer be decided.

@@ -97,6 +97,7 @@ final class Execution
             'user' => $context->user,
             'channel' => $context->channel,
             'approved' => $context->approved,
+            'approvedArguments' => (object) array_map(static fn (array $arguments) => (object) $arguments, $context->approvedArguments),
             'denied' => $context->denied,
             'callbacks' => ['approve' => $this->options->approve !== null, 'before' => $this->options->before !== null],
         ];

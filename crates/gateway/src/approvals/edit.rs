@@ -1,0 +1,204 @@
+//! Arguments that an approver changes before the call runs.
+//!
+//! The approver changes the arguments that were shown, in which some values are redacted. A redacted
+//! value that stays in its place stands for the call's own value, so that neither the approver nor
+//! the store gets a secret. Other values of such members are rejected: the store would contain them
+//! unencrypted.
+
+use pillion_core::executor::Redaction;
+use pillion_core::tool::JsonObject;
+use serde_json::{Map, Value};
+
+/// Why arguments cannot be changed as requested.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// A redacted member has another value than the one that was shown.
+    #[error(
+        "'{pointer}' is redacted: repeat the shown value to keep the call's own value, or leave the \
+         member out"
+    )]
+    Redacted {
+        /// The JSON Pointer of the member.
+        pointer: String,
+    },
+}
+
+/// Checks arguments that an approver sets in place of the `shown` ones.
+///
+/// # Errors
+/// [`EditError::Redacted`]: in an object, a redacted member must keep its shown value; a list with
+/// such members must stay unchanged, because its items have no names.
+pub fn check_edit(
+    redaction: &Redaction,
+    shown: &Value,
+    edited: &JsonObject,
+) -> Result<(), EditError> {
+    let empty = Map::new();
+    check_members(redaction, shown.as_object().unwrap_or(&empty), edited, "")
+}
+
+fn check_members(
+    redaction: &Redaction,
+    shown: &JsonObject,
+    edited: &JsonObject,
+    pointer: &str,
+) -> Result<(), EditError> {
+    for (name, value) in edited {
+        let shown = shown.get(name);
+        if shown == Some(value) {
+            continue;
+        }
+        let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        if redaction.hides(name) {
+            return Err(EditError::Redacted { pointer });
+        }
+        check_value(redaction, shown, value, &pointer)?;
+    }
+    Ok(())
+}
+
+fn check_value(
+    redaction: &Redaction,
+    shown: Option<&Value>,
+    edited: &Value,
+    pointer: &str,
+) -> Result<(), EditError> {
+    match edited {
+        Value::Object(edited) => {
+            let empty = Map::new();
+            let shown = shown.and_then(Value::as_object).unwrap_or(&empty);
+            check_members(redaction, shown, edited, pointer)
+        }
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.try_for_each(|(index, item)| {
+                check_value(redaction, None, item, &format!("{pointer}/{index}"))
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the arguments with which the call runs: `edited`, with the call's own values in place of
+/// the ones that stayed as `shown`. `None` if a text is not JSON.
+pub(super) fn apply(own: &JsonObject, shown: &str, edited: &str) -> Option<JsonObject> {
+    let shown: JsonObject = serde_json::from_str(shown).ok()?;
+    let edited: JsonObject = serde_json::from_str(edited).ok()?;
+    Some(merged(own, &shown, &edited))
+}
+
+fn merged(own: &JsonObject, shown: &JsonObject, edited: &JsonObject) -> JsonObject {
+    let members = edited.iter().map(|(name, value)| {
+        let value = match (own.get(name), shown.get(name)) {
+            (Some(own), Some(shown)) if shown == value => own.clone(),
+            (Some(Value::Object(own)), Some(Value::Object(shown))) => match value {
+                Value::Object(value) => Value::Object(merged(own, shown, value)),
+                _ => value.clone(),
+            },
+            _ => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    members.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> JsonObject {
+        match value {
+            Value::Object(members) => members,
+            other => panic!("{other}"),
+        }
+    }
+
+    /// Returns the arguments with which a call runs, or the pointer of a rejected member.
+    fn edited(own: Value, edit: impl FnOnce(&mut Value)) -> Result<Value, String> {
+        let redaction = Redaction::default();
+        let shown = redaction.shown(&own);
+        let mut edited = shown.clone();
+        edit(&mut edited);
+        let edited = object(edited);
+        check_edit(&redaction, &shown, &edited)
+            .map_err(|EditError::Redacted { pointer }| pointer)?;
+        let text = Value::Object(edited).to_string();
+        let merged = apply(&object(own), &shown.to_string(), &text);
+        Ok(Value::Object(merged.unwrap()))
+    }
+
+    fn own() -> Value {
+        json!({"to": "bob", "login": {"user": "ann", "password": "hunter2", "token": {"key": "a"}},
+            "list": [{"secret": "1"}, {"secret": "2"}], "plain": [1, 2]})
+    }
+
+    #[test]
+    fn redacted_values_stay_the_callers_own() {
+        let changed = edited(own(), |shown| {
+            shown["to"] = json!("carol");
+            shown["login"]["user"] = json!("[redacted: string, 7 characters]");
+            shown["plain"] = json!([2]);
+            shown["new"] = json!({"a": [true]});
+        });
+        let mut expected = own();
+        expected["to"] = json!("carol");
+        expected["login"]["user"] = json!("[redacted: string, 7 characters]");
+        expected["plain"] = json!([2]);
+        expected["new"] = json!({"a": [true]});
+        assert_eq!(changed.unwrap(), expected);
+        let removed = edited(own(), |shown| {
+            let login = shown["login"].as_object_mut().unwrap();
+            login.shift_remove("password");
+            shown.as_object_mut().unwrap().shift_remove("list");
+        });
+        let login = json!({"user": "ann", "token": {"key": "a"}});
+        assert_eq!(
+            removed.unwrap(),
+            json!({"to": "bob", "login": login, "plain": [1, 2]})
+        );
+    }
+
+    #[test]
+    fn redacted_members_cannot_get_other_values() {
+        type Edit = fn(&mut Value);
+        let edits: [(Edit, &str); 8] = [
+            (
+                |shown| shown["login"]["password"] = json!("x"),
+                "/login/password",
+            ),
+            (
+                |shown| shown["login"]["password"] = Value::Null,
+                "/login/password",
+            ),
+            (
+                |shown| shown["login"]["token"]["key"] = json!("b"),
+                "/login/token",
+            ),
+            (|shown| shown["password"] = json!("x"), "/password"),
+            (
+                |shown| shown["new"] = json!([{"a/b": {"Token": 1}}]),
+                "/new/0/a~1b/Token",
+            ),
+            // The values of a list have no names: an item could get the secret of another item.
+            (
+                |shown| shown["list"].as_array_mut().unwrap().swap(0, 1),
+                "/list/0/secret",
+            ),
+            (
+                |shown| drop(shown["list"].as_array_mut().unwrap().remove(0)),
+                "/list/0/secret",
+            ),
+            (
+                |shown| shown["plain"] = shown["list"].take(),
+                "/plain/0/secret",
+            ),
+        ];
+        for (edit, pointer) in edits {
+            let own = json!({"login": own()["login"], "plain": [],
+                "list": [{"secret": "1", "n": 1}, {"secret": "2", "n": 2}]});
+            assert_eq!(edited(own, edit), Err(pointer.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Approvers who change the arguments of a call.
+
+use serde_json::{Value, json};
+
+use super::{ALWAYS, asked, calculate, decide, show};
+use crate::http::{self, Reply};
+use crate::program::{Daemon, run, stderr, stdout};
+use crate::routes::mcp::Session;
+
+fn approve(daemon: &Daemon, id: &str, body: &Value) -> Reply {
+    let path = format!("/api/v1/approvals/{id}/approve");
+    http::post(&daemon.socket, &path, &body.to_string())
+}
+
+fn call_of(daemon: &Daemon, record: &Value) -> Value {
+    let path = format!("/api/v1/tool-calls/{}", record.as_str().unwrap());
+    http::get(&daemon.socket, &path).json()["call"].clone()
+}
+
+#[test]
+fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
+    let mut daemon = Daemon::with_config(ALWAYS, &[]);
+    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let edited = json!({"expression": "6 * 7"});
+    let decided = approve(
+        &daemon,
+        &id,
+        &json!({"reason": "too much", "arguments": edited}),
+    );
+    assert_eq!(decided.status, 200, "{decided:?}");
+    let approval = decided.json()["approval"].clone();
+    assert_eq!(approval["arguments"], json!({"expression": "6 * 8"}));
+    assert_eq!(approval["approved_arguments"], edited);
+    assert_eq!(approval["reason"], "too much");
+    daemon.kill();
+    let daemon = daemon.again();
+    assert_eq!(show(&daemon.socket, &id)["approved_arguments"], edited);
+    // The edit belongs to this call and user alone.
+    asked(&calculate(&daemon.socket, "bob", "6 * 8", ""));
+    asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let result = calculate(&daemon.socket, "alice", "6 * 8", "");
+    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_eq!(result["metadata"]["approved_arguments"], edited);
+    let text = result["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("42\n\nNote: the person who approved"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(r#"It ran with: {"expression":"6 * 7"}"#),
+        "{text}"
+    );
+    let call = call_of(&daemon, &result["metadata"]["record_id"]);
+    assert_eq!(call["arguments"], json!({"expression": "6 * 8"}));
+    assert_eq!(call["approvedArguments"], edited);
+    assert_eq!(call["status"], "success");
+    assert_eq!(show(&daemon.socket, &id)["status"], "used");
+    assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 8", "")), id);
+}
+
+#[test]
+fn g3_a_waiting_call_runs_with_the_arguments_of_the_approver() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let (id, result) = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| calculate(&daemon.socket, "alice", "6 * 8", "?wait_ms=20000"));
+        let mut id = String::new();
+        crate::program::eventually("the call waits", || {
+            let list = http::get(&daemon.socket, "/api/v1/approvals?status=pending").json();
+            let found = list["approvals"][0]["id"].as_str();
+            id = found.unwrap_or_default().to_owned();
+            found.is_some()
+        });
+        let edited = json!({"arguments": {"expression": "6 * 7"}});
+        assert_eq!(approve(&daemon, &id, &edited).status, 200);
+        (id, waiting.join().unwrap())
+    });
+    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_eq!(show(&daemon.socket, &id)["status"], "used");
+}
+
+#[test]
+fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
+    let server = crate::mcp_server::McpServer::start(json!([{
+        "name": "echo",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"to": {"type": "string", "maxLength": 5}, "password": {"type": "string"}},
+        },
+    }]));
+    let config = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\nrequire_approval = \"always\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    let call = |arguments: &Value| {
+        let target = "/api/v1/tools/execute/far_echo";
+        http::post(&daemon.socket, target, &arguments.to_string()).json()["result"].clone()
+    };
+    let own = json!({"to": "bob", "password": "hunter2"});
+    let id = asked(&call(&own));
+    let redacted = "[redacted: string, 7 characters]";
+    let wrong = |arguments: Value, expected: &str| {
+        let refused = approve(&daemon, &id, &json!({"arguments": arguments}));
+        assert_eq!(refused.status, 400, "{refused:?}");
+        let text = refused.json().to_string();
+        assert!(text.contains(expected), "{text}");
+    };
+    wrong(
+        json!({"to": "carol", "password": "x"}),
+        "'/password' is redacted",
+    );
+    wrong(json!({"to": "too long"}), "to");
+    wrong(json!({"to": 7}), "to");
+    wrong(json!(["a"]), "an object");
+    wrong(json!("a"), "an object");
+    let deny = format!("/api/v1/approvals/{id}/deny");
+    let refused = http::post(&daemon.socket, &deny, r#"{"arguments": {}}"#);
+    assert_eq!(refused.status, 400);
+    assert_eq!(show(&daemon.socket, &id)["status"], "pending");
+    // An invalid value beside a redacted one is found when the call runs.
+    let edited = json!({"arguments": {"to": "carol", "password": redacted}});
+    assert_eq!(approve(&daemon, &id, &edited).status, 200);
+    let stored = show(&daemon.socket, &id).to_string();
+    assert!(!stored.contains("hunter2"), "{stored}");
+    let result = call(&own);
+    assert_eq!(result["success"], true, "{result}");
+    let sent = json!({"to": "carol", "password": "hunter2"});
+    assert_eq!(result["metadata"]["approved_arguments"], sent);
+    let recorded = call_of(&daemon, &result["metadata"]["record_id"]);
+    let expected = json!({"to": "carol", "password": "[redacted]"});
+    assert_eq!(recorded["approvedArguments"], expected);
+}
+
+#[test]
+fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
+    let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
+    let daemon = Daemon::with_config(&config, &[]);
+    let edit = |expression: &str, edited: &str| {
+        let id = asked(&calculate(&daemon.socket, "alice", expression, ""));
+        let body = json!({"arguments": {"expression": edited}});
+        assert_eq!(approve(&daemon, &id, &body).status, 200);
+        calculate(&daemon.socket, "alice", expression, "")["data"]["result"].clone()
+    };
+    assert_eq!(edit("6 * 8", "6 * 7"), 42);
+    assert_eq!(edit("6 * 8", "6 * 9"), 54);
+    // A cached result of the edited arguments is one of these arguments.
+    assert_eq!(edit("6 * 8", "6 * 7"), 42);
+    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    decide(&daemon.socket, &id, "approve");
+    let result = calculate(&daemon.socket, "alice", "6 * 8", "");
+    assert_eq!(result["data"]["result"], 48, "{result}");
+    assert_eq!(result["metadata"].get("approved_arguments"), None);
+    // With an idempotency key, a repeated request gets the response of the edited call.
+    let keyed = || {
+        let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
+        let body = json!({"expression": "1 + 1"}).to_string();
+        let target = "/api/v1/tools/execute/calculator";
+        let reply = http::send(&daemon.socket, "POST", target, headers, body.as_bytes());
+        reply.json()["result"].clone()
+    };
+    let id = asked(&keyed());
+    approve(&daemon, &id, &json!({"arguments": {"expression": "1 + 2"}}));
+    for _ in 0..2 {
+        let result = keyed();
+        assert_eq!(result["data"]["result"], 3, "{result}");
+        assert_eq!(
+            result["metadata"]["approved_arguments"],
+            json!({"expression": "1 + 2"})
+        );
+    }
+}
+
+#[test]
+fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
+    let server = crate::mcp_server::McpServer::start(json!([{
+        "name": "echo", "inputSchema": {"type": "object"},
+    }]));
+    let config = format!(
+        "{ALWAYS}[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let calls = [
+        (
+            "calculator",
+            json!({"expression": "6 * 8"}),
+            json!({"expression": "6 * 7"}),
+        ),
+        ("echo", json!({"n": 1}), json!({"n": 2})),
+    ];
+    for (tool, own, edited) in calls {
+        let params = json!({"name": tool, "arguments": own});
+        let waiting = session.ask("tools/call", params.clone())["result"].clone();
+        let id = waiting["_meta"]["pillion/approval_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(
+            approve(&daemon, &id, &json!({"arguments": edited})).status,
+            200
+        );
+        let result = session.ask("tools/call", params)["result"].clone();
+        assert_ne!(result["isError"], true, "{result}");
+        assert_eq!(
+            result["_meta"]["pillion/approved_arguments"], edited,
+            "{result}"
+        );
+        let texts = result["content"].as_array().unwrap().iter();
+        let text: String = texts.filter_map(|block| block["text"].as_str()).collect();
+        assert!(
+            text.contains("Note: the person who approved this call"),
+            "{text}"
+        );
+        assert!(text.contains(&edited.to_string()), "{text}");
+    }
+}
+
+#[test]
+fn g3_the_command_line_changes_arguments() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = daemon.socket.to_str().unwrap();
+    let command = |arguments: &[&str]| {
+        let command = ["approvals", "--socket", socket, "approve"];
+        run(&[&command, arguments].concat(), &[])
+    };
+    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let refused = command(&[&id, "--arguments", "[1]"]);
+    assert!(
+        stderr(&refused).contains("not a JSON object"),
+        "{}",
+        stderr(&refused)
+    );
+    let refused = command(&[&id, "--arguments", r#"{"expression": 7}"#]);
+    assert!(!refused.status.success());
+    assert!(
+        stderr(&refused).contains("expression"),
+        "{}",
+        stderr(&refused)
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), r#"{"expression": "6 * 7"}"#).unwrap();
+    let given = format!("@{}", file.path().display());
+    let approved = command(&[&id, "--arguments", &given]);
+    assert!(
+        stdout(&approved).contains("approved by"),
+        "{}",
+        stderr(&approved)
+    );
+    let result = calculate(&daemon.socket, "alice", "6 * 8", "");
+    assert_eq!(result["data"]["result"], 42, "{result}");
+}
