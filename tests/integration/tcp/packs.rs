@@ -70,6 +70,33 @@ fn l3_a_token_of_one_user_receives_only_events_of_that_user() {
 }
 
 #[test]
+fn l1_events_of_a_claimed_user_do_not_belong_to_the_user() {
+    let server = server();
+    for (token, scene) in [(RUNNER, "claimed"), (HERS, "again")] {
+        let headers = format!(
+            "host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n"
+        );
+        let action = json!({"scene_id": scene, "player_msg": "I sneak"}).to_string();
+        let path = "POST /api/v1/tools/execute/orchestrate_action";
+        assert_eq!(server.send(path, &headers, &action).0, 200);
+    }
+    let read = |token: &str, uri: &str| {
+        let (headers, body) = stateless("resources/read", json!({"uri": uri}), json!({}));
+        let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
+        server.send("POST /mcp", &headers, &body.to_string()).2
+    };
+    for uri in ["events://orchestrator", "logs://app"] {
+        let hers = read(HERS, uri);
+        assert!(
+            hers.contains("again") && !hers.contains("claimed"),
+            "{hers}"
+        );
+        let all = read(RUNNER, uri);
+        assert!(all.contains("again") && all.contains("claimed"), "{all}");
+    }
+}
+
+#[test]
 fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack() {
     let server = server();
     let ask = |token: &str, method: &str, params: Value| {
