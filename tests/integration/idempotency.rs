@@ -258,10 +258,7 @@ fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut(
 #[test]
 fn requests_that_continue_after_a_disconnect_are_limited() {
     let server = server();
-    let toml = format!(
-        "[http]\nidempotency_max_detached = 1\n{}",
-        config(&server, 10_000)
-    );
+    let toml = format!("[http]\nmax_detached = 1\n{}", config(&server, 10_000));
     let daemon = Daemon::with_config(&toml, &[]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);

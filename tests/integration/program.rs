@@ -160,6 +160,15 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
+    /// Returns the resident memory of the sidecar, in bytes.
+    pub fn resident_bytes(&self) -> usize {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib: usize = kib.unwrap().trim_end_matches("kB").trim().parse().unwrap();
+        kib * 1024
+    }
+
     pub fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).unwrap();
         kill(Pid::from_raw(id), signal).unwrap();

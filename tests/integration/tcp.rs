@@ -2,6 +2,7 @@ mod allowed_tools;
 mod approvals;
 mod chats;
 mod connections;
+mod detached;
 mod limits;
 mod memories;
 mod packs;

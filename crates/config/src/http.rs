@@ -36,6 +36,8 @@ pub struct HttpSection {
     #[cfg_attr(test, schemars(range(min = MIN_HEAD_BYTES)))]
     pub max_header_bytes: usize,
     /// Maximum number of headers of a request; a request with more gets status 431.
+    #[serde(deserialize_with = "headers")]
+    #[cfg_attr(test, schemars(range(min = 1, max = MAX_HEADERS)))]
     pub max_headers: NonZeroUsize,
     /// Maximum number of connections that are served at once; further connections wait in the queue
     /// of the operating system.
@@ -46,10 +48,17 @@ pub struct HttpSection {
     #[serde(rename = "idempotency_ttl_ms", deserialize_with = "millis::positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub idempotency_ttl: Duration,
-    /// Maximum number of requests of one principal (a token, or a user of this host) with an
-    /// `Idempotency-Key` that continue after their clients have disconnected; a further request
-    /// with a key gets status 429.
-    pub idempotency_max_detached: NonZeroUsize,
+    /// Maximum number of requests of one principal (a token, or a user of this host) that continue
+    /// or wait without their clients: requests with an `Idempotency-Key`, requests of MCP sessions,
+    /// and MCP requests that wait for the client's input. At the limit, a request with a key gets
+    /// status 429, a request of an MCP session is cancelled when its client disconnects, and the
+    /// oldest request that waits for input is cancelled. All principals together may have four
+    /// times as many, and each at most as many as are left for others.
+    pub max_detached: NonZeroUsize,
+    /// Maximum memory of the requests that `max_detached` counts, in bytes, estimated from the
+    /// size and the number of values of each request. All principals together may use four times
+    /// as much, and each at most as much as is left for others.
+    pub max_detached_bytes: NonZeroUsize,
     /// Maximum size of the stored responses of one principal, in bytes. If a response does not fit,
     /// the sidecar stores only that the request has run.
     pub idempotency_max_bytes: u64,
@@ -69,7 +78,8 @@ impl Default for HttpSection {
             max_connections: number(512),
             max_batch_calls: number(100),
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
-            idempotency_max_detached: number(100),
+            max_detached: number(500),
+            max_detached_bytes: number(32 * 1024 * 1024),
             idempotency_max_bytes: 64 * 1024 * 1024,
         }
     }
@@ -78,6 +88,18 @@ impl Default for HttpSection {
 /// Minimum that the HTTP parser accepts.
 const MIN_HEAD_BYTES: usize = 8192;
 
+/// Maximum number of headers for which the HTTP server can reserve memory.
+const MAX_HEADERS: usize = 16_384;
+
+fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroUsize, D::Error> {
+    let headers = NonZeroUsize::deserialize(deserializer)?;
+    if headers.get() > MAX_HEADERS {
+        let found = Unexpected::Unsigned(headers.get() as u64);
+        return Err(D::Error::invalid_value(found, &"at most 16384 headers"));
+    }
+    Ok(headers)
+}
+
 fn head_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let bytes = usize::deserialize(deserializer)?;
     if bytes < MIN_HEAD_BYTES {
@@ -85,4 +107,19 @@ fn head_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Er
         return Err(D::Error::invalid_value(found, &"at least 8192 bytes"));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_headers_than_the_server_can_reserve_are_rejected() {
+        let section = |headers: usize| {
+            toml::from_str::<HttpSection>(&format!("max_headers = {headers}")).map_err(|_| ())
+        };
+        assert_eq!(section(MAX_HEADERS).unwrap().max_headers.get(), MAX_HEADERS);
+        assert!(section(MAX_HEADERS + 1).is_err());
+        assert!(section(0).is_err());
+    }
 }

@@ -6,7 +6,6 @@
 //! request is not run again, because the tool may have finished.
 
 mod answer_bytes;
-mod detached;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use crate::predecessors::Predecessors;
 use answer_bytes::AnswerBytes;
 pub use answer_bytes::scope;
-pub(crate) use detached::DetachedRequests;
 
 /// Number of attempts to store the result of a request, and the pause between them.
 const MAX_STORE_ATTEMPTS: u32 = 5;
@@ -38,7 +36,6 @@ pub struct IdempotencyKeys {
     /// Locked while a claim of a dead process is examined.
     looking_into: tokio::sync::Mutex<()>,
     answer_bytes: AnswerBytes,
-    detached: Arc<DetachedRequests>,
 }
 
 /// The state of a key when a request claims it.
@@ -115,13 +112,7 @@ impl IdempotencyKeys {
             running: Mutex::default(),
             looking_into: tokio::sync::Mutex::default(),
             answer_bytes: AnswerBytes::default(),
-            detached: Arc::default(),
         }
-    }
-
-    /// Returns the requests that continue without their clients.
-    pub fn detached(&self) -> &Arc<DetachedRequests> {
-        &self.detached
     }
 
     /// Claims a key for a request with `calls` calls, identified by `request`.

@@ -7,11 +7,13 @@
 //! - Tools: [`tools`] lists the built-in ones, [`upstream`] connects to MCP servers, [`workers`]
 //!   run tools that are code of other processes, [`declared_tools`] and [`packs`] come from files,
 //!   [`wasm_tools`] from a directory of WebAssembly components.
-//! - Calls: [`approvals`], [`idempotency`], [`results`], [`calling_client`].
+//! - Calls: [`approvals`], [`idempotency`], [`results`], [`calling_client`]; [`accounts`] limit the
+//!   requests that continue without their clients.
 //! - Operation: [`state`] is the data that outlives the process; [`events`], [`metrics`] and
 //!   [`telemetry`] say what happens.
 
 pub mod access;
+pub mod accounts;
 pub mod approvals;
 pub mod calling_client;
 pub mod client_text;

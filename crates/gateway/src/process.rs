@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{Peer, PeerRules};
+use crate::accounts::PrincipalAccounts;
 use crate::approvals::PendingDecisions;
 use crate::connections::Connections;
 use crate::events::{Bus, Event};
@@ -23,6 +24,8 @@ pub struct Process {
     pub metrics: Arc<Metrics>,
     /// Calls that continue after their callers have disconnected.
     pub calls: TaskTracker,
+    /// The requests of each principal that continue, or wait, without their clients.
+    pub detached: Arc<PrincipalAccounts>,
     /// MCP clients and PHP executors whose connections were upgraded from HTTP.
     pub clients: TaskTracker,
     /// Publishes events to listeners.
@@ -33,6 +36,8 @@ pub struct Process {
     pub pending: Arc<PendingDecisions>,
     /// Creates spans, if telemetry is enabled.
     pub telemetry: Option<Arc<Telemetry>>,
+    /// Locked by the discovery of tools that a readiness check has started.
+    pub background_discovery: Arc<tokio::sync::Mutex<()>>,
     is_draining: watch::Sender<bool>,
     /// The current rules of the Unix socket.
     peers: watch::Sender<PeerRules>,

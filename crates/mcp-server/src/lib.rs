@@ -38,6 +38,7 @@ use tokio::sync::watch;
 
 use catalog::Catalog;
 use listening::Listening;
+use pillion_gateway::accounts::PrincipalAccounts;
 use pillion_gateway::calling_client::message;
 use pillion_gateway::events::ToolListener;
 use pillion_gateway::visibility::Visibility;
@@ -76,6 +77,8 @@ impl McpServer {
 pub struct McpServerState {
     sessions: Sessions,
     suspended: SuspendedRequests,
+    /// The resource subscriptions of each principal.
+    subscriptions: Arc<PrincipalAccounts>,
     catalog: Catalog,
     listening: Listening,
     /// Set to `true` at shutdown, to end streams that have no end of their own.
@@ -87,6 +90,7 @@ impl Default for McpServerState {
         Self {
             sessions: Sessions::default(),
             suspended: SuspendedRequests::default(),
+            subscriptions: Arc::new(subscriptions::accounts()),
             catalog: Catalog::default(),
             listening: Listening::default(),
             stopping: watch::Sender::new(false),

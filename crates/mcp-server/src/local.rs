@@ -11,11 +11,11 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Caller;
 use super::catalog::{Kind, not_found};
 use super::listening::Change;
-use super::subscriptions::Subscribed;
 use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Members, Request, raw};
@@ -109,7 +109,7 @@ pub(super) fn subscribe(
     caller: &Caller,
     uri: &str,
     notify: impl Fn(&str, &RawValue) + Send + 'static,
-) -> Option<Result<Subscribed, RpcError>> {
+) -> Option<Result<AbortOnDropHandle<()>, RpcError>> {
     mcp.gateway.packs().provider_of(uri)?;
     let packs = packs(mcp, caller);
     let Some(provider) = packs.provider_of(uri) else {
@@ -120,7 +120,7 @@ pub(super) fn subscribe(
         Err(error) => return Some(Err(error)),
     };
     let (changes, uri) = (provider.changes(), uri.to_owned());
-    Some(Ok(Subscribed::new(tokio::spawn(async move {
+    Some(Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         let Some(mut changes) = changes else {
             return std::future::pending().await;
         };

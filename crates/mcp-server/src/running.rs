@@ -8,8 +8,11 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::{Caller, dispatch};
 use crate::McpServer;
 use axum::body::Bytes;
+use pillion_gateway::accounts::{Attachment, Run};
 use pillion_gateway::calling_client::link::Requester;
 use pillion_gateway::calling_client::link::{ClientMessage, Link, Question};
+#[cfg(test)]
+use pillion_gateway::calling_client::message;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request};
 
 /// A request in progress, in its own task.
@@ -17,8 +20,10 @@ use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request};
 pub(super) struct Running {
     messages: mpsc::Receiver<ClientMessage>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
-    /// Whether dropping this value cancels the request.
-    ends_with_this: bool,
+    request: Arc<Request>,
+    /// The client's side of a request that may continue without its client; `None` if dropping this
+    /// value cancels the request.
+    attachment: Option<Attachment>,
     /// The result, kept until all earlier messages are delivered.
     result: Option<Result<Box<RawValue>, RpcError>>,
 }
@@ -36,25 +41,68 @@ pub(super) enum Event {
 }
 
 impl Running {
-    /// Starts a request. `ends_with_this`: in the client's revision, a disconnect cancels the
-    /// request.
+    /// Starts a request that is cancelled when its client disconnects.
     pub(super) fn start(
         mcp: &McpServer,
         caller: &Caller,
         request: Arc<Request>,
         requester: Requester,
-        ends_with_this: bool,
+    ) -> Self {
+        Self::spawn(mcp, caller, request, requester, None)
+    }
+
+    /// Starts a request that continues when its client disconnects, within the limits of the
+    /// caller's account.
+    pub(super) fn start_detachable(
+        mcp: &McpServer,
+        caller: &Caller,
+        request: Arc<Request>,
+        requester: Requester,
+    ) -> Self {
+        let accounts = &mcp.gateway.process().detached;
+        let attachment = accounts.attach(caller.context.principal.as_deref());
+        Self::spawn(mcp, caller, request, requester, Some(attachment))
+    }
+
+    fn spawn(
+        mcp: &McpServer,
+        caller: &Caller,
+        request: Arc<Request>,
+        requester: Requester,
+        attachment: Option<(Attachment, Run)>,
     ) -> Self {
         let (link, messages) = Link::new(requester, &request);
         let (mcp, caller) = (mcp.clone(), caller.clone());
+        let (attachment, run) = attachment.unzip();
+        let requested = Arc::clone(&request);
         // Boxed because a large future would be moved about ten times before the task runs.
-        let answer =
-            async move { Box::pin(dispatch::answer(&mcp, &caller, &request, &link)).await };
+        let answer = async move {
+            let _run = run;
+            Box::pin(dispatch::answer(&mcp, &caller, &requested, &link)).await
+        };
         let task = tokio::spawn(answer);
         Self {
             messages,
             task,
-            ends_with_this,
+            request,
+            attachment,
+            result: None,
+        }
+    }
+
+    /// Starts a request that never ends.
+    #[cfg(test)]
+    pub(super) fn endless() -> Self {
+        let request = Request {
+            id: RawValue::NULL.to_owned(),
+            method: String::new(),
+            params: message::Members::new(),
+        };
+        Self {
+            messages: mpsc::channel(1).1,
+            task: tokio::spawn(std::future::pending()),
+            request: Arc::new(request),
+            attachment: None,
             result: None,
         }
     }
@@ -101,7 +149,11 @@ impl From<ClientMessage> for Event {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.ends_with_this {
+        if self.task.is_finished() {
+            return;
+        }
+        let attachment = self.attachment.as_ref();
+        if !attachment.is_some_and(|client| client.detach(|| self.request.memory_bytes())) {
             self.task.abort();
         }
     }

@@ -239,17 +239,29 @@ impl Session {
         }
     }
 
-    /// Registers a request in progress, so that the client can cancel the request. If the session
+    /// Starts a request and registers it, so that the client can cancel the request. If the session
     /// has ended, aborts the request.
-    pub(super) fn begin(&self, id: &str, handle: AbortHandle) {
+    ///
+    /// # Errors
+    /// If a request with this id is running: the end of the session could abort only one of them.
+    pub(super) fn begin<T>(
+        &self,
+        id: &str,
+        start: impl FnOnce() -> (T, AbortHandle),
+    ) -> Result<T, RpcError> {
         let mut state = self.state.lock();
+        state.running.retain(|_, handle| !handle.is_finished());
+        if state.running.contains_key(id) {
+            return Err(message::used_id());
+        }
+        let (request, handle) = start();
         if state.has_ended {
             handle.abort();
             state.cut_off.insert(id.to_owned());
-            return;
+        } else {
+            state.running.insert(id.to_owned(), handle);
         }
-        state.running.retain(|_, handle| !handle.is_finished());
-        state.running.insert(id.to_owned(), handle);
+        Ok(request)
     }
 
     pub(super) fn cancel(&self, id: &str) {
@@ -342,17 +354,17 @@ mod tests {
         let first = open();
         let endless = || tokio::spawn(std::future::pending::<()>());
         let (cancelled, running, late) = (endless(), endless(), endless());
-        first.begin("1", cancelled.abort_handle());
-        first.begin("2", running.abort_handle());
+        first.begin("1", || ((), cancelled.abort_handle())).unwrap();
+        first.begin("2", || ((), running.abort_handle())).unwrap();
         first.cancel("1");
         let second = open();
         let other = endless();
-        second.begin("1", other.abort_handle());
+        second.begin("1", || ((), other.abort_handle())).unwrap();
         let _third = open();
         assert!(running.await.unwrap_err().is_cancelled());
         assert!(first.has_aborted("2"));
         assert!(!first.has_aborted("1"), "the client has cancelled it");
-        first.begin("3", late.abort_handle());
+        first.begin("3", || ((), late.abort_handle())).unwrap();
         assert!(late.await.unwrap_err().is_cancelled());
         assert!(first.has_aborted("3"));
         assert_eq!(sessions.sessions.lock().len(), 2);
@@ -372,7 +384,7 @@ mod tests {
         let stream = listens.open_stream();
         let runs = open("eve");
         let endless = tokio::spawn(std::future::pending::<()>());
-        runs.begin("1", endless.abort_handle());
+        runs.begin("1", || ((), endless.abort_handle())).unwrap();
         let idle = open("eve");
         let next = open("eve");
         assert!(!is_in_map(&idle), "it is unused");

@@ -19,9 +19,6 @@ use pillion_gateway::calling_client::message::{
 /// The error code of a request that was aborted by the end of its session.
 const SESSION_ENDED: i64 = -32000;
 
-/// Maximum length of the URI of a resource subscription, in bytes.
-const MAX_URI_BYTES: usize = 8 * 1024;
-
 /// Handles `initialize`. Returns the new session and the result.
 pub(super) fn initialize(
     caller: &Caller,
@@ -97,9 +94,6 @@ async fn watch(
     request: &Request,
 ) -> Result<(), RpcError> {
     let uri = request.text("uri")?;
-    if uri.len() > MAX_URI_BYTES {
-        return Err(invalid_params("'uri' is too long for a subscription"));
-    }
     let weak = Arc::downgrade(session);
     let notify = move |method: &str, params: &RawValue| {
         if let Some(session) = weak.upgrade() {
@@ -139,23 +133,32 @@ pub(super) struct Answering {
 }
 
 impl Answering {
+    /// Starts a request.
+    ///
+    /// # Errors
+    /// If a request with this id is running in the session.
     pub(super) fn start(
         mcp: &McpServer,
         caller: &Caller,
         session: &Arc<Session>,
         request: Request,
         can_stream: bool,
-    ) -> Self {
+    ) -> Result<Self, RpcError> {
         let id = request.id.clone();
         let requester = session.requester(can_stream);
         // In these revisions, a disconnect does not cancel a request.
-        let running = Running::start(mcp, caller, Arc::new(request), requester, false);
-        session.begin(id.get(), running.abort_handle());
-        Self {
+        let start = || {
+            let request = Arc::new(request);
+            let running = Running::start_detachable(mcp, caller, request, requester);
+            let handle = running.abort_handle();
+            (running, handle)
+        };
+        let running = session.begin(id.get(), start)?;
+        Ok(Self {
             running: Some(running),
             session: Arc::clone(session),
             id,
-        }
+        })
     }
 
     /// Returns whether the response was sent.

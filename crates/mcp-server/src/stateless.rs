@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::running::{Event, Running};
 use super::source::{Listener, Source};
-use super::suspended::Resumed;
+use super::suspended::{self, Resumed};
 use super::{Caller, Owner, subscriptions};
 use crate::McpServer;
 use pillion_gateway::calling_client::capabilities;
@@ -113,7 +113,7 @@ impl Answering {
     ) -> Result<Self, RpcError> {
         let owner = caller.owner();
         let resumed = mcp.state.suspended.resume(request, &owner)?;
-        let start = || Running::start(mcp, caller, Arc::clone(request), requester, true);
+        let start = || Running::start(mcp, caller, Arc::clone(request), requester);
         let mut answering = Self {
             running: None,
             unanswered: None,
@@ -135,8 +135,11 @@ impl Answering {
     /// Stores the request until the client has answered.
     fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
         let running = self.running.take().ok_or_else(cancelled)?;
+        let accounts = &self.mcp.gateway.process().detached;
         let suspended = &self.mcp.state.suspended;
-        suspended.hold(running, question, &self.request, &self.owner)
+        let held = suspended.hold(accounts, running, question, &self.request, &self.owner)?;
+        suspended::expire_later(&self.mcp.state);
+        Ok(held)
     }
 
     /// Waits for the next message or the result.

@@ -12,7 +12,7 @@ use pillion_core::tool::CallContext;
 use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -42,6 +42,11 @@ pub(crate) const MAX_WAITING: usize = 256;
 /// Maximum number of concurrent requests of one client. Further input is read only when a request
 /// has finished.
 const MAX_RUNNING: usize = 1_000;
+
+/// Maximum size of the concurrent requests and subscriptions of one client, in KiB. Further requests
+/// are rejected: the client's response to a question may be necessary to finish one of them, so
+/// that the input must still be read.
+const MAX_RUNNING_KIB: usize = 64 * 1024;
 
 /// Maximum number of concurrent subscriptions of one client.
 const MAX_STREAMS: usize = 1_000;
@@ -119,6 +124,7 @@ impl Client {
             client: self,
             out: outbox,
             state: Arc::clone(&state),
+            running_kib: Arc::new(Semaphore::new(MAX_RUNNING_KIB)),
         };
         let written = Notify::new();
         let writing = async {
@@ -183,6 +189,8 @@ struct Conversation {
     client: Client,
     out: StdioOutbox,
     state: Arc<Mutex<State>>,
+    /// The free part of [`MAX_RUNNING_KIB`].
+    running_kib: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -226,7 +234,7 @@ impl Conversation {
                         while tasks.len() >= MAX_RUNNING && tasks.join_next().await.is_some() {}
                         self.out.has_room().await;
                     }
-                    self.take(inbound, tasks, streams).await;
+                    self.take(inbound, line.len(), tasks, streams).await;
                 }
                 Err(unreadable) => {
                     let id = unreadable.id.as_deref();
@@ -237,8 +245,14 @@ impl Conversation {
         }
     }
 
-    /// Handles one message. Requests run concurrently.
-    async fn take(&self, inbound: Inbound, tasks: &mut JoinSet<()>, streams: &mut JoinSet<()>) {
+    /// Handles one message of this size. Requests run concurrently.
+    async fn take(
+        &self,
+        inbound: Inbound,
+        bytes: usize,
+        tasks: &mut JoinSet<()>,
+        streams: &mut JoinSet<()>,
+    ) {
         let session = self.state.lock().session.clone();
         let request = match inbound {
             Inbound::Request(request) => request,
@@ -273,9 +287,15 @@ impl Conversation {
                 let error = RpcError::new(INVALID_REQUEST, reason);
                 return self.say(&request, &Err(error)).await;
             }
+            let Some(held) = self.hold(bytes) else {
+                return self.say(&request, &Err(too_large_together())).await;
+            };
             let task = answer_stateless(mcp, caller, self.out.clone(), request);
             let set = if is_stream { streams } else { tasks };
-            let handle = set.spawn(task);
+            let handle = set.spawn(async move {
+                let _held = held;
+                task.await;
+            });
             let mut state = self.state.lock();
             state.running.retain(|_, running| !running.is_finished());
             state.running.insert(id, handle);
@@ -292,20 +312,36 @@ impl Conversation {
                 self.say(&request, &Err(error)).await;
             }
             (Some(session), _) => {
+                let Some(held) = self.hold(bytes) else {
+                    return self.say(&request, &Err(too_large_together())).await;
+                };
                 let out = self.out.clone();
                 tasks.spawn(async move {
+                    let _held = held;
                     let outcome = stateful::of_session(&mcp, &caller, &session, &request).await;
                     if let Some(outcome) = outcome {
                         let answer = message::response(Some(&request.id), &outcome);
                         drop(out.send(answer).await);
                         return;
                     }
-                    let answering =
-                        stateful::Answering::start(&mcp, &caller, &session, request, true);
-                    pour(answering, &out).await;
+                    let id = request.id.clone();
+                    match stateful::Answering::start(&mcp, &caller, &session, request, true) {
+                        Ok(answering) => pour(answering, &out).await,
+                        Err(error) => {
+                            drop(out.send(message::response(Some(&id), &Err(error))).await);
+                        }
+                    }
                 });
             }
         }
+    }
+
+    /// Returns the permit of a request of this size, or `None` if too many bytes are held.
+    fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX).max(1);
+        Arc::clone(&self.running_kib)
+            .try_acquire_many_owned(kib)
+            .ok()
     }
 
     async fn say(
@@ -334,6 +370,13 @@ impl Conversation {
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
     }
+}
+
+/// Returns the error for a request that exceeds the size of concurrent requests.
+fn too_large_together() -> RpcError {
+    let reason =
+        format!("The running requests of the connection have {MAX_RUNNING_KIB} KiB, the maximum");
+    RpcError::new(INVALID_REQUEST, reason)
 }
 
 /// Returns whether a request belongs to a revision without handshake.

@@ -9,10 +9,39 @@ use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
 use crate::McpServer;
-use pillion_gateway::calling_client::message::{INVALID_PARAMS, error_with};
+use pillion_gateway::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
+use pillion_gateway::calling_client::message::{INVALID_PARAMS, error_with, invalid_params};
+
+/// Maximum number of resource subscriptions of one principal, and maximum size of their URIs, over
+/// all sessions and streams. A session keeps its subscriptions without a connection.
+const MAX_OF_PRINCIPAL: Usage = Usage {
+    count: 10_000,
+    bytes: 4 * 1024 * 1024,
+};
+
+/// The same maximum for all principals together.
+const MAX_OF_ALL: Usage = Usage {
+    count: 40_000,
+    bytes: 16 * 1024 * 1024,
+};
+
+/// Maximum length of the URI of a resource subscription, in bytes.
+const MAX_URI_BYTES: usize = 8 * 1024;
 
 /// A subscription, which ends when dropped.
-pub(super) type Subscribed = AbortOnDropHandle<()>;
+#[derive(Debug)]
+pub(super) struct Subscribed {
+    _task: AbortOnDropHandle<()>,
+    _charge: Charge,
+}
+
+/// Creates the accounts of the subscriptions.
+pub(super) fn accounts() -> PrincipalAccounts {
+    PrincipalAccounts::new(AccountLimits {
+        principal: MAX_OF_PRINCIPAL,
+        total: MAX_OF_ALL,
+    })
+}
 
 /// Subscribes to a resource. `notify` receives the method and parameters of each notification until
 /// the subscription is dropped.
@@ -22,8 +51,20 @@ pub(super) async fn subscribe(
     uri: &str,
     notify: impl Fn(&str, &RawValue) + Clone + Send + 'static,
 ) -> Result<Subscribed, RpcError> {
+    if uri.len() > MAX_URI_BYTES {
+        return Err(invalid_params("'uri' is too long for a subscription"));
+    }
+    let usage = Usage::one(u64::try_from(uri.len()).unwrap_or(u64::MAX));
+    let principal = caller.context.principal.as_deref();
+    let charge = mcp.state.subscriptions.charge(principal, usage);
+    let charge = charge.ok_or_else(|| {
+        invalid_params("The caller has too many resource subscriptions over all its sessions")
+    })?;
     if let Some(subscribed) = local::subscribe(mcp, caller, uri, notify.clone()) {
-        return subscribed;
+        return subscribed.map(|task| Subscribed {
+            _task: task,
+            _charge: charge,
+        });
     }
     let server = mcp.state.catalog.server_of(mcp, caller, uri).await;
     let server = server.ok_or_else(|| not_found(uri))?;
@@ -38,11 +79,15 @@ pub(super) async fn subscribe(
     };
     let subscription = server.shared.client.subscribe(filter).await;
     let mut subscription = subscription.map_err(|error| rpc_error(&server, &error))?;
-    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         while let Some(notice) = subscription.next().await {
             notify(&notice.method, &notice.params);
         }
-    })))
+    });
+    Ok(Subscribed {
+        _task: AbortOnDropHandle::new(task),
+        _charge: charge,
+    })
 }
 
 /// Returns the error for an unknown resource.

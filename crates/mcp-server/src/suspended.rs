@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -14,20 +16,17 @@ use pillion_mcp_client::RpcError;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::Owner;
 use super::running::Running;
+use super::{McpServerState, Owner};
+use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, json_memory};
 use pillion_gateway::calling_client::link::Question;
-use pillion_gateway::calling_client::message::{Request, invalid_params, raw};
+use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, invalid_params, raw};
 
 /// Maximum time for the client's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Maximum number of waiting requests; above this limit, the oldest request of the caller with the
-/// most requests is dropped.
-const MAX_WAITING: usize = 1_000;
 
 /// The prefix of Pillion's own `requestState` values.
 const STATE_PREFIX: &str = "pillion:";
@@ -50,8 +49,14 @@ struct InputRequest {
     params: Box<RawValue>,
 }
 
+/// The waiting requests. Each is charged to the account of its principal. If the account is full,
+/// the oldest request of the principal's user with the most waiting requests is dropped.
 #[derive(Debug, Default)]
-pub(super) struct SuspendedRequests(Mutex<HashMap<Uuid, SuspendedRequest>>);
+pub(super) struct SuspendedRequests {
+    waiting: Mutex<HashMap<Uuid, SuspendedRequest>>,
+    /// Whether a task removes the requests that expire.
+    is_expiring: AtomicBool,
+}
 
 #[derive(Debug)]
 struct SuspendedRequest {
@@ -59,6 +64,7 @@ struct SuspendedRequest {
     question: Question,
     about: RequestIdentity,
     since: Instant,
+    charge: Charge,
 }
 
 /// The method, parameters and owner of a request. The next round must have the same.
@@ -107,8 +113,12 @@ fn oldest_of_the_heaviest<C: Eq + Hash + Clone>(
 impl SuspendedRequests {
     /// Stores a request that waits for an answer. Returns the `InputRequiredResult` that asks for
     /// the answer.
+    ///
+    /// # Errors
+    /// If the account of the principal has no room, even without the principal's waiting requests.
     pub(super) fn hold(
         &self,
+        accounts: &Arc<PrincipalAccounts>,
         running: Running,
         question: Question,
         request: &Request,
@@ -126,23 +136,31 @@ impl SuspendedRequests {
             )]),
             request_state: format!("{STATE_PREFIX}{id}"),
         };
-        let mut held = self.0.lock();
-        held.retain(|_, waiting| waiting.since.elapsed() < ANSWER_TIMEOUT);
-        if held.len() >= MAX_WAITING {
-            let all = held.iter();
-            let all = all.map(|(id, waiting)| (*id, waiting.about.owner.counted(), waiting.since));
-            if let Some(id) = oldest_of_the_heaviest(all, owner.counted()) {
-                held.remove(&id);
-            }
-        }
+        let question_bytes = json_memory(question.params.get());
+        let usage = Usage::one(request.memory_bytes().saturating_add(question_bytes));
+        let mut held = self.waiting.lock();
+        held.retain(|_, waiting| !waiting.has_expired());
+        let charge = make_room(&mut held, accounts, owner, usage).ok_or_else(|| {
+            let reason = "Too many requests of this caller continue without their clients";
+            RpcError::new(INTERNAL_ERROR, reason)
+        })?;
         let waiting = SuspendedRequest {
             running,
             question,
             about: RequestIdentity::of(request, owner),
             since: Instant::now(),
+            charge,
         };
         held.insert(id, waiting);
         raw(&asked)
+    }
+
+    /// Removes the requests that have expired. Returns when the next one expires.
+    fn expire(&self) -> Option<Instant> {
+        let mut held = self.waiting.lock();
+        held.retain(|_, waiting| !waiting.has_expired());
+        let next = held.values().map(|waiting| waiting.since).min();
+        next.map(|since| since + ANSWER_TIMEOUT)
     }
 
     /// Resumes a waiting request, if `request` is its next round. Returns `None` if the request has
@@ -165,10 +183,9 @@ impl SuspendedRequests {
         };
         let unknown = || invalid_params("'requestState' is unknown or has expired");
         let id = Uuid::parse_str(id).map_err(|_| unknown())?;
-        let mut held = self.0.lock();
+        let mut held = self.waiting.lock();
         let fits = |waiting: &SuspendedRequest| {
-            waiting.since.elapsed() < ANSWER_TIMEOUT
-                && waiting.about == RequestIdentity::of(request, owner)
+            !waiting.has_expired() && waiting.about == RequestIdentity::of(request, owner)
         };
         if !held.get(&id).is_some_and(fits) {
             return Err(unknown());
@@ -193,6 +210,62 @@ impl SuspendedRequests {
     }
 }
 
+impl SuspendedRequest {
+    fn has_expired(&self) -> bool {
+        self.since.elapsed() >= ANSWER_TIMEOUT
+    }
+}
+
+/// Charges a request of `owner`, and drops waiting requests of the same principal if it does not
+/// fit otherwise. Returns `None` if it does not fit even then.
+fn make_room(
+    held: &mut HashMap<Uuid, SuspendedRequest>,
+    accounts: &Arc<PrincipalAccounts>,
+    owner: &Owner,
+    usage: Usage,
+) -> Option<Charge> {
+    let principal = owner.principal.as_deref();
+    let is_own = |waiting: &&SuspendedRequest| waiting.about.owner.principal == owner.principal;
+    let own = held.values().filter(is_own);
+    let freed = own.map(|waiting| waiting.charge.usage()).sum();
+    if !accounts.would_fit(principal, usage, freed) {
+        return None;
+    }
+    loop {
+        if let Some(charge) = accounts.charge(principal, usage) {
+            return Some(charge);
+        }
+        let own = held.iter().filter(|(_, waiting)| is_own(waiting));
+        let own = own.map(|(id, waiting)| (*id, waiting.about.owner.counted(), waiting.since));
+        let dropped = oldest_of_the_heaviest(own, owner.counted())?;
+        held.remove(&dropped);
+    }
+}
+
+/// Makes sure that a task removes the waiting requests when they expire.
+pub(super) fn expire_later(state: &Arc<McpServerState>) {
+    if state.suspended.is_expiring.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let state = Arc::downgrade(state);
+    tokio::spawn(async move {
+        while let Some(state) = state.upgrade() {
+            let Some(next) = state.suspended.expire() else {
+                state.suspended.is_expiring.store(false, Ordering::Release);
+                // A request may have been stored before the flag was cleared.
+                if state.suspended.waiting.lock().is_empty()
+                    || state.suspended.is_expiring.swap(true, Ordering::AcqRel)
+                {
+                    return;
+                }
+                continue;
+            };
+            drop(state);
+            sleep_until(next).await;
+        }
+    });
+}
+
 /// A resumed request.
 pub(super) enum Resumed {
     Running(Running),
@@ -202,7 +275,86 @@ pub(super) enum Resumed {
 
 #[cfg(test)]
 mod tests {
+    use pillion_gateway::accounts::AccountLimits;
+    use tokio::task::AbortHandle;
+
     use super::*;
+
+    /// Stores a request of `principal` for its verified user. Returns its abort handle.
+    fn hold(
+        suspended: &SuspendedRequests,
+        accounts: &Arc<PrincipalAccounts>,
+        (principal, user): (&str, &str),
+        bytes: usize,
+    ) -> Result<AbortHandle, RpcError> {
+        let owner = Owner {
+            principal: Some(principal.to_owned()),
+            user: Some(user.to_owned()),
+            is_user_verified: true,
+        };
+        let arguments = raw(&"x".repeat(bytes)).unwrap();
+        let request = Request {
+            id: raw(&1).unwrap(),
+            method: "tools/call".to_owned(),
+            params: [("arguments".to_owned(), arguments)].into_iter().collect(),
+        };
+        let question = Question {
+            method: "elicitation/create".to_owned(),
+            params: raw(&()).unwrap(),
+            reply: tokio::sync::oneshot::channel().0,
+        };
+        let running = Running::endless();
+        let task = running.abort_handle();
+        suspended.hold(accounts, running, question, &request, &owner)?;
+        Ok(task)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_account_costs_the_heaviest_user_of_the_principal_a_request() {
+        let limit = Usage {
+            count: 3,
+            bytes: 100_000,
+        };
+        let accounts = Arc::new(PrincipalAccounts::new(AccountLimits {
+            principal: limit,
+            total: Usage {
+                count: 12,
+                bytes: 400_000,
+            },
+        }));
+        let state = Arc::new(McpServerState::default());
+        let suspended = &state.suspended;
+        let held = |who, bytes| hold(suspended, &accounts, who, bytes);
+        let (eve, ann, other) = (("a", "eve"), ("a", "ann"), ("b", "eve"));
+        let others = held(other, 10).unwrap();
+        let mut eves = Vec::new();
+        for _ in 0..3 {
+            eves.push(held(eve, 10).unwrap());
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let anns = held(ann, 10).unwrap();
+        tokio::task::yield_now().await;
+        let ended: Vec<_> = eves.iter().map(AbortHandle::is_finished).collect();
+        assert_eq!(ended, [true, false, false]);
+        // A request that never fits costs nobody a request.
+        assert!(held(ann, 100_000).is_err());
+        // A large request may cost several.
+        let large = held(ann, 20_000).unwrap();
+        tokio::task::yield_now().await;
+        assert!(!others.is_finished() && !large.is_finished());
+        assert!(accounts.total().bytes <= 2 * limit.bytes);
+        // Requests that nobody resumes are removed, and no longer count.
+        expire_later(&state);
+        expire_later(&state);
+        tokio::time::sleep(ANSWER_TIMEOUT + Duration::from_secs(1)).await;
+        assert_eq!(accounts.total(), Usage::default());
+        assert!(others.is_finished() && anns.is_finished() && large.is_finished());
+        // The task that removes them starts again.
+        let last = held(other, 10).unwrap();
+        expire_later(&state);
+        tokio::time::sleep(ANSWER_TIMEOUT + Duration::from_secs(1)).await;
+        assert!(last.is_finished());
+    }
 
     #[test]
     fn the_caller_with_the_most_waiting_requests_loses_one() {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::accounts::json_memory;
 use crate::client_text::truncate_input;
 
 /// The message is not JSON (JSON-RPC 2.0, section 5.1).
@@ -75,6 +76,13 @@ impl Request {
             true => unreadable(key, &error),
             false => wrong(),
         })
+    }
+
+    /// Returns the approximate memory of the running request, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let members = self.params.iter();
+        let members = members.map(|(name, value)| json_memory(name) + json_memory(value.get()));
+        json_memory(self.id.get()) + json_memory(&self.method) + members.sum::<u64>()
     }
 
     /// Returns the members of `_meta`; empty if `_meta` is missing or not an object.
@@ -195,6 +203,12 @@ pub fn parse_log_level(level: &RawValue) -> Result<McpLogLevel, RpcError> {
             emergency",
         )
     })
+}
+
+/// Returns the error for a request whose id a running request of the client has.
+pub fn used_id() -> RpcError {
+    let reason = "The id is used by a request that is running";
+    RpcError::new(INVALID_REQUEST, reason)
 }
 
 /// Returns the error `INVALID_PARAMS`.

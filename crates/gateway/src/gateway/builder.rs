@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::unknown_tools::UnknownTools;
 use super::{Gateway, Shared};
+use crate::accounts::{AccountLimits, Usage};
 use crate::approvals::Approvals;
 use crate::credentials::UserCredentials;
 use crate::declared_tools::{self, Registered, StepCheckpoints};
@@ -51,10 +52,30 @@ impl Gateway {
     }
 }
 
+/// Requests of all principals may continue without their clients up to the limits of this many
+/// principals.
+const PRINCIPALS_IN_TOTAL: usize = 4;
+
 /// Builds the parts of a gateway from a configuration.
 pub(super) struct Builder<'c>(pub(super) &'c Config);
 
 impl Builder<'_> {
+    /// Returns the limits of requests that continue without their clients.
+    pub(super) fn detached_limits(&self) -> AccountLimits {
+        let http = &self.0.http;
+        let bytes = u64::try_from(http.max_detached_bytes.get()).unwrap_or(u64::MAX);
+        AccountLimits {
+            principal: Usage {
+                count: http.max_detached.get(),
+                bytes,
+            },
+            total: Usage {
+                count: http.max_detached.get().saturating_mul(PRINCIPALS_IN_TOTAL),
+                bytes: bytes.saturating_mul(PRINCIPALS_IN_TOTAL as u64),
+            },
+        }
+    }
+
     fn gateway(&self, parts: GatewayParts) -> Gateway {
         let GatewayParts {
             registry,
@@ -64,6 +85,7 @@ impl Builder<'_> {
             has_all_tools,
         } = parts;
         let process = Arc::new(Process::new(Telemetry::start(&self.0.telemetry)));
+        process.detached.set_limits(self.detached_limits());
         let results = self.results(state.as_ref());
         let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);

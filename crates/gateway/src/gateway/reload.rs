@@ -35,6 +35,7 @@ impl Gateway {
             .metrics
             .tools
             .record_servers(upstreams.listings());
+        old.process.detached.set_limits(builder.detached_limits());
         old.workers.reconfigure(&config.workers);
         old.wasm_tools.reconfigure(&config.wasm_tools);
         // A checkpoint store in memory must survive the reload.

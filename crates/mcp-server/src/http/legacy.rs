@@ -88,8 +88,12 @@ async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Reques
         return json_response(StatusCode::OK, message);
     }
     let can_stream = headers::accepts_stream(exchange.headers);
-    let mut answering =
-        Answering::start(exchange.mcp, &exchange.caller, session, request, can_stream);
+    let id = request.id.clone();
+    let answering = Answering::start(exchange.mcp, &exchange.caller, session, request, can_stream);
+    let mut answering = match answering {
+        Ok(answering) => answering,
+        Err(error) => return failed(StatusCode::BAD_REQUEST, Some(&id), error),
+    };
     match answering.next().await {
         // A cancelled request has no response.
         None => event_stream(body(None, answering)),
@@ -151,7 +155,12 @@ async fn answer_in_batch(
     if let Some(outcome) = of_session(exchange.mcp, &exchange.caller, session, &request).await {
         return Some(message::response(Some(&request.id), &outcome));
     }
-    let mut answering = Answering::start(exchange.mcp, &exchange.caller, session, request, false);
+    let id = request.id.clone();
+    let answering = Answering::start(exchange.mcp, &exchange.caller, session, request, false);
+    let mut answering = match answering {
+        Ok(answering) => answering,
+        Err(error) => return Some(message::response(Some(&id), &Err(error))),
+    };
     let mut last = None;
     while let Some(message) = answering.next().await {
         last = Some(message);

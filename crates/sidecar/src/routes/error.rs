@@ -50,8 +50,8 @@ pub(super) enum RequestError {
     #[error("The request with this Idempotency-Key is still running")]
     KeyInProgress,
     #[error(
-        "Too many requests with an Idempotency-Key are still running after their clients \
-         disconnected: try again later"
+        "Too many requests of this caller are still running after their clients disconnected: try \
+         again later"
     )]
     TooManyDetached,
     #[error("The tool's name in the path is not valid UTF-8")]

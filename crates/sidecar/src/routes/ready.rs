@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -31,9 +33,14 @@ pub(super) async fn ready(
     app.check_store().await;
     let mut readiness = of(&app);
     let is_ready = readiness.status == "ready";
-    if readiness.status == "starting" {
-        // Concurrent requests share the same discovery.
-        tokio::spawn(async move { app.discover().await });
+    if readiness.status == "starting"
+        && let Ok(turn) = Arc::clone(&app.process().background_discovery).try_lock_owned()
+    {
+        // Concurrent requests, which need no token, share the same discovery.
+        tokio::spawn(async move {
+            let _turn = turn;
+            app.discover().await
+        });
     }
     if grant.is_none() {
         // A client without a token gets no server names and no paths.

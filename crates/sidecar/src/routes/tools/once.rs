@@ -19,6 +19,7 @@ use super::answer;
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use pillion_gateway::accounts::json_memory;
 use pillion_gateway::idempotency::{Claim, ClaimedKey, scope};
 
 /// Maximum length of a key as sent, in bytes.
@@ -128,7 +129,7 @@ pub(super) async fn run<R: Request>(
         scope: scope(principal, caller.context.user.as_deref()),
         key,
     };
-    let content = fingerprint(request.content());
+    let (content, bytes) = fingerprint(request.content());
     let ttl = app.http().idempotency_ttl;
     let keys = state.keys();
     let held = match keys.claim(&key, &content, request.calls(), ttl).await? {
@@ -143,13 +144,13 @@ pub(super) async fn run<R: Request>(
             return Ok(replayed(answer));
         }
     };
+    let process = Arc::clone(app.process());
     // Requests whose clients still wait are limited by the connection limit.
-    if keys.detached().of(principal) >= app.http().idempotency_max_detached.get() {
+    if process.detached.is_full(principal) {
         held.did_not_run().await;
         return Err(RequestError::TooManyDetached);
     }
-    let (attachment, run) = keys.detached().begin(principal);
-    let process = Arc::clone(app.process());
+    let (attachment, run) = process.detached.commit(principal, bytes);
     let task = async move {
         let _run = run;
         let principal = caller.context.principal.clone();
@@ -198,10 +199,12 @@ async fn store<R: Request>(
     }
 }
 
-/// Returns the SHA-256 hash of the request's content, independent of key order.
-fn fingerprint(mut content: Value) -> String {
+/// Returns the SHA-256 hash of the request's content, independent of key order, and the memory of a
+/// request with this content.
+fn fingerprint(mut content: Value) -> (String, u64) {
     content.sort_all_objects();
-    sha256_hex(&content.to_string())
+    let text = content.to_string();
+    (sha256_hex(&text), json_memory(&text))
 }
 
 fn replayed(answer: String) -> Response {
@@ -292,7 +295,7 @@ mod tests {
     fn the_fingerprint_depends_on_tool_and_arguments_in_any_order() {
         let of = |name: &str, arguments: &str| {
             let arguments = serde_json::from_str(arguments).unwrap();
-            fingerprint(ToolCall::new("x", name, arguments).content())
+            fingerprint(ToolCall::new("x", name, arguments).content()).0
         };
         let request = of("t", r#"{"a": {"c": 1, "d": 2}, "b": 3}"#);
         assert_eq!(request, of("t", r#"{"b": 3, "a": {"d": 2, "c": 1}}"#));

@@ -1,0 +1,277 @@
+//! Accounts of principals for what the limit of connections does not bound: requests that continue
+//! after their clients have disconnected, or that wait for their clients' next requests.
+//!
+//! A request whose client waits for the response is *attached*, and costs nothing here: the number
+//! of connections and the size of bodies limit such requests. A *detached* request is charged to
+//! its principal until it ends, wherever it waits: for a tool, an approval, the client's input, or
+//! the list of a server.
+
+mod attachment;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+pub use attachment::{Attachment, CommittedAttachment, Run};
+
+/// Copies of a request's text that its task holds: the request, the parameters for an upstream
+/// server, and the arguments of the call.
+const TEXT_COPIES: u64 = 4;
+
+/// Memory for each JSON value, in bytes: twice its size, because lists grow by doubling.
+const VALUE_BYTES: u64 = 2 * size_of::<Value>() as u64;
+
+/// A number of requests, and the memory that they hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The number of requests.
+    pub count: usize,
+    /// The memory of the requests, in bytes.
+    pub bytes: u64,
+}
+
+impl Usage {
+    /// One request.
+    #[must_use]
+    pub fn one(bytes: u64) -> Self {
+        Self { count: 1, bytes }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(other.count),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
+    fn is_within(self, limit: Self) -> bool {
+        self.count <= limit.count && self.bytes <= limit.bytes
+    }
+}
+
+impl std::iter::Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Self::plus)
+    }
+}
+
+/// The limits of the accounts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AccountLimits {
+    /// Maximum for each principal.
+    pub principal: Usage,
+    /// Maximum for all principals. A principal may use at most as much as it leaves free for
+    /// others, so that no group of principals fills the total.
+    pub total: Usage,
+}
+
+/// What each principal uses.
+#[derive(Debug, Default)]
+pub struct PrincipalAccounts(Mutex<Accounts>);
+
+#[derive(Debug, Default)]
+struct Accounts {
+    limits: AccountLimits,
+    total: Usage,
+    by_principal: HashMap<Option<String>, Usage>,
+}
+
+/// A charge to the account of a principal, until dropped.
+#[derive(Debug)]
+pub struct Charge {
+    accounts: Arc<PrincipalAccounts>,
+    principal: Option<String>,
+    usage: Usage,
+}
+
+impl PrincipalAccounts {
+    /// Creates accounts with these limits.
+    #[must_use]
+    pub fn new(limits: AccountLimits) -> Self {
+        let accounts = Self::default();
+        accounts.set_limits(limits);
+        accounts
+    }
+
+    /// Changes the limits. Existing charges stay.
+    pub fn set_limits(&self, limits: AccountLimits) {
+        self.0.lock().limits = limits;
+    }
+
+    /// Charges `usage` to the account of `principal`. Returns `None` if it does not fit.
+    pub fn charge(self: &Arc<Self>, principal: Option<&str>, usage: Usage) -> Option<Charge> {
+        let mut accounts = self.0.lock();
+        let own = accounts.of(principal);
+        let fits = accounts.admits(own, usage);
+        fits.then(|| self.add(&mut accounts, principal, usage))
+    }
+
+    /// Charges `usage` even if it does not fit, for work that cannot be cancelled.
+    fn charge_anyway(self: &Arc<Self>, principal: Option<&str>, usage: Usage) -> Charge {
+        self.add(&mut self.0.lock(), principal, usage)
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        accounts: &mut Accounts,
+        principal: Option<&str>,
+        usage: Usage,
+    ) -> Charge {
+        let principal = principal.map(str::to_owned);
+        let own = accounts.by_principal.entry(principal.clone()).or_default();
+        *own = own.plus(usage);
+        accounts.total = accounts.total.plus(usage);
+        Charge {
+            accounts: Arc::clone(self),
+            principal,
+            usage,
+        }
+    }
+
+    /// Returns whether `usage` would fit after `freed`, which is part of the account, is released.
+    pub fn would_fit(&self, principal: Option<&str>, usage: Usage, freed: Usage) -> bool {
+        let mut accounts = self.0.lock();
+        let own = accounts.of(principal).minus(freed);
+        let total = accounts.total;
+        accounts.total = total.minus(freed);
+        let fits = accounts.admits(own, usage);
+        accounts.total = total;
+        fits
+    }
+
+    /// Returns whether the account of `principal` has reached a limit.
+    pub fn is_full(&self, principal: Option<&str>) -> bool {
+        let accounts = self.0.lock();
+        !accounts.admits(accounts.of(principal), Usage::one(1))
+    }
+
+    /// Returns what all principals use.
+    pub fn total(&self) -> Usage {
+        self.0.lock().total
+    }
+}
+
+impl Accounts {
+    fn of(&self, principal: Option<&str>) -> Usage {
+        // A linear search avoids a copy of the name; only principals with charges have entries.
+        let mut all = self.by_principal.iter();
+        all.find(|(of, _)| of.as_deref() == principal)
+            .map_or_else(Usage::default, |(_, usage)| *usage)
+    }
+
+    fn admits(&self, own: Usage, added: Usage) -> bool {
+        let (own, total) = (own.plus(added), self.total.plus(added));
+        total.is_within(self.limits.total)
+            && own.is_within(self.limits.principal)
+            && own.is_within(self.limits.total.minus(total))
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let mut accounts = self.accounts.0.lock();
+        accounts.total = accounts.total.minus(self.usage);
+        if let Some(own) = accounts.by_principal.get_mut(&self.principal) {
+            *own = own.minus(self.usage);
+            if *own == Usage::default() {
+                accounts.by_principal.remove(&self.principal);
+            }
+        }
+    }
+}
+
+impl Charge {
+    /// Returns the charged usage.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+}
+
+/// Returns the approximate memory of a request with this JSON text, in bytes.
+#[must_use]
+pub fn json_memory(text: &str) -> u64 {
+    let starts_value = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
+    let values = text.as_bytes().iter().filter(|byte| starts_value(byte));
+    let values = u64::try_from(values.count()).unwrap_or(u64::MAX);
+    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    let bytes = bytes.saturating_mul(TEXT_COPIES);
+    bytes.saturating_add(values.saturating_mul(VALUE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(count: usize, bytes: u64) -> Usage {
+        Usage { count, bytes }
+    }
+
+    fn accounts(principal: Usage, total: Usage) -> Arc<PrincipalAccounts> {
+        Arc::new(PrincipalAccounts::new(AccountLimits { principal, total }))
+    }
+
+    #[test]
+    fn a_principal_is_limited_in_number_and_bytes_and_leaves_room_for_others() {
+        let accounts = accounts(usage(3, 100), usage(8, 160));
+        let (eve, ann) = (Some("token:eve"), Some("token:ann"));
+        assert!(accounts.charge(eve, usage(1, 101)).is_none());
+        // At most as much as stays free: 80 of 160.
+        assert!(accounts.charge(eve, usage(1, 81)).is_none());
+        let first = accounts.charge(eve, usage(1, 80)).unwrap();
+        assert!(accounts.is_full(eve) && !accounts.is_full(ann));
+        assert!(accounts.charge(ann, usage(1, 41)).is_none());
+        let second = accounts.charge(ann, usage(1, 40)).unwrap();
+        assert!(accounts.charge(None, usage(1, 20)).is_some());
+        drop(first);
+        let more: Vec<_> = (0..3)
+            .map_while(|_| accounts.charge(eve, usage(1, 1)))
+            .collect();
+        assert_eq!(more.len(), 3);
+        assert!(accounts.is_full(eve), "three requests");
+        assert!(accounts.charge(eve, usage(1, 0)).is_none());
+        // What is freed counts.
+        assert!(!accounts.would_fit(eve, usage(1, 50), Usage::default()));
+        assert!(accounts.would_fit(eve, usage(1, 50), more[0].usage()));
+        drop((second, more));
+        assert_eq!(accounts.total(), Usage::default());
+        assert!(accounts.0.lock().by_principal.is_empty());
+    }
+
+    #[test]
+    fn many_principals_together_stay_within_the_total() {
+        let accounts = accounts(usage(1_000, 1_000), usage(1_000, 1_000));
+        let mut charges = Vec::new();
+        for name in 0..100 {
+            let name = format!("token:{name}");
+            while let Some(charge) = accounts.charge(Some(&name), usage(1, 1)) {
+                charges.push(charge);
+            }
+        }
+        let total = accounts.total();
+        assert!(total.count <= 1_000 && total.bytes <= 1_000, "{total:?}");
+        assert!(charges.len() > 900, "{}", charges.len());
+        // Work that cannot be cancelled is charged, too.
+        charges.push(accounts.charge_anyway(None, usage(1, 5_000)));
+        assert!(accounts.is_full(Some("token:new")));
+        drop(charges);
+        assert_eq!(accounts.total(), Usage::default());
+    }
+
+    #[test]
+    fn many_small_values_count_more_than_their_text() {
+        let numbers = "[0,0,0,0]";
+        let text = "\"000000000\"";
+        assert!(json_memory(numbers) > 10 * json_memory(text) / 2);
+        assert!(json_memory(&"[".repeat(1_000)) >= 1_000 * VALUE_BYTES);
+    }
+}

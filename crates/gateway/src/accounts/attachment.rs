@@ -1,0 +1,164 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Charge, PrincipalAccounts, Usage};
+
+/// A request that has not ended, and its client.
+#[derive(Debug)]
+struct Request {
+    accounts: Arc<PrincipalAccounts>,
+    principal: Option<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The client waits for the response.
+    Attached,
+    /// The client has disconnected.
+    Detached(#[expect(dead_code, reason = "releases the charge when dropped")] Charge),
+    Ended,
+}
+
+/// Held by the client's side of a request that is cancelled if it may not continue without its
+/// client.
+#[derive(Debug)]
+pub struct Attachment(Arc<Request>);
+
+/// Held by the client's side of a request that always continues. If it is dropped before the
+/// request ends, the client has disconnected.
+#[derive(Debug)]
+pub struct CommittedAttachment {
+    attachment: Attachment,
+    bytes: u64,
+}
+
+/// Held by the task that runs a request, until the request ends.
+#[derive(Debug)]
+pub struct Run(Arc<Request>);
+
+impl PrincipalAccounts {
+    /// Begins a request of a connected client. Returns the guards of the client's side and of the
+    /// running task.
+    pub fn attach(self: &Arc<Self>, principal: Option<&str>) -> (Attachment, Run) {
+        let request = Arc::new(Request {
+            accounts: Arc::clone(self),
+            principal: principal.map(str::to_owned),
+            state: Mutex::new(State::Attached),
+        });
+        (Attachment(Arc::clone(&request)), Run(request))
+    }
+
+    /// Begins a request like [`attach`](Self::attach), which continues without its client even if
+    /// that exceeds the limits. The caller rejects such a request if the account
+    /// [is full](Self::is_full), so that the connections limit what exceeds the limits.
+    pub fn commit(
+        self: &Arc<Self>,
+        principal: Option<&str>,
+        bytes: u64,
+    ) -> (CommittedAttachment, Run) {
+        let (attachment, run) = self.attach(principal);
+        (CommittedAttachment { attachment, bytes }, run)
+    }
+}
+
+impl Attachment {
+    /// Records that the client has disconnected from a request of this size. Returns whether the
+    /// request may continue within the limits; otherwise the caller cancels the request.
+    #[must_use]
+    pub fn detach(&self, bytes: impl FnOnce() -> u64) -> bool {
+        let request = &self.0;
+        let mut state = request.state.lock();
+        if !matches!(*state, State::Attached) {
+            return true;
+        }
+        let usage = Usage::one(bytes());
+        let charge = request.accounts.charge(request.principal.as_deref(), usage);
+        let may_continue = charge.is_some();
+        if let Some(charge) = charge {
+            *state = State::Detached(charge);
+        }
+        may_continue
+    }
+}
+
+impl Drop for CommittedAttachment {
+    fn drop(&mut self) {
+        let request = &self.attachment.0;
+        let mut state = request.state.lock();
+        if matches!(*state, State::Attached) {
+            let usage = Usage::one(self.bytes);
+            let charge = request
+                .accounts
+                .charge_anyway(request.principal.as_deref(), usage);
+            *state = State::Detached(charge);
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        *self.0.state.lock() = State::Ended;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AccountLimits;
+    use super::*;
+
+    fn accounts() -> Arc<PrincipalAccounts> {
+        let total = Usage {
+            count: 100,
+            bytes: 1_000,
+        };
+        let principal = Usage {
+            count: 2,
+            bytes: 100,
+        };
+        Arc::new(PrincipalAccounts::new(AccountLimits { principal, total }))
+    }
+
+    #[test]
+    fn a_request_counts_from_the_disconnect_until_it_ends() {
+        let accounts = accounts();
+        let (alice, bob) = (Some("token:a"), Some("token:b"));
+        let (attachment, run) = accounts.attach(alice);
+        assert_eq!(accounts.total(), Usage::default());
+        assert!(attachment.detach(|| 60));
+        assert_eq!(accounts.total(), Usage::one(60));
+        // The next one of this principal does not fit, and of another principal does.
+        let (second, second_run) = accounts.attach(alice);
+        assert!(!second.detach(|| 60));
+        let (third, third_run) = accounts.attach(bob);
+        assert!(third.detach(|| 60));
+        drop((run, second_run));
+        assert_eq!(accounts.total(), Usage::one(60));
+        drop(third_run);
+        assert_eq!(accounts.total(), Usage::default());
+        // A request whose client waits for the response is never detached.
+        let (attachment, run) = accounts.attach(alice);
+        drop(run);
+        assert!(attachment.detach(|| 1_000_000));
+        assert_eq!(accounts.total(), Usage::default());
+    }
+
+    #[test]
+    fn a_request_that_always_continues_is_charged_over_the_limit() {
+        let accounts = accounts();
+        let alice = Some("token:a");
+        let requests: Vec<_> = (0..5).map(|_| accounts.commit(alice, 90)).collect();
+        assert!(!accounts.is_full(alice));
+        let (attachments, runs): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
+        drop(attachments);
+        assert_eq!(accounts.total().count, 5);
+        assert!(accounts.is_full(alice) && !accounts.is_full(None));
+        drop(runs);
+        assert_eq!(accounts.total(), Usage::default());
+        let (attachment, run) = accounts.commit(alice, 90);
+        drop(run);
+        drop(attachment);
+        assert_eq!(accounts.total(), Usage::default());
+    }
+}

@@ -1,0 +1,157 @@
+//! Requests that continue, or wait, although their clients have disconnected.
+
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{HERS, RUNNER, Server};
+use crate::http::get;
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::eventually;
+use crate::routes::mcp::ACCEPT;
+
+const MIB: usize = 1024 * 1024;
+
+fn configuration(far: &McpServer, more: &str) -> String {
+    format!(
+        "[mcp]\ndiscovery_timeout_ms = 20000\n[executor]\ntimeout_ms = 20000\n{more}\n\
+         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
+         tool_prefix = \"\"\n",
+        far.url
+    )
+}
+
+fn tool() -> Value {
+    json!([
+        {"name": "echo", "inputSchema": {"type": "object"}},
+        {"name": "hers", "inputSchema": {"type": "object"}},
+    ])
+}
+
+/// Opens a session of a token. Returns its header.
+fn open(server: &Server, token: &str) -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}}});
+    let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{ACCEPT}");
+    let (_, head, _) = server.send("POST /mcp", &headers, &hello.to_string());
+    let id = head
+        .lines()
+        .find_map(|line| line.strip_prefix("mcp-session-id: "));
+    format!("{headers}mcp-session-id: {}\r\n", id.unwrap().trim())
+}
+
+/// Sends a request, and disconnects after a while.
+fn send_and_hang_up(server: &Server, headers: &str, message: &Value) {
+    let body = message.to_string();
+    let mut stream = server.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\n{headers}content-length: {}\r\n\r\n",
+        body.len()
+    );
+    // The sidecar may have closed the connection.
+    drop(stream.write_all(head.as_bytes()));
+    drop(stream.write_all(body.as_bytes()));
+    thread::sleep(Duration::from_millis(50));
+}
+
+#[test]
+fn the_memory_of_requests_without_clients_is_limited() {
+    let far = McpServer::start(tool());
+    // The list of its tools does not arrive, so that requests wait for it.
+    far.set_mood(Mood::Asleep);
+    let server = Server::start(&configuration(&far, ""));
+    let headers = open(&server, RUNNER);
+    let before = server.daemon.resident_bytes();
+    let long = "x".repeat(900_000);
+    let many = vec![0; 400_000];
+    let message = |number: usize| {
+        let (method, params) = match number % 6 {
+            0 => (
+                "tools/call",
+                json!({"name": "echo", "arguments": {"text": long}}),
+            ),
+            1 => (
+                "tools/call",
+                json!({"name": "echo", "arguments": {"numbers": many}}),
+            ),
+            2 => ("tools/list", json!({"junk": long})),
+            3 => (
+                "prompts/get",
+                json!({"name": "far", "arguments": {"text": long}}),
+            ),
+            4 => ("resources/read", json!({"uri": "far://x", "junk": long})),
+            _ => (
+                "completion/complete",
+                json!({"ref": {"type": "ref/prompt", "name": "far"},
+                "argument": {"name": "x", "value": long}}),
+            ),
+        };
+        json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    };
+    thread::scope(|scope| {
+        for client in 0..6 {
+            let (server, headers, message) = (&server, &headers, &message);
+            scope.spawn(move || {
+                for number in 0..40 {
+                    send_and_hang_up(server, headers, &message(client * 40 + number));
+                }
+            });
+        }
+    });
+    let grown = server.daemon.resident_bytes().saturating_sub(before);
+    assert!(grown < 250 * MIB, "{} MiB", grown / MIB);
+    // Another principal is served, and its small request continues without its client.
+    let hers = open(&server, HERS);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "hers", "arguments": {}}});
+    send_and_hang_up(&server, &hers, &call);
+    assert_eq!(far.count("tools/call"), 0);
+    far.set_mood(Mood::Well);
+    eventually("her call has run", || {
+        let calls = get(&server.daemon.socket, "/api/v1/tool-calls").json();
+        let calls = calls["calls"].as_array().unwrap();
+        let mut hers = calls.iter().filter(|call| call["tool"] == "hers");
+        hers.any(|call| call["status"] == "success")
+    });
+}
+
+#[test]
+fn requests_of_sessions_and_with_keys_count_together() {
+    let far = McpServer::start(tool());
+    far.set_mood(Mood::Asleep);
+    let server = Server::start(&configuration(&far, "[http]\nmax_detached = 3\n"));
+    let headers = open(&server, RUNNER);
+    let call = |id: usize| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "echo", "arguments": {}}})
+    };
+    let mut keys = 0;
+    let mut with_key = |token: &str| {
+        keys += 1;
+        let headers = format!(
+            "host: localhost\r\nauthorization: Bearer {token}\r\nidempotency-key: {keys}\r\n"
+        );
+        let request = "POST /api/v1/tools/execute/calculator";
+        server.send(request, &headers, r#"{"expression": "6*7"}"#).0
+    };
+    for id in 0..2 {
+        send_and_hang_up(&server, &headers, &call(id));
+    }
+    assert_eq!(with_key(RUNNER), 200);
+    for id in 2..10 {
+        send_and_hang_up(&server, &headers, &call(id));
+    }
+    assert_eq!(with_key(RUNNER), 429);
+    assert_eq!(with_key(HERS), 200);
+    // A client that waits is served, and the id of a request that runs is rejected.
+    let (status, _, body) = server.send("POST /mcp", &headers, &call(0).to_string());
+    assert_eq!(status, 400, "{body}");
+    let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}).to_string();
+    assert_eq!(server.send("POST /mcp", &headers, &ping).0, 200);
+    // The end of the session ends its requests.
+    assert_eq!(server.send("DELETE /mcp", &headers, "").0, 200);
+    eventually("the requests have ended", || with_key(RUNNER) == 200);
+    assert_eq!(far.count("tools/call"), 0);
+}
