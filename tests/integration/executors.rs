@@ -92,15 +92,17 @@ impl Php {
         self.write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
-    /// Returns the results of an execution that sends nothing else.
+    /// Returns the results of an execution that sends nothing else, in the order of the calls.
     fn results(&mut self, id: u64, count: usize) -> Vec<Value> {
-        let results = (0..count).map(|index| {
+        let mut results = vec![Value::Null; count];
+        for _ in 0..count {
             let message = self.read_other();
             assert_eq!(message["method"], "notifications/result", "{message}");
-            assert_eq!(message["params"]["index"], index);
-            message["params"]["result"].clone()
-        });
-        let results = results.collect();
+            let index = message["params"]["index"].as_u64().unwrap();
+            let result = &mut results[usize::try_from(index).unwrap()];
+            assert!(result.is_null(), "a second result: {message}");
+            *result = message["params"]["result"].clone();
+        }
         assert_eq!(self.read_other()["id"], id);
         results
     }
@@ -275,4 +277,104 @@ fn schemas_are_checked_without_a_registration() {
         detail.starts_with("Tool 't': Invalid JSON Schema at '/properties/a/type"),
         "{detail}"
     );
+}
+
+#[test]
+fn a_process_that_reads_nothing_fills_no_memory() {
+    let daemon = Daemon::start();
+    let mut php = Php::connect(&daemon.socket, &json!({}));
+    php.writer
+        .set_write_timeout(Some(Duration::from_secs(3)))
+        .unwrap();
+    let before = daemon.resident_bytes();
+    let id = "x".repeat(200_000);
+    let unknown = json!({"jsonrpc": "2.0", "id": id, "method": "unknown"}).to_string() + "\n";
+    let sent = (0..1_000).take_while(|_| php.writer.write_all(unknown.as_bytes()).is_ok());
+    // The sidecar reads no further while the process reads nothing.
+    let sent = sent.count();
+    assert!(sent < 100, "{sent} requests were read");
+    // Other executors are served.
+    let mut other = Php::connect(&daemon.socket, &json!({}));
+    other.execute(1, &json!({"calls": [call("a", "nothing", "{}")]}));
+    assert_eq!(other.results(1, 1)[0]["error_code"], "not_found");
+    let grown = daemon.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown}");
+}
+
+#[test]
+fn the_id_of_a_running_execution_is_rejected() {
+    let daemon = Daemon::start();
+    let mut php = Php::connect(&daemon.socket, &json!({}));
+    let greeting = json!({"calls": [call("a", "greet", r#"{"name":"Ada"}"#)]});
+    php.execute(
+        1,
+        &json!({"definitions": {"tools": [greet()]}, "calls": greeting["calls"]}),
+    );
+    let request = php.read_other();
+    for _ in 0..3 {
+        php.execute(1, &greeting);
+        let error = php.read_other();
+        assert_eq!(
+            error["error"]["message"],
+            "The id 1 is used by an execution that has not ended"
+        );
+    }
+    php.answer(&request, &json!("Hello"));
+    assert_eq!(php.results(1, 1)[0]["result"], "Hello");
+    php.execute(1, &greeting);
+    let request = php.read_other();
+    php.answer(&request, &json!("Hello again"));
+    assert_eq!(php.results(1, 1)[0]["result"], "Hello again");
+}
+
+#[test]
+fn headers_calls_and_bytes_of_executions_are_limited() {
+    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 4000000\n", &[]);
+    let mut php = Php::connect(&daemon.socket, &json!({}));
+    let calculator = json!({"number": 2, "name": "calculator", "description": "Calculates", "inputSchema": {},
+        "category": "general", "sidecarName": "calculator"});
+    let calls = json!([
+        call("a", "calculator", r#"{"expression":"6*7"}"#),
+        call("b", "greet", r#"{"name":"Ada"}"#),
+    ]);
+    let definitions = json!({"tools": [greet(), calculator]});
+    for (count, length, key) in [
+        (101, 1, "http.max_headers"),
+        (40_000, 1, "http.max_headers"),
+        (3, 30_000, "http.max_header_bytes"),
+    ] {
+        let headers = (0..count).map(|n| (format!("x-{n}"), json!("v".repeat(length))));
+        let headers: serde_json::Map<_, _> = headers.collect();
+        php.execute(
+            1,
+            &json!({"definitions": definitions, "calls": calls, "headers": headers}),
+        );
+        // Only the sidecar's own tools need the headers.
+        let result = php.read_other()["params"]["result"].clone();
+        assert_eq!(result["error_code"], "invalid_input", "{result}");
+        let error = format!("The context has more headers than {key} allows");
+        assert_eq!(result["error"], error);
+        let request = php.read_other();
+        php.answer(&request, &json!("Hello"));
+        assert_eq!(php.read_other()["params"]["result"]["result"], "Hello");
+        assert_eq!(php.read_other()["id"], 1);
+    }
+    let none = call("", "nothing", "");
+    let many: Vec<_> = (0..10_001).map(|_| none.clone()).collect();
+    php.execute(2, &json!({"calls": many}));
+    let error = php.read_other()["error"]["message"].clone();
+    assert!(
+        error.as_str().unwrap().contains("at most 10000 calls"),
+        "{error}"
+    );
+    // Each call has a copy of the context.
+    let approved: Vec<_> = (0..1_000).map(|n| format!("{n:064}")).collect();
+    php.execute(3, &json!({"calls": many[..200], "approved": approved}));
+    let error = php.read_other()["error"]["message"].clone();
+    assert!(
+        error.as_str().unwrap().contains("at most 8000000 bytes"),
+        "{error}"
+    );
+    php.execute(4, &json!({"calls": [none], "approved": approved}));
+    assert_eq!(php.results(4, 1)[0]["error_code"], "not_found");
 }

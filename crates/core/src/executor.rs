@@ -384,12 +384,42 @@ impl Executor {
         ended.into_iter().map(|ended| ended.result).collect()
     }
 
+    /// Runs calls like [`execute_parallel`](Self::execute_parallel), and calls `finished` with the
+    /// index and the result of each call when it has ended, in any order. A call keeps its slot of
+    /// the batch until the future of `finished` resolves.
+    pub async fn execute_parallel_each<F>(
+        &self,
+        calls: Vec<ToolCall>,
+        context: &CallContext,
+        finished: impl Fn(usize, ToolResult) -> F,
+    ) where
+        F: Future<Output = ()>,
+    {
+        let calls = calls.into_iter();
+        let calls = calls.map(|call| (self.resolve(call), context.clone()));
+        let finished = |place, ended: CompletedCall| finished(place, ended.result);
+        self.run_batch(calls, finished).await;
+    }
+
     /// Runs calls like [`execute_parallel`](Self::execute_parallel), each with its own context, and
     /// without looking up their tools again.
     pub async fn execute_parallel_resolved(
         &self,
         calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
     ) -> Vec<CompletedCall> {
+        let finished = |place, ended| std::future::ready((place, ended));
+        let mut all = self.run_batch(calls, finished).await;
+        all.sort_by_key(|(place, _)| *place);
+        all.into_iter().map(|(_, ended)| ended).collect()
+    }
+
+    /// Runs calls, and passes each to `finished` with its index. Returns what `finished` returns,
+    /// in any order.
+    async fn run_batch<F: Future>(
+        &self,
+        calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
+        finished: impl Fn(usize, CompletedCall) -> F,
+    ) -> Vec<F::Output> {
         let calls = calls.into_iter().enumerate();
         let mut by_source = IndexMap::<_, Vec<_>>::new();
         for (place, (call, context)) in calls {
@@ -403,7 +433,7 @@ impl Executor {
         }
         let bounds = self.shared.config.bounds();
         let slots = Semaphore::new(bounds.places.min(Semaphore::MAX_PERMITS));
-        let slots = &slots;
+        let (slots, finished) = (&slots, &finished);
         let sources = by_source.into_iter().map(|(source, calls)| {
             let may_wait = calls.iter().filter(|(.., may_wait)| *may_wait).count();
             let at_once = bounds.max_of_source(&source).saturating_add(may_wait);
@@ -415,14 +445,13 @@ impl Executor {
                     true => None,
                     false => slots.acquire().await.ok(),
                 };
-                (place, self.execute_resolved(call, &context).await)
+                let ended = self.execute_resolved(call, &context).await;
+                finished(place, ended).await
             });
             let runs = stream::iter(runs).buffer_unordered(at_once);
             runs.collect::<Vec<_>>()
         });
-        let mut all: Vec<_> = join_all(sources).await.into_iter().flatten().collect();
-        all.sort_by_key(|(place, _)| *place);
-        all.into_iter().map(|(_, ended)| ended).collect()
+        join_all(sources).await.into_iter().flatten().collect()
     }
 
     /// Returns whether the number of concurrent calls of the tool is limited.

@@ -266,6 +266,11 @@ impl ToolRegistry {
         Ok(())
     }
 
+    /// Returns the number of aliases.
+    pub fn alias_count(&self) -> usize {
+        self.inner.read().aliases.len()
+    }
+
     /// Removes a tool and its aliases. Returns whether the tool was registered. A tool on standby
     /// takes its place.
     pub fn unregister(&self, name: &str) -> bool {

@@ -8,12 +8,15 @@ mod callbacks;
 mod connection;
 mod definitions;
 mod execution;
+mod executions;
 mod message;
 mod php_process;
 mod tools;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, OptionError};
 use pillion_core::registry::ToolRegistry;
 use serde::Deserialize;
@@ -41,6 +44,8 @@ pub(crate) struct PhpExecutor {
     current_app: CurrentApp,
     peer: Peer,
     max_message_bytes: usize,
+    /// The sizes of the definitions, by the names of the tools.
+    definition_bytes: Mutex<HashMap<String, usize>>,
 }
 
 impl PhpExecutor {
@@ -73,6 +78,10 @@ impl PhpExecutor {
             current_app,
             peer,
             max_message_bytes,
+            definition_bytes: Mutex::default(),
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -317,9 +317,9 @@ mod tests {
         drop(listener);
         // Each predecessor is tracked until it ends.
         let predecessors = inheritance.predecessors.clone();
-        let (ended, mut has_ended) = tokio::sync::mpsc::unbounded_channel();
+        let (ended, mut has_ended) = tokio::sync::mpsc::channel(8);
         predecessors.watch(move || {
-            let sent = ended.send(());
+            let sent = ended.try_send(());
             async move { sent.unwrap() }
         });
         drop(own_line);

@@ -28,6 +28,7 @@ mod executors;
 mod handover;
 mod limits;
 pub mod logging;
+mod outbox;
 pub mod reload;
 pub mod routes;
 pub mod server;

@@ -78,7 +78,7 @@ impl Observer for PhpObserver {
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         if let Some(execution) = Execution::of(context) {
             let params = json!({"name": call.name, "callId": call.id, "server": server_of(origin)});
-            execution.notify("notifications/call_started", params);
+            execution.notify_now("notifications/call_started", params);
         }
     }
 
@@ -97,7 +97,7 @@ impl Observer for PhpObserver {
                 "errorCode": result.error_code,
                 "seconds": elapsed.as_secs_f64(),
             });
-            execution.notify("notifications/call_finished", params);
+            execution.notify_now("notifications/call_finished", params);
         }
     }
 }

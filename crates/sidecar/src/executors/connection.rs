@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +5,15 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, WriteHalf};
-use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::PhpExecutor;
-use super::execution::Execution;
+use super::execution::{Execution, HeaderLimits};
+use super::executions::{ExecutionSize, Executions};
 use super::message::{self, ExecuteParams, PhpMessage};
 use super::php_process::PhpProcess;
+use crate::outbox::Outbox;
 use pillion_gateway::process::AdmissionWatch;
-
-/// Maximum number of executions of one connection at a time; executions may nest.
-const MAX_EXECUTIONS: usize = 1_000;
 
 /// Time in which the last messages are sent before the connection closes.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -43,13 +39,6 @@ enum End {
     Broke(#[from] io::Error),
 }
 
-/// The running executions of a connection. Dropping this value cancels them.
-#[derive(Default)]
-struct Executions {
-    tasks: JoinSet<u64>,
-    running: HashMap<u64, AbortHandle>,
-}
-
 impl PhpExecutor {
     /// Runs the calls of the PHP process until its connection ends, `died` resolves or `welcome`
     /// ends; or, between executions, until `stopping` resolves.
@@ -65,28 +54,41 @@ impl PhpExecutor {
         let (reader, writer) = tokio::io::split(stream);
         let codec = LinesCodec::new_with_max_length(self.max_message_bytes);
         let mut lines = FramedRead::new(reader, codec);
-        let (outbox, outgoing) = mpsc::unbounded_channel();
-        let php = Arc::new(PhpProcess::new(outbox));
-        let mut executions = Executions::default();
-        let mut writing = std::pin::pin!(write(writer, outgoing));
+        let php = Arc::new(PhpProcess::default());
+        let mut executions = Executions::new(self.max_message_bytes);
+        // A reply that waits for room in the outbox. Nothing more is read before it is queued, so
+        // that a process that sends requests and reads no responses fills only its own buffers.
+        let mut reply = None;
+        let mut writing = std::pin::pin!(write(writer, php.outbox()));
         let mut stopping = std::pin::pin!(stopping);
         let mut died = std::pin::pin!(died);
         let mut is_stopping = false;
         let end = loop {
-            if is_stopping && executions.running.is_empty() {
+            if is_stopping && executions.is_empty() && reply.is_none() {
                 break End::Stopping;
             }
             let handled = tokio::select! {
                 biased;
                 () = welcome.ended() => Err(End::Unwelcome),
                 written = &mut writing => Err(written.map_or_else(End::Broke, |()| End::Closed)),
-                Some(ended) = executions.tasks.join_next_with_id() => {
-                    executions.forget(ended.ok().map(|(_, id)| id));
+                Some(ended) = executions.next_ended() => {
+                    if let Err(id) = ended {
+                        tracing::error!(execution = id, "An execution of a PHP process panicked");
+                        let error = "The execution failed unexpectedly";
+                        // At most one for each admitted execution.
+                        php.send_now(message::error(&json!(id), message::INTERNAL_ERROR, error));
+                    }
                     Ok(())
                 }
-                line = lines.next() => match line {
+                () = php.outbox().has_room(), if reply.is_some() => {
+                    reply.take().into_iter().for_each(|reply| php.send_now(reply));
+                    Ok(())
+                }
+                line = lines.next(), if reply.is_none() => match line {
                     None => Err(End::Closed),
-                    Some(Ok(line)) => self.handle(&php, &mut executions, &line),
+                    Some(Ok(line)) => self
+                        .handle(&php, &mut executions, &line)
+                        .map(|answer| reply = answer),
                     Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(End::TooLong),
                     Some(Err(LinesCodecError::Io(error))) => Err(End::Broke(error)),
                 },
@@ -101,34 +103,30 @@ impl PhpExecutor {
             }
         };
         tracing::debug!(reason = %end, "The connection of an executor ended");
-        // Canceled executions drop their clones of `php`, so that `writing` ends.
-        executions.tasks.shutdown().await;
-        drop(php);
+        executions.shutdown().await;
+        php.outbox().close();
         if matches!(end, End::Stopping) {
             drop(tokio::time::timeout(FAREWELL, writing).await);
         }
     }
 
+    /// Handles a message. Returns the reply, if the message needs one at once.
     fn handle(
         &self,
         php: &Arc<PhpProcess>,
         executions: &mut Executions,
         line: &str,
-    ) -> Result<(), End> {
+    ) -> Result<Option<String>, End> {
         match message::read(line)? {
-            PhpMessage::Execute(id, Ok(params)) => self.execute(php, executions, id, *params),
-            PhpMessage::Execute(id, Err(error)) => {
-                php.send(message::error(
-                    &json!(id),
-                    message::INVALID_PARAMS,
-                    &error.to_string(),
-                ));
+            PhpMessage::Execute(id, params) => {
+                let started = params
+                    .map_err(|error| error.to_string())
+                    .and_then(|params| self.execute(php, executions, id, *params, line.len()));
+                let reject =
+                    |reason: String| message::error(&json!(id), message::INVALID_PARAMS, &reason);
+                return Ok(started.err().map(reject));
             }
-            PhpMessage::Cancelled(id) => {
-                if let Some(task) = executions.running.remove(&id) {
-                    task.abort();
-                }
-            }
+            PhpMessage::Cancelled(id) => executions.cancel(id),
             PhpMessage::Response(id, response) => {
                 if !php.respond(id, response) {
                     return Err(End::UnknownRequest);
@@ -136,68 +134,51 @@ impl PhpExecutor {
             }
             PhpMessage::UnknownRequest(id) => {
                 let id: Value = serde_json::from_str(id.get())?;
-                php.send(message::error(
-                    &id,
-                    message::METHOD_NOT_FOUND,
-                    "Method not found",
-                ));
+                let error = message::error(&id, message::METHOD_NOT_FOUND, "Method not found");
+                return Ok(Some(error));
             }
             PhpMessage::Other => {}
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Starts an execution, or rejects the request.
+    /// Starts an execution.
+    ///
+    /// # Errors
+    /// Why the execution is rejected; then no call has run.
     fn execute(
         &self,
         php: &Arc<PhpProcess>,
         executions: &mut Executions,
         id: u64,
         mut params: ExecuteParams,
-    ) {
-        let reject = |reason: &str| {
-            php.send(message::error(&json!(id), message::INVALID_PARAMS, reason));
+        message_bytes: usize,
+    ) -> Result<(), String> {
+        // Each call has its own copy of the context.
+        let copies = params.calls.len().saturating_mul(params.context_bytes());
+        let size = ExecutionSize {
+            calls: params.calls.len(),
+            bytes: message_bytes.saturating_add(copies),
         };
-        if executions.running.len() >= MAX_EXECUTIONS {
-            return reject("Too many executions run on this connection");
+        executions
+            .admit(id, size)
+            .map_err(|refusal| refusal.to_string())?;
+        if let Some(changes) = params.definitions.take() {
+            self.apply(changes).map_err(|error| error.to_string())?;
         }
-        if let Some(changes) = params.definitions.take()
-            && let Err(error) = self.apply(changes)
-        {
-            return reject(&error.to_string());
-        }
-        let execution = Arc::new(Execution::new(id, Arc::clone(php), &mut params));
-        let (executor, php) = (self.executor.clone(), Arc::clone(php));
-        let task = executions.tasks.spawn(async move {
-            let results = Box::pin(execution.run(executor, params)).await;
-            for (index, result) in results.into_iter().enumerate() {
-                let params = json!({"execution": id, "index": index, "result": result});
-                php.notify("notifications/result", &params);
-            }
-            php.send(message::executed(id));
-            id
-        });
-        executions.running.insert(id, task);
+        let limits = HeaderLimits::of(self.current_app.app().http());
+        let execution = Execution::new(id, Arc::clone(php), &mut params, limits);
+        let run = Arc::new(execution).run(self.executor.clone(), params);
+        executions.start(id, size, Box::pin(run));
+        Ok(())
     }
 }
 
-impl Executions {
-    /// Forgets an execution that has ended; `None` for a canceled one, which is forgotten already.
-    fn forget(&mut self, id: Option<u64>) {
-        if let Some(id) = id {
-            self.running.remove(&id);
-        }
-    }
-}
-
-async fn write<S>(
-    mut writer: WriteHalf<S>,
-    mut outgoing: mpsc::UnboundedReceiver<String>,
-) -> io::Result<()>
+async fn write<S>(mut writer: WriteHalf<S>, outbox: &Outbox<String>) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite,
 {
-    while let Some(line) = outgoing.recv().await {
+    while let Some(line) = outbox.next().await {
         writer.write_all(line.as_bytes()).await?;
         writer.flush().await?;
     }

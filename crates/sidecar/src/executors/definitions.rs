@@ -5,17 +5,35 @@ use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{DefinitionError, InvalidToolName, ToolDefinition, ToolName, ToolOrigin};
 
 use super::PhpExecutor;
-use super::message::{Definitions, ToolEntry};
+use super::message::{Definitions, ServerEntry, ToolEntry};
 use super::tools::{Handler, RegistryTool};
 
 /// Maximum number of tools of one executor.
 const MAX_TOOLS: usize = 10_000;
+
+/// Maximum length of an alias, in bytes. An executor has at most as many aliases as tools.
+const MAX_ALIAS_BYTES: usize = 1024;
+
+/// Maximum length of the label and of the URL of a tool's server, in bytes. Each notification about
+/// a call names the server.
+const MAX_SERVER_BYTES: usize = 2048;
+
+/// Maximum size of the definitions of one executor, in bytes.
+const MAX_DEFINITION_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why the tools of a PHP registry are rejected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DefinitionsError {
     #[error("An executor may have at most {MAX_TOOLS} tools")]
     Count,
+    #[error("An executor may have at most {MAX_TOOLS} aliases of at most {MAX_ALIAS_BYTES} bytes")]
+    Aliases,
+    #[error("The definitions of an executor may have at most {MAX_DEFINITION_BYTES} bytes")]
+    Bytes,
+    #[error(
+        "Tool '{tool}': the label and the URL of its server may have at most {MAX_SERVER_BYTES} bytes"
+    )]
+    Server { tool: String },
     #[error("Tool '{tool}': cooldownSeconds is not a duration")]
     Cooldown { tool: String },
     #[error(transparent)]
@@ -31,6 +49,7 @@ impl PhpExecutor {
     /// process sends all of them again.
     pub(super) fn apply(&self, changes: Definitions) -> Result<(), DefinitionsError> {
         let registry = self.executor.registry();
+        self.count_bytes(&changes)?;
         for name in &changes.removed {
             registry.unregister(name);
         }
@@ -41,12 +60,43 @@ impl PhpExecutor {
             }
         }
         for (alias, name) in &changes.aliases {
+            if alias.len() > MAX_ALIAS_BYTES {
+                return Err(DefinitionsError::Aliases);
+            }
             add_alias(registry, alias, name)?;
+        }
+        if registry.alias_count() > MAX_TOOLS {
+            return Err(DefinitionsError::Aliases);
         }
         Ok(())
     }
 
+    /// Counts the sizes of the definitions after these changes.
+    fn count_bytes(&self, changes: &Definitions) -> Result<(), DefinitionsError> {
+        let mut counted = self.definition_bytes.lock();
+        let mut sizes = counted.clone();
+        for name in &changes.removed {
+            sizes.remove(name);
+        }
+        for entry in &changes.tools {
+            let schema = entry.input_schema.to_string();
+            let bytes = schema.len() + entry.description.len() + entry.category.len();
+            sizes.insert(entry.name.clone(), bytes);
+        }
+        let total: usize = sizes.iter().map(|(name, bytes)| name.len() + bytes).sum();
+        if total > MAX_DEFINITION_BYTES {
+            return Err(DefinitionsError::Bytes);
+        }
+        *counted = sizes;
+        Ok(())
+    }
+
     fn tool(&self, entry: ToolEntry) -> Result<RegistryTool, DefinitionsError> {
+        let is_too_long =
+            |server: &ServerEntry| server.label.len().max(server.url.len()) > MAX_SERVER_BYTES;
+        if entry.server.as_ref().is_some_and(is_too_long) {
+            return Err(DefinitionsError::Server { tool: entry.name });
+        }
         let origin = entry.server.map(|server| ToolOrigin::Mcp {
             server_label: server.label,
             server_url: server.url,

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -7,8 +8,11 @@ use pillion_core::tool::{CallContext, ErrorCode, Link, ToolCall, ToolFailure, To
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, watch};
 
-use super::message::{Callbacks, ExecuteParams, PhpCall, Response, output_of};
+use super::message::{
+    Callbacks, ExecuteParams, PhpCall, Response, executed, notification, output_of,
+};
 use super::php_process::{BusyGuard, PhpProcess};
+use pillion_config::HttpSection;
 
 /// A request `tools/execute`, for as long as its calls run.
 pub(super) struct Execution {
@@ -31,11 +35,16 @@ struct ExecutionLink {
 }
 
 impl Execution {
-    pub(super) fn new(id: u64, php: Arc<PhpProcess>, params: &mut ExecuteParams) -> Self {
+    pub(super) fn new(
+        id: u64,
+        php: Arc<PhpProcess>,
+        params: &mut ExecuteParams,
+        limits: HeaderLimits,
+    ) -> Self {
         let failure = params.header_failure.take();
         let headers = match failure.map(output_of) {
             Some(Err(failure)) => Err(failure),
-            _ => headers_of(params.headers.drain()),
+            _ => limits.read(std::mem::take(&mut params.headers)),
         };
         Self {
             id,
@@ -56,7 +65,7 @@ impl Execution {
     ///
     /// # Errors
     /// The failure that the PHP process reports, or that `what` was canceled because the connection
-    /// ended.
+    /// ended, or that PHP leaves too many requests unanswered.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -64,18 +73,26 @@ impl Execution {
         what: &str,
     ) -> Result<Response, ToolFailure> {
         params["execution"] = json!(self.id);
-        let response = self
-            .php
-            .request(method, &params, BusyGuard::new(&self.busy));
+        let busy = BusyGuard::new(&self.busy);
+        let response = self.php.request(method, &params, busy).await?;
         response.await.unwrap_or_else(|_| {
             let message = format!("{what} was cancelled");
             Err(ToolFailure::new(ErrorCode::Cancelled, message))
         })
     }
 
-    pub(super) fn notify(&self, method: &str, mut params: Value) {
+    /// Notifies the PHP process of the start or the end of a call, without waiting for room: each
+    /// call has two such notifications, which are no larger than the call's part of the message
+    /// that the execution holds.
+    pub(super) fn notify_now(&self, method: &str, mut params: Value) {
         params["execution"] = json!(self.id);
-        self.php.notify(method, &params);
+        self.php.send_now(notification(method, &params));
+    }
+
+    /// Sends the result of a call as soon as there is room.
+    async fn send_result(&self, index: usize, result: ToolResult) {
+        let params = json!({"execution": self.id, "index": index, "result": result});
+        self.php.notify("notifications/result", &params).await;
     }
 
     /// Waits until no other call has the turn and PHP is idle.
@@ -98,13 +115,10 @@ impl Execution {
         Some(self.acquire_turn().await)
     }
 
-    /// Runs the calls and returns their results in the order of the calls. PHP has one thread, so
-    /// PHP tools run one after the other; the sidecar's own tools run concurrently to them.
-    pub(super) async fn run(
-        self: Arc<Self>,
-        executor: Executor,
-        params: ExecuteParams,
-    ) -> Vec<ToolResult> {
+    /// Runs the calls, sends each result when its call has ended, and then the response. PHP has
+    /// one thread, so PHP tools run one after the other; the sidecar's own tools run concurrently
+    /// to them.
+    pub(super) async fn run(self: Arc<Self>, executor: Executor, params: ExecuteParams) {
         // A PHP tool that makes calls holds its permit until those calls have finished.
         let executor = match params.nested {
             true => executor.with_separate_permits(),
@@ -125,31 +139,28 @@ impl Execution {
             })),
             ..context.clone()
         };
-        let count = params.calls.len();
         let calls = params.calls.into_iter().enumerate();
         let (in_php, others): (Vec<_>, Vec<_>) =
             calls.partition(|(_, call)| !params.parallel || call.in_php);
         let in_php = async {
             let context = context_for(true);
-            let mut results = Vec::with_capacity(in_php.len());
             for (index, PhpCall { call, .. }) in in_php {
-                let _turn = self.acquire_turn().await;
-                results.push((index, executor.execute_one(call, &context).await));
+                let turn = self.acquire_turn().await;
+                let result = executor.execute_one(call, &context).await;
+                drop(turn);
+                self.send_result(index, result).await;
             }
-            results
         };
         let (indexes, others): (Vec<usize>, Vec<ToolCall>) = others
             .into_iter()
             .map(|(index, PhpCall { call, .. })| (index, call))
             .unzip();
         let context = context_for(false);
-        let others = executor.execute_parallel(others, &context);
-        let (in_php, others) = Box::pin(join(in_php, others)).await;
-        let mut ordered: Vec<Option<ToolResult>> = (0..count).map(|_| None).collect();
-        for (index, result) in in_php.into_iter().chain(indexes.into_iter().zip(others)) {
-            ordered[index] = Some(result);
-        }
-        ordered.into_iter().flatten().collect()
+        let others = executor.execute_parallel_each(others, &context, |place, result| {
+            self.send_result(indexes[place], result)
+        });
+        Box::pin(join(in_php, others)).await;
+        self.php.send(executed(self.id)).await;
     }
 }
 
@@ -157,16 +168,49 @@ fn link_of(context: &CallContext) -> Option<&ExecutionLink> {
     context.link.as_ref()?.get()
 }
 
-fn headers_of(headers: impl Iterator<Item = (String, String)>) -> Result<HeaderMap, ToolFailure> {
-    headers
-        .map(|(name, value)| {
+/// The limits of the headers for calls of the sidecar's own tools, as for requests to the REST API.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeaderLimits {
+    count: usize,
+    bytes: usize,
+}
+
+impl HeaderLimits {
+    pub(super) fn of(http: &HttpSection) -> Self {
+        Self {
+            count: http.max_headers.get(),
+            bytes: http.max_header_bytes,
+        }
+    }
+
+    /// Reads the headers of a context.
+    ///
+    /// # Errors
+    /// `invalid_input` if there are too many headers, or one of them is invalid.
+    fn read(self, headers: HashMap<String, String>) -> Result<HeaderMap, ToolFailure> {
+        let too_many = |what: &str| {
+            let message = format!("The context has more headers than {what} allows");
+            ToolFailure::invalid_input(message)
+        };
+        let bytes = headers.iter().map(|(name, value)| name.len() + value.len());
+        if headers.len() > self.count {
+            return Err(too_many("http.max_headers"));
+        }
+        if bytes.sum::<usize>() > self.bytes {
+            return Err(too_many("http.max_header_bytes"));
+        }
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
             let header = HeaderName::try_from(&name).ok();
             let header = header.zip(HeaderValue::try_from(value).ok());
-            header.ok_or_else(|| {
+            let (header, value) = header.ok_or_else(|| {
                 ToolFailure::invalid_input(format!(
                     "The value of the header {name} has characters that are not allowed in a header"
                 ))
-            })
-        })
-        .collect()
+            })?;
+            map.try_insert(header, value)
+                .map_err(|_| too_many("HTTP"))?;
+        }
+        Ok(map)
+    }
 }

@@ -14,6 +14,7 @@ use pillion_gateway::workers::MessageLine;
 /// JSON-RPC error codes.
 pub(super) const METHOD_NOT_FOUND: i32 = -32601;
 pub(super) const INVALID_PARAMS: i32 = -32602;
+pub(super) const INTERNAL_ERROR: i32 = -32603;
 
 /// A message from the PHP process.
 pub(super) enum PhpMessage {
@@ -63,6 +64,15 @@ pub(super) struct ExecuteParams {
     pub(super) header_failure: Option<ToolResult>,
     #[serde(default)]
     pub(super) callbacks: Callbacks,
+}
+
+impl ExecuteParams {
+    /// Returns the approximate size of the context of one call, in bytes.
+    pub(super) fn context_bytes(&self) -> usize {
+        let ids = self.approved.iter().chain(&self.denied);
+        let names = self.user.iter().chain(&self.channel);
+        ids.chain(names).map(String::len).sum()
+    }
 }
 
 /// A call, and whether its tool is PHP code.

@@ -2,15 +2,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pillion_core::tool::ToolFailure;
+use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::message::{self, Response};
+use crate::outbox::Outbox;
+
+/// Number of bytes that wait for the PHP process, from which on the sidecar sends no further results
+/// and requests, and reads no further messages that need a reply.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
+
+/// Maximum number of requests that the PHP process has not answered. Their callers may have given
+/// up, so that their number is not limited by the number of running calls.
+const MAX_UNANSWERED: usize = 1_000;
 
 /// The PHP process at the other end of a connection.
 pub(super) struct PhpProcess {
-    outbox: mpsc::UnboundedSender<String>,
+    outbox: Outbox<String>,
     requests: Mutex<Requests>,
 }
 
@@ -42,35 +51,56 @@ impl Drop for BusyGuard {
     }
 }
 
-impl PhpProcess {
-    pub(super) fn new(outbox: mpsc::UnboundedSender<String>) -> Self {
+impl Default for PhpProcess {
+    fn default() -> Self {
         Self {
-            outbox,
+            outbox: Outbox::new(MAX_WAITING_BYTES),
             requests: Mutex::default(),
         }
     }
+}
 
-    /// Sends a request. The receiver fails if the connection ends before the response. A request
-    /// whose caller gives up stays pending until the PHP process answers, because PHP code cannot
-    /// be interrupted.
-    pub(super) fn request(
+impl PhpProcess {
+    /// Returns the lines that wait to be written.
+    pub(super) fn outbox(&self) -> &Outbox<String> {
+        &self.outbox
+    }
+
+    /// Sends a request as soon as there is room. The receiver fails if the connection ends before
+    /// the response. A request whose caller gives up stays pending until the PHP process answers,
+    /// because PHP code cannot be interrupted.
+    ///
+    /// # Errors
+    /// `unavailable` if the PHP process has left too many requests unanswered.
+    pub(super) async fn request(
         &self,
         method: &str,
         params: &Value,
         busy: BusyGuard,
-    ) -> oneshot::Receiver<Result<Response, ToolFailure>> {
+    ) -> Result<oneshot::Receiver<Result<Response, ToolFailure>>, ToolFailure> {
         let (response, receiver) = oneshot::channel();
-        let mut requests = self.requests.lock();
-        requests.last_id += 1;
-        let id = requests.last_id;
-        let pending = PendingRequest {
+        let mut pending = Some(PendingRequest {
             response,
             _busy: busy,
+        });
+        let id = {
+            let mut requests = self.requests.lock();
+            if requests.pending.len() >= MAX_UNANSWERED {
+                let message =
+                    format!("The PHP process has left {MAX_UNANSWERED} requests unanswered");
+                return Err(ToolFailure::new(ErrorCode::Unavailable, message));
+            }
+            requests.last_id += 1;
+            requests.last_id
         };
-        requests.pending.insert(id, pending);
-        drop(requests);
-        self.send(message::request(id, method, params));
-        receiver
+        let line = message::request(id, method, params);
+        // Pending from the moment at which PHP may see the request.
+        let queued = || {
+            let mut requests = self.requests.lock();
+            requests.pending.extend(pending.take().map(|it| (id, it)));
+        };
+        self.outbox.send(line, queued).await;
+        Ok(receiver)
     }
 
     /// Passes a response to the request with this id. Returns whether there was such a request.
@@ -84,12 +114,18 @@ impl PhpProcess {
         is_known
     }
 
-    pub(super) fn notify(&self, method: &str, params: &Value) {
-        self.send(message::notification(method, params));
+    /// Sends a notification as soon as there is room.
+    pub(super) async fn notify(&self, method: &str, params: &Value) {
+        self.send(message::notification(method, params)).await;
     }
 
-    /// Sends a line. After the end of the connection nothing reads it.
-    pub(super) fn send(&self, line: String) {
-        drop(self.outbox.send(line));
+    /// Sends a line as soon as there is room. After the end of the connection nothing reads it.
+    pub(super) async fn send(&self, line: String) {
+        self.outbox.send(line, || ()).await;
+    }
+
+    /// Sends a line at once, even without room.
+    pub(super) fn send_now(&self, line: String) {
+        self.outbox.send_now(line);
     }
 }

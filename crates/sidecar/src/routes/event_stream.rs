@@ -11,10 +11,10 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use pillion_chat::Backlog;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::outbox::Outbox;
 use pillion_gateway::access::{Heartbeat, TokenValidity};
 
 /// Maximum size of unread events, in bytes, before the job is paused.
@@ -50,16 +50,14 @@ pub(super) fn response<F>(max_duration: Duration, job: impl FnOnce(EventSender) 
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let (sender, events) = unbounded_channel();
-    let backlog = Arc::new(Backlog::new(MAX_UNREAD_BYTES));
-    let outlet = EventSender {
-        sender,
-        backlog: Arc::clone(&backlog),
-    };
-    let job = paced(job(outlet), Arc::clone(&backlog), max_duration);
+    let events = Arc::new(JobEventQueue {
+        outbox: Outbox::new(MAX_UNREAD_BYTES),
+        backlog: Backlog::new(MAX_UNREAD_BYTES),
+    });
+    let job = job(EventSender(Arc::clone(&events)));
+    let job = paced(job, Arc::clone(&events), max_duration);
     let events = JobEvents {
         events,
-        backlog,
         // A separate task, because the job continues while the client does not read.
         _job: AbortOnDropHandle::new(tokio::spawn(job)),
     };
@@ -67,41 +65,51 @@ where
     of(events, TokenValidity::default())
 }
 
+/// The events of a job that its client has not read. The backlog pauses the job.
+struct JobEventQueue {
+    outbox: Outbox<Bytes>,
+    backlog: Backlog,
+}
+
 /// Sends events of a job to its stream.
 #[derive(Clone)]
-pub(super) struct EventSender {
-    sender: UnboundedSender<Bytes>,
-    backlog: Arc<Backlog>,
-}
+pub(super) struct EventSender(Arc<JobEventQueue>);
 
 impl EventSender {
     /// Sends an event. A closed stream is ignored here: it ends the job.
     pub(super) fn send(&self, event: Bytes) {
-        self.backlog.add(event.len());
-        drop(self.sender.send(event));
+        self.0.backlog.add(event.len());
+        self.0.outbox.send_now(event);
     }
 }
 
 /// Runs the job, paused while the backlog is full. After `max_duration`, the job is no longer
 /// paused.
-async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, max_duration: Duration) {
+async fn paced(job: impl Future<Output = ()>, events: Arc<JobEventQueue>, max_duration: Duration) {
+    /// Ends the stream when the job ends, also by a panic.
+    struct End(Arc<JobEventQueue>);
+    impl Drop for End {
+        fn drop(&mut self) {
+            self.0.outbox.close();
+        }
+    }
+    let end = End(events);
     let mut job = pin!(job);
-    let paced = timeout(max_duration, backlog.pace(job.as_mut())).await;
+    let paced = timeout(max_duration, end.0.backlog.pace(job.as_mut())).await;
     if paced.is_err() {
         job.await;
     }
 }
 
 struct JobEvents {
-    events: UnboundedReceiver<Bytes>,
-    backlog: Arc<Backlog>,
+    events: Arc<JobEventQueue>,
     _job: AbortOnDropHandle<()>,
 }
 
 impl Events for JobEvents {
     async fn next(&mut self) -> Option<Bytes> {
-        let event = self.events.recv().await?;
-        self.backlog.subtract(event.len());
+        let event = self.events.outbox.next().await?;
+        self.events.backlog.subtract(event.len());
         Some(event)
     }
 }
