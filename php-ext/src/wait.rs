@@ -156,6 +156,9 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     where
         W: Future<Output = T> + Send + 'static,
     {
+        // Senders cannot wait. Each job is limited where it is sent: jobs of calls by the calls,
+        // events of a chat by its backlog, notifications by their inbox, and messages of servers by
+        // the limits of the MCP client.
         let (events, inbox) = mpsc::unbounded_channel();
         let jobs = events.clone();
         let work = work(Arc::new(move |job| {

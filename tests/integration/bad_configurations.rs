@@ -205,7 +205,7 @@ fn refused(what: &str, command: &mut Command) -> Output {
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let id = Pid::from_raw(i32::try_from(child.id()).unwrap());
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1_000);
     let waiting = std::thread::spawn(move || sender.send(child.wait_with_output()));
     let output = receiver.recv_timeout(Duration::from_secs(20));
     if output.is_err() {

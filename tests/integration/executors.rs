@@ -14,6 +14,8 @@ use crate::program::Daemon;
 struct Php {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
+    /// Results that arrived and were not checked yet.
+    early: Vec<Value>,
 }
 
 impl Php {
@@ -38,6 +40,7 @@ impl Php {
             return Ok(Self {
                 reader,
                 writer: stream,
+                early: Vec::new(),
             });
         }
         let length = head.to_lowercase();
@@ -63,13 +66,14 @@ impl Php {
         }
     }
 
-    /// Returns the next message other than notices about calls.
+    /// Returns the next message other than notices about calls and results, which are kept.
     fn read_other(&mut self) -> Value {
         loop {
             let message = self.read().unwrap();
-            let method = message["method"].as_str().unwrap_or_default();
-            if !method.starts_with("notifications/call_") {
-                return message;
+            match message["method"].as_str() {
+                Some("notifications/call_started" | "notifications/call_finished") => {}
+                Some("notifications/result") => self.early.push(message),
+                _ => return message,
             }
         }
     }
@@ -94,16 +98,16 @@ impl Php {
 
     /// Returns the results of an execution that sends nothing else, in the order of the calls.
     fn results(&mut self, id: u64, count: usize) -> Vec<Value> {
+        assert_eq!(self.read_other()["id"], id);
         let mut results = vec![Value::Null; count];
-        for _ in 0..count {
-            let message = self.read_other();
-            assert_eq!(message["method"], "notifications/result", "{message}");
+        for message in self.early.drain(..) {
+            assert_eq!(message["params"]["execution"], id, "{message}");
             let index = message["params"]["index"].as_u64().unwrap();
             let result = &mut results[usize::try_from(index).unwrap()];
             assert!(result.is_null(), "a second result: {message}");
             *result = message["params"]["result"].clone();
         }
-        assert_eq!(self.read_other()["id"], id);
+        assert!(results.iter().all(Value::is_object), "{results:?}");
         results
     }
 }
@@ -350,14 +354,13 @@ fn headers_calls_and_bytes_of_executions_are_limited() {
             &json!({"definitions": definitions, "calls": calls, "headers": headers}),
         );
         // Only the sidecar's own tools need the headers.
-        let result = php.read_other()["params"]["result"].clone();
-        assert_eq!(result["error_code"], "invalid_input", "{result}");
-        let error = format!("The context has more headers than {key} allows");
-        assert_eq!(result["error"], error);
         let request = php.read_other();
         php.answer(&request, &json!("Hello"));
-        assert_eq!(php.read_other()["params"]["result"]["result"], "Hello");
-        assert_eq!(php.read_other()["id"], 1);
+        let results = php.results(1, 2);
+        assert_eq!(results[0]["error_code"], "invalid_input", "{results:?}");
+        let error = format!("The context has more headers than {key} allows");
+        assert_eq!(results[0]["error"], error);
+        assert_eq!(results[1]["result"], "Hello");
     }
     let none = call("", "nothing", "");
     let many: Vec<_> = (0..10_001).map(|_| none.clone()).collect();

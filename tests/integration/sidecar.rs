@@ -42,7 +42,7 @@ impl Sidecar {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("pillion.sock");
         let (stop, stopped) = oneshot::channel();
-        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let sleeps_begun = Arc::new(AtomicUsize::new(0));
         let sleeps_ended = Arc::new(AtomicUsize::new(0));
         let registry = registry(&sleeps_begun, &sleeps_ended);

@@ -85,7 +85,7 @@ pub enum WorkerRefusal {
 pub struct WorkerRegistration {
     workers: Arc<Workers>,
     id: u64,
-    calls: mpsc::UnboundedReceiver<(Arc<WorkerTool>, Box<WorkerJob>)>,
+    calls: mpsc::Receiver<(Arc<WorkerTool>, Box<WorkerJob>)>,
 }
 
 impl Workers {
@@ -134,7 +134,8 @@ impl Workers {
             tool.belongs_to(&self.this);
         }
         self.claim(&state, &tools)?;
-        let (inbox, calls) = mpsc::unbounded_channel();
+        // An idle worker is given one call, and is busy until it has finished the call.
+        let (inbox, calls) = mpsc::channel(1);
         state.last_id += 1;
         let id = state.last_id;
         let mut changes = ToolChanges::default();

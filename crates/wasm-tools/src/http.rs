@@ -110,7 +110,8 @@ fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
                 "the value of the header '{name}' has characters that are not allowed in a header"
             ))
         })?;
-        headers.append(header, value);
+        let added = headers.try_append(header, value);
+        added.map_err(|_| invalid("the request has too many headers".to_owned()))?;
     }
     Ok(HttpRequest {
         method,

@@ -35,7 +35,7 @@ fn runs(daemon: &Daemon, tool: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call() {
-    let (release, released) = mpsc::channel::<()>();
+    let (release, released) = mpsc::sync_channel::<()>(1);
     let released = Mutex::new(released);
     let far = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", |_| {

@@ -35,7 +35,7 @@ impl Client {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, incoming) = mpsc::channel();
+        let (sender, incoming) = mpsc::sync_channel(10_000);
         thread::spawn(move || {
             for line in output.lines() {
                 let message = serde_json::from_str(&line.unwrap()).unwrap();

@@ -31,7 +31,7 @@ impl Peer {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let (sender, heads) = mpsc::channel();
+        let (sender, heads) = mpsc::sync_channel(1_000);
         thread::spawn(move || serve(&listener, replies, &sender));
         Self {
             _directory: directory,
@@ -47,7 +47,7 @@ impl Peer {
     }
 }
 
-fn serve(listener: &UnixListener, replies: Vec<Reply>, heads: &mpsc::Sender<String>) {
+fn serve(listener: &UnixListener, replies: Vec<Reply>, heads: &mpsc::SyncSender<String>) {
     let mut replies = replies.into_iter();
     for connection in listener.incoming() {
         let mut connection = connection.unwrap();

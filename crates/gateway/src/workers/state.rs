@@ -24,7 +24,7 @@ pub(super) struct Worker {
     pub(super) name: String,
     pub(super) pid: Option<i32>,
     pub(super) tools: HashMap<ToolName, Arc<WorkerTool>>,
-    pub(super) inbox: mpsc::UnboundedSender<(Arc<WorkerTool>, Box<WorkerJob>)>,
+    pub(super) inbox: mpsc::Sender<(Arc<WorkerTool>, Box<WorkerJob>)>,
     /// Since when the worker is idle; `None` while it is busy or draining.
     pub(super) idle_since: Option<Instant>,
     pub(super) is_draining: bool,
@@ -99,7 +99,7 @@ impl Worker {
     ) -> Result<(), Box<WorkerJob>> {
         self.idle_since = None;
         self.calls += 1;
-        let given = self.inbox.send((Arc::clone(tool), job));
-        given.map_err(|mpsc::error::SendError((_, job))| job)
+        let given = self.inbox.try_send((Arc::clone(tool), job));
+        given.map_err(|refused| refused.into_inner().1)
     }
 }

@@ -10,11 +10,15 @@ use crate::jsonrpc::RpcOutcome;
 /// How long the client does not check the server again for the same sign.
 const FALSE_ALARM_TTL: Duration = Duration::from_secs(60);
 
+/// Maximum number of signs. Servers choose the codes of their errors; when exceeded, the cache is
+/// cleared.
+const MAX_SIGNS: usize = 256;
+
 /// Signs of a changed transport or revision that turned out to be false, because a tool uses that
 /// error for something else. Without this cache, every call of such a tool would check the server.
 #[derive(Default)]
 pub(super) struct FalseAlarms {
-    /// Expiry of each entry. The number of signs is small: codes of a small range, and statuses.
+    /// Expiry of each entry.
     until: Mutex<HashMap<UnexpectedResponse, Instant>>,
 }
 
@@ -40,7 +44,11 @@ impl FalseAlarms {
     pub(super) fn note(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
         if let Some(sign) = UnexpectedResponse::of(outcome) {
             let until = Instant::now() + FALSE_ALARM_TTL;
-            self.until.lock().insert(sign, until);
+            let mut signs = self.until.lock();
+            if signs.len() >= MAX_SIGNS {
+                signs.clear();
+            }
+            signs.insert(sign, until);
         }
     }
 
@@ -68,5 +76,10 @@ mod tests {
         assert!(!confirmed.covers(&Err(McpErrorKind::StreamClosed)));
         tokio::time::advance(FALSE_ALARM_TTL).await;
         assert!(!confirmed.covers(&outcome(-32000)));
+        for code in 0..10_000 {
+            confirmed.note(&outcome(code));
+        }
+        assert!(confirmed.covers(&outcome(9_999)));
+        assert!(confirmed.until.lock().len() <= MAX_SIGNS);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
         let result = to_raw_value(&json!({ "structuredContent": content })).unwrap();
         let until = Instant::now() + Duration::from_secs(20);
         let first = schema.mismatch(&result, until).await;
-        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
         let busy = tokio::task::spawn_blocking(move || released.recv());
         let mut second = pin!(schema.mismatch(&result, until));
         let polled = second

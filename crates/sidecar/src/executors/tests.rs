@@ -16,7 +16,6 @@ use tokio::time::timeout;
 use super::{ExecutorRequest, PhpExecutor};
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use crate::routes;
 
 const MESSAGES: usize = 150;
 
@@ -129,7 +128,7 @@ fn definitions() -> Value {
 fn executor() -> PhpExecutor {
     let config = Config::default();
     let app = App::build(&config, Arc::new(ToolRegistry::new()), None);
-    let current_app = CurrentApp::new(app, routes::router);
+    let current_app = CurrentApp::new(app, |_| axum::Router::new());
     let peer = Peer::Process {
         uid: 0,
         gid: 0,

@@ -130,7 +130,7 @@ impl Server {
 
     /// Opens an event stream. With the legacy SSE transport, the stream starts with the endpoint.
     pub(super) fn open_stream(&self) -> mpsc::UnboundedReceiver<Bytes> {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = unlimited();
         let mut state = self.state.lock().unwrap();
         state.opened += 1;
         let id = state.opened.to_string();
@@ -154,7 +154,7 @@ impl Server {
 
     /// Opens an event stream that starts with `first`.
     pub(super) fn open_stream_with(&self, first: &str) -> mpsc::UnboundedReceiver<Bytes> {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = unlimited();
         let mut state = self.state.lock().unwrap();
         state.opened += 1;
         let id = state.opened.to_string();
@@ -210,4 +210,12 @@ impl fmt::Debug for Server {
             .field("address", &self.address)
             .finish_non_exhaustive()
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test sends as much as it wants, and a client that reads nothing is one of its cases"
+)]
+fn unlimited<T>() -> (mpsc::UnboundedSender<T>, mpsc::UnboundedReceiver<T>) {
+    mpsc::unbounded_channel()
 }
