@@ -23,6 +23,8 @@ const MAX_ALTERNATIVES: usize = 64;
 const MAX_LEVELS: usize = 32;
 /// Maximum number of schemas that a reader visits for one value.
 pub(super) const MAX_STEPS: u32 = 100_000;
+/// Number of comparisons that count as one step.
+const COMPARISONS_PER_STEP: usize = 16;
 
 /// Reads a schema conservatively: parts that it does not understand (patterns, conditions, schema
 /// identifiers) count as allowing any value.
@@ -167,9 +169,70 @@ impl<'s> SchemaReader<'s> {
         found
     }
 
+    /// Returns whether any alternative requires this member. Also true if all steps are used up.
+    pub(super) fn requires(&mut self, place: &SchemaLocation<'s>, name: &str) -> bool {
+        place.0.iter().flatten().any(|schema| {
+            let required = list(schema, "required").unwrap_or_default();
+            !self.compare(required.len()) || required.iter().any(|other| other == name)
+        })
+    }
+
+    /// Removes the alternatives that this object cannot match, unless that would remove all.
+    pub(super) fn narrow(&mut self, place: &mut SchemaLocation<'s>, value: &Map<String, Value>) {
+        if place.0.len() < 2 {
+            return;
+        }
+        let mut kept = place.0.clone();
+        kept.retain(|alternative| {
+            alternative
+                .iter()
+                .all(|schema| self.may_match(schema, value))
+        });
+        if !kept.is_empty() {
+            place.0 = kept;
+        }
+    }
+
+    /// Returns whether the object can match: it has the required members, and its strings are
+    /// allowed by `const` and `enum`.
+    fn may_match(&mut self, schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let has_words = properties.is_none_or(|properties| {
+            value.iter().all(|(name, word)| {
+                let Some(property) = properties.get(name).filter(|_| word.is_string()) else {
+                    return true;
+                };
+                let is_other = property.get("const").is_some_and(|only| only != word);
+                let allowed = property.get("enum").and_then(Value::as_array);
+                !is_other
+                    && allowed.is_none_or(|allowed| {
+                        !self.compare(allowed.len()) || allowed.contains(word)
+                    })
+            })
+        });
+        let needed = list(schema, "required").unwrap_or_default();
+        let mut needed_names = needed.iter().filter_map(Value::as_str);
+        has_words
+            && types_of(schema) & OBJECT != 0
+            && (!self.compare(value.len().max(needed.len()))
+                || needed_names.all(|name| value.contains_key(name)))
+    }
+
     fn step(&mut self) -> bool {
         self.steps_left = self.steps_left.saturating_sub(1);
         self.steps_left > 0
+    }
+
+    /// Uses the steps of comparing a value with `count` others.
+    fn compare(&mut self, count: usize) -> bool {
+        let steps = u32::try_from(count / COMPARISONS_PER_STEP).unwrap_or(u32::MAX);
+        self.steps_left = self.steps_left.saturating_sub(steps);
+        self.steps_left > 0
+    }
+
+    /// Returns the number of remaining steps.
+    pub(super) fn steps_left(&self) -> u32 {
+        self.steps_left
     }
 }
 
@@ -181,26 +244,6 @@ impl SchemaLocation<'_> {
             types.fold(ANY, |all, one| all & one)
         };
         self.0.iter().map(of).fold(0, |all, one| all | one)
-    }
-
-    /// Returns whether any alternative requires this member.
-    pub(super) fn requires(&self, name: &str) -> bool {
-        self.0.iter().any(|alternative| {
-            let mut required = alternative.iter().flat_map(|schema| required(schema));
-            required.any(|other| other == name)
-        })
-    }
-
-    /// Removes the alternatives that this object cannot match, unless that would remove all.
-    pub(super) fn narrow(&mut self, value: &Map<String, Value>) {
-        if self.0.len() < 2 {
-            return;
-        }
-        let mut kept = self.0.clone();
-        kept.retain(|alternative| alternative.iter().all(|schema| may_match(schema, value)));
-        if !kept.is_empty() {
-            self.0 = kept;
-        }
     }
 }
 
@@ -217,11 +260,6 @@ fn few(alternatives: Alternatives<'_>) -> Alternatives<'_> {
 
 fn list<'s>(schema: &'s Map<String, Value>, keyword: &str) -> Option<&'s [Value]> {
     schema.get(keyword)?.as_array().map(Vec::as_slice)
-}
-
-fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
-    let names = list(schema, "required").unwrap_or_default();
-    names.iter().filter_map(Value::as_str)
 }
 
 fn types_of(schema: &Map<String, Value>) -> JsonTypes {
@@ -263,23 +301,6 @@ fn type_of(value: &Value) -> JsonTypes {
         Value::Number(_) => NUMBER,
         Value::String(_) => STRING,
     }
-}
-
-/// Returns whether the object can match: it has the required members, and its strings are allowed
-/// by `const` and `enum`.
-fn may_match(schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let has_words = properties.into_iter().flatten().all(|(name, property)| {
-        let Some(word @ Value::String(_)) = value.get(name) else {
-            return true;
-        };
-        let is_other = property.get("const").is_some_and(|only| only != word);
-        let allowed = property.get("enum").and_then(Value::as_array);
-        !is_other && allowed.is_none_or(|allowed| allowed.contains(word))
-    });
-    has_words
-        && types_of(schema) & OBJECT != 0
-        && required(schema).all(|name| value.contains_key(name))
 }
 
 /// Returns the target of a reference within the document.

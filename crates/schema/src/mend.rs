@@ -48,18 +48,20 @@ pub(super) fn coerce_value(
 }
 
 /// Replaces `[]` by `{}` in each `default` whose schema allows objects but no arrays, because PHP
-/// encodes an empty object as `[]`.
+/// encodes an empty object as `[]`. Of a schema with a huge number of such defaults, the rest is left
+/// unchanged.
 pub fn coerce_defaults(schema: &mut Value) {
-    let mut places = Vec::new();
+    let mut places = DefaultPlaces::default();
     find_defaults(schema, &mut String::new(), &mut places);
-    for place in places {
+    let mut steps_left = MAX_STEPS;
+    for place in places.pointers {
         let Some(part) = schema.pointer(&place) else {
             continue;
         };
         let Some(mut mended) = part.get("default").cloned() else {
             continue;
         };
-        let mut reader = SchemaReader::new(schema, MAX_STEPS);
+        let mut reader = SchemaReader::new(schema, steps_left);
         let place_of_value = reader.place(part);
         mend(
             &mut reader,
@@ -67,10 +69,24 @@ pub fn coerce_defaults(schema: &mut Value) {
             &mut mended,
             OptionalNull::Wrong,
         );
+        steps_left = reader.steps_left();
+        if reader.is_exhausted() {
+            return;
+        }
         if let Some(part) = schema.pointer_mut(&place) {
             part["default"] = mended;
         }
     }
+}
+
+/// Maximum total length of the pointers to defaults, in bytes: names may be long.
+const MAX_POINTER_BYTES: usize = 1024 * 1024;
+
+/// The pointers of the subschemas whose default contains an empty list.
+#[derive(Default)]
+struct DefaultPlaces {
+    pointers: Vec<String>,
+    bytes: usize,
 }
 
 fn mend<'s>(
@@ -90,13 +106,13 @@ fn mend<'s>(
             }
         }
         Value::Object(members) => {
-            place.narrow(members);
+            reader.narrow(&mut place, members);
             members.retain(|name, member| {
                 let below = reader.member(&place, name);
                 if nulls == OptionalNull::LeftOut
                     && member.is_null()
                     && below.types() & NULL == 0
-                    && !place.requires(name)
+                    && !reader.requires(&place, name)
                 {
                     return false;
                 }
@@ -122,13 +138,17 @@ fn holds(value: &Value, wanted: &impl Fn(&Value) -> bool) -> bool {
 }
 
 /// Collects the pointers of the subschemas whose default contains an empty list.
-fn find_defaults(schema: &Value, path: &mut String, places: &mut Vec<String>) {
+fn find_defaults(schema: &Value, path: &mut String, places: &mut DefaultPlaces) {
     let Value::Object(entries) = schema else {
         return;
     };
     let default = entries.get("default");
     if default.is_some_and(|default| holds(default, &is_empty_list)) {
-        places.push(path.clone());
+        places.bytes += path.len();
+        if places.bytes > MAX_POINTER_BYTES {
+            return;
+        }
+        places.pointers.push(path.clone());
     }
     let mut below = |keys: &[&str], schema: &Value| {
         let length = path.len();

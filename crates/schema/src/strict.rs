@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 /// Maximum number of properties of all objects.
@@ -180,22 +182,24 @@ impl StrictWriter {
             Some(others) => *others == json!(false),
         };
         let required = match schema.get("required") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(required) => required.as_array()?.iter().collect(),
+            None | Some(Value::Null) => HashSet::new(),
+            Some(required) => {
+                let names = required.as_array()?.iter().map(Value::as_str);
+                names.collect::<Option<HashSet<_>>>()?
+            }
         };
-        let is_known = |name: &&Value| {
-            name.as_str()
-                .is_some_and(|name| properties.contains_key(name))
-        };
-        if !is_closed || !required.iter().all(is_known) {
+        if !is_closed || !required.iter().all(|name| properties.contains_key(*name)) {
             return None;
         }
         self.properties += properties.len();
+        if self.properties > MAX_PROPERTIES {
+            return None;
+        }
         let mut all = Map::new();
         for (name, property) in properties {
             self.characters += name.len();
             let property = self.part(property, at.below())?;
-            let is_required = required.iter().any(|required| *required == name);
+            let is_required = required.contains(name.as_str());
             all.insert(
                 name.clone(),
                 if is_required {

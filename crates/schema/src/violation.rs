@@ -46,6 +46,9 @@ pub enum InvalidArguments {
 /// Maximum length of a path or reason in an error message, in characters.
 const MAX_PART_LEN: usize = 200;
 
+/// Maximum length of a list of allowed values in an error message, in characters.
+const MAX_LIST_LEN: usize = 4_000;
+
 impl InvalidArguments {
     pub(super) fn from_error(error: &ValidationError<'_>) -> Self {
         let path = path_of(error);
@@ -72,11 +75,13 @@ impl InvalidArguments {
             },
             ValidationErrorKind::Enum { options } => Self::NotAllowed {
                 path: shorten(path_or_root(path)),
-                allowed: python_repr(options),
+                allowed: shorten_list(python_repr(options)),
             },
             ValidationErrorKind::Constant { expected_value } => Self::NotAllowed {
                 path: shorten(path_or_root(path)),
-                allowed: python_repr(&Value::Array(vec![expected_value.as_ref().clone()])),
+                allowed: shorten_list(python_repr(&Value::Array(vec![
+                    expected_value.as_ref().clone(),
+                ]))),
             },
             _ => Self::Other {
                 path: shorten(path_or_root(path)),
@@ -151,7 +156,16 @@ fn path_or_root(path: String) -> String {
 }
 
 fn shorten(text: String) -> String {
-    match text.char_indices().nth(MAX_PART_LEN) {
+    shorten_to(MAX_PART_LEN, text)
+}
+
+/// Shortens a list of allowed values, which models read to correct a call.
+fn shorten_list(list: String) -> String {
+    shorten_to(MAX_LIST_LEN, list)
+}
+
+fn shorten_to(max_len: usize, text: String) -> String {
+    match text.char_indices().nth(max_len) {
         Some((cut, _)) => format!("{}...", &text[..cut]),
         None => text,
     }

@@ -1,6 +1,10 @@
 use pillion_wire::PinChange;
 use serde_json::Value;
 
+/// Maximum length of a path whose members are compared, in bytes. Each difference has its own path,
+/// and a name may be long.
+const MAX_PATH_BYTES: usize = 1_000;
+
 /// Returns the differences between two definitions, by path.
 pub fn between(before: &str, after: &str) -> Vec<PinChange> {
     let parse = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
@@ -18,7 +22,9 @@ fn compare(
     if before == after {
         return;
     }
-    if let (Some(Value::Object(old)), Some(Value::Object(new))) = (before, after) {
+    if let (Some(Value::Object(old)), Some(Value::Object(new))) = (before, after)
+        && path.len() <= MAX_PATH_BYTES
+    {
         let fresh = new.keys().filter(|key| !old.contains_key(*key));
         for key in old.keys().chain(fresh) {
             let path = match path {
@@ -59,5 +65,12 @@ mod tests {
             ]
         );
         assert!(between("{}", "{}").is_empty());
+        let name = "n".repeat(500_000);
+        let many = |value: u32| {
+            let members = (0..5_000).map(|nth| (nth.to_string(), json!(value)));
+            let members: serde_json::Map<_, _> = members.collect();
+            json!({(name.clone()): members}).to_string()
+        };
+        assert_eq!(between(&many(1), &many(2)).len(), 1);
     }
 }

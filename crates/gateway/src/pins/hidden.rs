@@ -6,14 +6,24 @@ use pillion_core::{
     is_bidi_control, is_control_character, is_hidden, is_invisible, is_tag_character,
 };
 
-/// Returns warnings about hidden text in a definition, by path.
+/// Maximum number of warnings about one definition.
+const MAX_WARNINGS: usize = 100;
+
+/// Maximum length of a path in a warning, in bytes: a path may consist of long names.
+const MAX_PATH_BYTES: usize = 1_000;
+
+/// Returns warnings about hidden text in a definition, by path: at most 100.
 pub fn warnings(definition: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    search("", definition, &mut found);
+    search(&mut String::new(), definition, &mut found);
     found
 }
 
-fn search(path: &str, value: &Value, found: &mut Vec<String>) {
+fn search(path: &mut String, value: &Value, found: &mut Vec<String>) {
+    if found.len() >= MAX_WARNINGS {
+        return;
+    }
+    let length = path.len();
     match value {
         Value::String(text) => {
             for what in kinds(text) {
@@ -22,22 +32,40 @@ fn search(path: &str, value: &Value, found: &mut Vec<String>) {
         }
         Value::Array(items) => {
             for (place, item) in items.iter().enumerate() {
-                search(&format!("{path}[{place}]"), item, found);
+                if length < MAX_PATH_BYTES {
+                    path.push_str(&format!("[{place}]"));
+                }
+                search(path, item, found);
+                path.truncate(length);
             }
         }
         Value::Object(members) => {
             for (key, member) in members {
-                let path = match path {
-                    "" => visible(key),
-                    path => format!("{path}.{}", visible(key)),
-                };
+                if found.len() >= MAX_WARNINGS {
+                    return;
+                }
+                if length < MAX_PATH_BYTES {
+                    push_member(path, key);
+                }
                 for what in kinds(key) {
                     found.push(format!("{path}: {what} in the name"));
                 }
-                search(&path, member, found);
+                search(path, member, found);
+                path.truncate(length);
             }
         }
         _ => {}
+    }
+}
+
+/// Adds the name of a member to a path, or the beginning of a long name.
+fn push_member(path: &mut String, key: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    match key.char_indices().nth(MAX_PATH_BYTES) {
+        Some((cut, _)) => path.push_str(&format!("{}...", visible(&key[..cut]))),
+        None => path.push_str(&visible(key)),
     }
 }
 
@@ -133,6 +161,17 @@ mod tests {
         ] {
             assert!(warnings(&json!([fine])).is_empty(), "{fine}");
         }
+    }
+
+    #[test]
+    fn many_warnings_with_long_paths_stay_small() {
+        let hidden: serde_json::Map<_, _> = (0..20_000)
+            .map(|nth| (format!("\u{200b}{nth}"), json!("\u{200b}")))
+            .collect();
+        let name = "n".repeat(1_000_000);
+        let found = warnings(&json!({(name.clone()): {(name): hidden}}));
+        assert!((MAX_WARNINGS..MAX_WARNINGS + 10).contains(&found.len()));
+        assert!(found.iter().all(|warning| warning.len() < 5_000));
     }
 
     #[test]
