@@ -47,5 +47,5 @@ pub use table::{Key, entries, is_list, item, member, slots};
 pub use types::Type;
 pub use value::{
     array_of, bool_of, empty_array, escape_bytes, float_of, int_of, list_of, string_of, table_of,
-    type_name, undefined, with_entry, without_entry,
+    type_name, undefined, with_entries, with_entry, without_entry,
 };

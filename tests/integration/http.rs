@@ -43,10 +43,13 @@ pub fn post(socket: &Path, target: &str, body: impl AsRef<[u8]>) -> Reply {
 
 /// Sends bytes and reads until the peer closes the connection.
 pub fn exchange(socket: &Path, request: &[u8]) -> Reply {
+    exchange_within(socket, request, Duration::from_secs(20))
+}
+
+/// Like [`exchange`], with a maximum wait for the next bytes.
+pub fn exchange_within(socket: &Path, request: &[u8], wait: Duration) -> Reply {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(wait)).unwrap();
     // The peer may respond and close before it has read everything.
     drop(stream.write_all(request));
     let mut bytes = Vec::new();

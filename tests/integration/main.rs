@@ -20,6 +20,7 @@ mod core_dumps;
 mod crowd;
 mod events;
 mod executors;
+mod expensive_schemas;
 mod http;
 mod http_tools;
 mod idempotency;

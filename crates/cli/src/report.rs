@@ -70,12 +70,14 @@ pub(super) fn summary(status: &Status) -> String {
     text
 }
 
-/// Returns one line about an invalid file in the directory of WebAssembly tools.
+/// Returns one line about an invalid file in the directory of WebAssembly tools, or about a tool whose
+/// schema cannot be used.
 pub(super) fn faulty_tool(fault: &InvalidTool) -> String {
     let InvalidTool {
         tool, code, error, ..
     } = fault;
     let what = match tool {
+        Some(tool) if code.contains("schema") => format!("Tool '{tool}'"),
         Some(tool) => format!("Sandboxed tool '{tool}'"),
         None => "The folder of sandboxed tools".to_owned(),
     };

@@ -2,7 +2,7 @@
 
 mod entry;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use indexmap::IndexMap;
@@ -156,14 +156,26 @@ impl ToolRegistry {
         tool: Arc<dyn Tool>,
         may_replace: impl FnOnce(&RegisteredTool) -> bool,
     ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
-        let entry = RegisteredTool::new(tool)?;
+        self.register_checked(Arc::new(RegisteredTool::new(tool)?), may_replace)
+    }
+
+    /// Adds a tool like [`register_preferred`](Self::register_preferred), without checking its
+    /// schema again.
+    ///
+    /// # Errors
+    /// [`RegistryError::AlreadyRegistered`].
+    pub fn register_checked(
+        &self,
+        entry: Arc<RegisteredTool>,
+        may_replace: impl FnOnce(&RegisteredTool) -> bool,
+    ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
         let mut inner = self.inner.write();
         let taken = inner.tools.get(entry.name());
         let taken = taken.filter(|taken| taken.is_offered() || !entry.is_offered());
         if taken.is_some_and(|taken| !may_replace(taken)) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
-        Ok(inner.insert(Arc::new(entry)))
+        Ok(inner.insert(entry))
     }
 
     /// Adds a tool, replacing and returning any tool of the same name. Running calls continue with
@@ -175,9 +187,12 @@ impl ToolRegistry {
         &self,
         tool: Arc<dyn Tool>,
     ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
-        let entry = RegisteredTool::new(tool)?;
-        let mut inner = self.inner.write();
-        Ok(inner.insert(Arc::new(entry)))
+        Ok(self.replace_checked(Arc::new(RegisteredTool::new(tool)?)))
+    }
+
+    /// Adds a tool like [`replace`](Self::replace), without checking its schema again.
+    pub fn replace_checked(&self, entry: Arc<RegisteredTool>) -> Option<Arc<RegisteredTool>> {
+        self.inner.write().insert(entry)
     }
 
     /// Adds a tool if its name is free, or replaces the registered tool atomically if `may_replace`
@@ -275,6 +290,25 @@ impl ToolRegistry {
     /// takes its place.
     pub fn unregister(&self, name: &str) -> bool {
         self.inner.write().remove(name)
+    }
+
+    /// Removes tools and their aliases, like [`unregister`](Self::unregister), in a time that grows
+    /// with the number of registered tools and not with each removed tool.
+    pub fn unregister_all<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut inner = self.inner.write();
+        let mut gone = HashSet::new();
+        for name in names {
+            match inner.standing_by.remove_entry(name) {
+                Some((name, next)) => drop(inner.tools.insert(name, next)),
+                None => drop(gone.insert(name)),
+            }
+        }
+        if !gone.is_empty() {
+            inner.tools.retain(|name, _| !gone.contains(name.as_str()));
+            inner
+                .aliases
+                .retain(|_, target| !gone.contains(target.as_str()));
+        }
     }
 
     /// Removes all tools and aliases.

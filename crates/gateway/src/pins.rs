@@ -14,6 +14,7 @@ mod likeness;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use pillion_core::compute;
 use pillion_core::store::{PendingDefinition, PinOwner, Store, StoreError, Timestamp, ToolPin};
 use serde_json::value::RawValue;
 
@@ -47,7 +48,7 @@ impl Pins {
         &self,
         owner: PinOwner<'_>,
         rules: PinRules,
-        tools: &[Box<RawValue>],
+        tools: &Arc<Vec<Box<RawValue>>>,
     ) -> Result<HashSet<String>, String> {
         let compared = match &self.store {
             _ if rules.is_off() => return Ok(HashSet::new()),
@@ -120,14 +121,17 @@ async fn compare(
     store: &dyn Store,
     owner: PinOwner<'_>,
     rules: PinRules,
-    tools: &[Box<RawValue>],
+    tools: &Arc<Vec<Box<RawValue>>>,
 ) -> Result<Unaccepted, StoreError> {
     let pins = store.pins(owner).await?.into_iter();
     let mut pins: HashMap<String, ToolPin> = pins.map(|pin| (pin.tool.clone(), pin)).collect();
-    let definitions: Vec<_> = tools
-        .iter()
-        .filter_map(|tool| Definition::read(tool))
-        .collect();
+    let bytes = tools.iter().map(|tool| tool.get().len()).sum();
+    let tools = Arc::clone(tools);
+    let definitions = compute::run(owner.server, bytes, move || {
+        let definitions = tools.iter().filter_map(|tool| Definition::read(tool));
+        definitions.collect::<Vec<_>>()
+    });
+    let definitions = definitions.await;
     // The first list is accepted: there is nothing to compare it with.
     let is_first = pins.is_empty();
     let mut renames = Renames::new(&pins, &definitions);

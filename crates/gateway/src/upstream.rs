@@ -286,9 +286,9 @@ impl Upstreams {
             // The lock waits for a request in progress, which registers its tools first; no further
             // `tools/list` is sent to a closed server.
             let mut state = gone.state.lock().await;
-            for name in state.close() {
-                self.registry.unregister(name.as_str());
-            }
+            let names = state.close();
+            let names = names.iter().map(ToolName::as_str);
+            self.registry.unregister_all(names);
             self.offered.forget(gone);
         }
         if (times.pin, times.new_tools) != (self.times.pin, self.times.new_tools) {

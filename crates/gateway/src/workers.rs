@@ -25,7 +25,8 @@ use crate::events::{Bus, ToolChanges, ToolListener};
 pub use message::MessageLine;
 use pillion_config::WorkersSection;
 pub use process::ended;
-pub use registration::{Registration, RegistrationError};
+use registration::CheckedWorkerTool;
+pub use registration::{CheckedRegistration, Registration, RegistrationError};
 use state::{Offered, State, Worker, WorkerJob};
 pub(crate) use tool::WorkerTool;
 
@@ -117,20 +118,20 @@ impl Workers {
     /// [`WorkerRefusal`]; then nothing has changed.
     pub fn admit(
         self: &Arc<Self>,
-        registration: Registration,
+        registration: CheckedRegistration,
         pid: Option<i32>,
     ) -> Result<WorkerRegistration, WorkerRefusal> {
         let section = self.section.read().clone();
         if !section.enabled {
             return Err(WorkerRefusal::Disabled);
         }
-        let (name, tools) = registration.read()?;
+        let CheckedRegistration { name, tools } = registration;
         let mut state = self.state.lock();
         let max = section.max_workers.get();
         if state.workers.len() >= max {
             return Err(WorkerRefusal::TooMany { max });
         }
-        for tool in &tools {
+        for CheckedWorkerTool { tool, .. } in &tools {
             tool.belongs_to(&self.this);
         }
         self.claim(&state, &tools)?;
@@ -142,7 +143,7 @@ impl Workers {
         let mut own = HashMap::new();
         for tool in tools {
             self.offer(&mut state, &tool, &mut changes);
-            own.insert(tool.name().clone(), tool);
+            own.insert(tool.tool.name().clone(), tool);
         }
         tracing::info!(
             worker = name,
@@ -169,19 +170,21 @@ impl Workers {
 
     /// Registers the tools whose names no worker has yet, or none of them, so that no other tool
     /// takes such a name. Calls of these tools wait until `state` is unlocked.
-    fn claim(&self, state: &State, tools: &[Arc<WorkerTool>]) -> Result<(), WorkerRefusal> {
-        let is_new = |tool: &&Arc<WorkerTool>| !state.tools.contains_key(tool.name());
+    fn claim(&self, state: &State, tools: &[CheckedWorkerTool]) -> Result<(), WorkerRefusal> {
+        let is_new = |tool: &&CheckedWorkerTool| !state.tools.contains_key(tool.tool.name());
         let new: Vec<_> = tools.iter().filter(is_new).collect();
         // The name may be an alias.
-        let is_taken = |tool: &&&Arc<WorkerTool>| self.registry.is_taken(tool.name().as_str());
+        let is_taken =
+            |tool: &&&CheckedWorkerTool| self.registry.is_taken(tool.tool.name().as_str());
         if let Some(taken) = new.iter().find(is_taken) {
-            return Err(WorkerRefusal::NameTaken(taken.name().clone()));
+            return Err(WorkerRefusal::NameTaken(taken.tool.name().clone()));
         }
-        for (place, tool) in new.iter().enumerate() {
-            if let Err(error) = self.registry.register(Arc::<WorkerTool>::clone(tool)) {
+        for (index, CheckedWorkerTool { registered, .. }) in new.iter().enumerate() {
+            let registered = Arc::clone(registered);
+            if let Err(error) = self.registry.register_checked(registered, |_| false) {
                 // Another tool was registered in the meantime.
-                for claimed in &new[..place] {
-                    self.registry.unregister(claimed.name().as_str());
+                for claimed in &new[..index] {
+                    self.registry.unregister(claimed.tool.name().as_str());
                 }
                 return Err(match error {
                     RegistryError::AlreadyRegistered(name) => WorkerRefusal::NameTaken(name),
@@ -202,14 +205,12 @@ impl Workers {
 
     /// Adds a worker's tool, or replaces the worker tool of the same name if its definition
     /// differs.
-    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut ToolChanges) {
+    fn offer(&self, state: &mut State, checked: &CheckedWorkerTool, changes: &mut ToolChanges) {
+        let CheckedWorkerTool { tool, registered } = checked;
         match state.tools.get_mut(tool.name()) {
             Some(offered) if offered.tool.is_same(tool) => {}
             Some(offered) => {
-                if let Err(error) = self.registry.replace(Arc::<WorkerTool>::clone(tool)) {
-                    // The tool was registered successfully in a trial registry before.
-                    tracing::error!(%error, "Cannot register a worker's tool");
-                }
+                self.registry.replace_checked(Arc::clone(registered));
                 if offered.tool.invalidates_calls_of(tool) {
                     for (_, job) in offered.waiting.drain(..) {
                         drop(job.reply.send(Err(tool.has_changed())));

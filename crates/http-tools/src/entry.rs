@@ -125,7 +125,7 @@ pub(crate) fn registrable(
     door: Arc<ApiAccess>,
     result_at: Option<String>,
 ) -> Result<HttpTool, HttpToolError> {
-    CompiledSchema::compile(definition.input_schema())
+    CompiledSchema::check(definition.input_schema())
         .map_err(|error| HttpToolError::new("input_schema", error.to_string()))?;
     let digest = digest::of(&definition, &plan, &door, result_at.as_deref());
     Ok(HttpTool {

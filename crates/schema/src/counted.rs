@@ -1,11 +1,13 @@
 //! Adds a step counter to each subschema, and enforces the size limits of a schema.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::SchemaError;
+use super::compiled_size::CompiledSize;
 use super::patterns::Patterns;
+use super::{SchemaError, SchemaErrorKind};
 
 /// The keyword that counts a step.
 pub(super) const STEP_KEYWORD: &str = "x-pillion-step";
@@ -19,11 +21,24 @@ const MAX_REFERENCES: usize = 1_000;
 /// Maximum number of regular expressions: each takes time to compile.
 const MAX_PATTERNS: usize = 512;
 
+/// An instrumented schema.
+pub(super) struct Counted {
+    /// The schema with its step counters.
+    pub(super) schema: Value,
+    /// Number of subschemas.
+    pub(super) parts: usize,
+    pub(super) patterns: Patterns,
+    pub(super) size: CompiledSize,
+}
+
 #[derive(Default)]
 struct Counts {
     parts: usize,
     references: Vec<String>,
     patterns: Patterns,
+    /// The patterns whose size is counted: the validator compiles equal patterns once.
+    seen_patterns: HashSet<String>,
+    size: CompiledSize,
     /// Whether a subschema has an identifier, to which references in it are relative.
     has_schemas_with_names: bool,
 }
@@ -32,6 +47,8 @@ struct Counts {
 #[derive(Clone, Copy, Default)]
 struct SchemaLocation {
     level: usize,
+    /// Length of the JSON pointer to this location, in bytes.
+    path_bytes: usize,
     /// Whether `$ref` overrides its sibling keywords, as up to draft 7.
     references_stand_alone: bool,
 }
@@ -47,9 +64,19 @@ impl SchemaLocation {
             None => self,
         }
     }
+
+    /// Returns the location of a subschema under these keys.
+    fn below(self, keys: [&str; 2]) -> Self {
+        let bytes: usize = keys.iter().map(|key| key.len() + 1).sum();
+        Self {
+            level: self.level + 1,
+            path_bytes: self.path_bytes + bytes,
+            ..self
+        }
+    }
 }
 
-/// Returns `schema` with a step counter in each subschema, and its patterns.
+/// Returns `schema` with a step counter in each subschema, its patterns and its compiled size.
 ///
 /// The counter is in `allOf`, which the validator evaluates before all keywords that multiply the
 /// work of a check (`anyOf`, `oneOf`, `not`, `if`, references), and which leaves the targets of
@@ -59,21 +86,19 @@ impl SchemaLocation {
 /// # Errors
 /// If the schema is too large, or a reference leads to a location that does not exist or is not a
 /// schema.
-pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> {
+pub(super) fn counted(schema: &Value) -> Result<Counted, SchemaError> {
     let mut counts = Counts::default();
     let mut counted = schema.clone();
     visit(&mut counted, SchemaLocation::default(), &mut counts)?;
     // A reference can make a schema of a value at a location that is not a schema.
-    let place = SchemaLocation {
-        level: 1,
-        ..SchemaLocation::default().within(schema)
-    };
+    let place = SchemaLocation::default().within(schema);
     let mut has_odd_places = false;
     let mut followed = 0;
     while let Some(reference) = counts.references.get(followed) {
         followed += 1;
         if let Some(pointer) = unusual_target(reference)? {
             has_odd_places = true;
+            let place = place.below([&pointer, ""]);
             visit_odd_place(&mut counted, &pointer, place, &mut counts)?;
         }
     }
@@ -81,7 +106,12 @@ pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> 
         // The base of the reference is ambiguous.
         return Err(refused("a $ref points to something that is not a schema"));
     }
-    Ok((counted, counts.patterns))
+    Ok(Counted {
+        schema: counted,
+        parts: counts.parts,
+        patterns: counts.patterns,
+        size: counts.size,
+    })
 }
 
 /// What kind of schemas a keyword contains.
@@ -94,6 +124,11 @@ pub(super) enum SubschemaKind {
 }
 
 impl SubschemaKind {
+    /// Returns whether the keyword contains no schemas.
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
     pub(super) fn of(keyword: &str) -> Self {
         match keyword {
             "additionalItems"
@@ -127,32 +162,29 @@ fn visit(
     };
     counts.parts += 1;
     if counts.parts > MAX_PARTS || place.level > MAX_LEVELS {
-        return Err(refused(
+        return Err(too_large(
             "the schema has too many subschemas or is nested too deeply",
         ));
     }
+    counts.size.add_part(entries, place.path_bytes)?;
     let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
     counts.has_schemas_with_names |= place.level > 0 && (is_name("$id") || is_name("id"));
-    let below = SchemaLocation {
-        level: place.level + 1,
-        ..place
-    };
     for (keyword, value) in entries.iter_mut() {
         match (keyword.as_str(), SubschemaKind::of(keyword), value) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
                 if counts.references.len() > MAX_REFERENCES {
-                    return Err(refused("the schema has too many references"));
+                    return Err(too_large("the schema has too many references"));
                 }
             }
             // The compiler rejects a pattern that is not a string.
             ("pattern", _, pattern) => counts.add_pattern(pattern.as_str().unwrap_or_default())?,
             (_, SubschemaKind::Schema | SubschemaKind::Either, schema @ Value::Object(_)) => {
-                visit(schema, below, counts)?;
+                visit(schema, place.below([keyword, ""]), counts)?;
             }
             (_, SubschemaKind::List | SubschemaKind::Either, Value::Array(schemas)) => {
                 for schema in schemas {
-                    visit(schema, below, counts)?;
+                    visit(schema, place.below([keyword, "00000"]), counts)?;
                 }
             }
             (keyword, SubschemaKind::Named, Value::Object(named)) => {
@@ -162,8 +194,8 @@ fn visit(
                         counts.patterns.add_for_names(pattern);
                     }
                 }
-                for schema in named.values_mut() {
-                    visit(schema, below, counts)?;
+                for (name, schema) in named {
+                    visit(schema, place.below([keyword, name]), counts)?;
                 }
             }
             _ => {}
@@ -180,7 +212,10 @@ impl Counts {
     fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
         self.patterns.add(pattern);
         if self.patterns.count > MAX_PATTERNS {
-            return Err(refused("the schema has too many patterns"));
+            return Err(too_large("the schema has too many patterns"));
+        }
+        if self.seen_patterns.insert(pattern.to_owned()) {
+            self.size.add_pattern(pattern)?;
         }
         Ok(())
     }
@@ -206,6 +241,40 @@ fn add_counter(entries: &mut Map<String, Value>) {
         all_of.push(json!({ STEP_KEYWORD: true }));
         all_of.extend(pattern.map(|pattern| json!({ "pattern": pattern })));
     }
+}
+
+/// Replaces the patterns of a schema by patterns that compile at once, for a check of everything
+/// else. Returns `None` if a reference leads to a pattern.
+pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
+    Some(match schema {
+        Value::Array(items) => {
+            let items = items.iter().map(without_patterns);
+            Value::Array(items.collect::<Option<_>>()?)
+        }
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(keyword, value)| {
+                let value = match (keyword.as_str(), value) {
+                    ("pattern", Value::String(_)) => json!("^a"),
+                    ("patternProperties", Value::Object(named)) => {
+                        let named = named.values().enumerate();
+                        let named = named.map(|(nth, schema)| {
+                            Some((format!("^p{nth}"), without_patterns(schema)?))
+                        });
+                        Value::Object(named.collect::<Option<_>>()?)
+                    }
+                    ("$ref" | "$dynamicRef", Value::String(target))
+                        if target.contains("patternProperties") =>
+                    {
+                        return None;
+                    }
+                    (_, value) => without_patterns(value)?,
+                };
+                Some((keyword.clone(), value))
+            });
+            Value::Object(entries.collect::<Option<_>>()?)
+        }
+        other => other.clone(),
+    })
 }
 
 /// Restores the original form of an instrumented subschema.
@@ -306,8 +375,9 @@ pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
 }
 
 fn refused(reason: &str) -> SchemaError {
-    SchemaError {
-        path: String::new(),
-        reason: reason.to_owned(),
-    }
+    SchemaError::new(SchemaErrorKind::Invalid, reason)
+}
+
+pub(super) fn too_large(reason: &str) -> SchemaError {
+    SchemaError::new(SchemaErrorKind::TooLarge, reason)
 }

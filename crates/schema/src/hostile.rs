@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::{CheckAborted, CompiledSchema};
+use super::{CheckAborted, CompiledSchema, LazySchema};
 
 const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -255,4 +255,247 @@ fn a_large_value_that_is_wrong_everywhere_gets_short_words() {
     let compiled = CompiledSchema::compile(&schema).unwrap();
     let mut arguments = json!({"a": vec![1; 100_000]}).as_object().cloned().unwrap();
     assert!(compiled.validate(&mut arguments).is_err());
+}
+
+/// Returns schemas of which each takes long to compile, or would take much memory.
+fn expensive_schemas() -> Vec<(&'static str, Value)> {
+    let named = |count: usize, prefix: &str, schema: &dyn Fn(usize) -> Value| -> Map<_, _> {
+        (0..count)
+            .map(|nth| (format!("{prefix}{nth}"), schema(nth)))
+            .collect()
+    };
+    let patterns = |count: usize, pattern: &str| {
+        named(
+            count,
+            "p",
+            &|nth| json!({"pattern": format!("{pattern}{nth}")}),
+        )
+    };
+    let unevaluated = |keyword: &str| {
+        let mut schema = linked(
+            150,
+            |next| json!({"allOf": [next, next], (keyword): false}),
+            json!({}),
+        );
+        schema["type"] = json!("object");
+        schema
+    };
+    let words: Vec<_> = (0..20_000).map(|nth| format!("word{nth}x")).collect();
+    let all = |keyword: &str, values: Value| json!({(keyword): values});
+    vec![
+        (
+            "counted",
+            json!({"properties": patterns(100, "^(a{1,200}b{1,200}){1,3}")}),
+        ),
+        (
+            "classes",
+            json!({"properties": patterns(500, "^[\\p{L}\\p{N}]{1,300}$")}),
+        ),
+        (
+            "look-around",
+            json!({"properties": patterns(500, "^(?=\\w{1,300}$)")}),
+        ),
+        (
+            "names",
+            json!({"patternProperties": named(500, "^x{1000}", &|_| json!(true))}),
+        ),
+        (
+            "names beside",
+            json!({
+                "patternProperties": named(500, "^x{1000}", &|_| json!(true)),
+                "additionalProperties": false,
+                "unevaluatedProperties": false,
+            }),
+        ),
+        (
+            "words",
+            json!({"pattern": format!("(?:{})z", words.join("|"))}),
+        ),
+        (
+            "ignoring case",
+            json!({"pattern": format!("(?i)({}){{20}}", words[..500].join("|"))}),
+        ),
+        ("translated", json!({"pattern": "\\d".repeat(5_000)})),
+        (
+            "translated often",
+            json!({"properties": patterns(500, &"\\s".repeat(100))}),
+        ),
+        (
+            "control characters",
+            json!({"pattern": "\\cA".repeat(20_000)}),
+        ),
+        (
+            "translated classes",
+            json!({"pattern": format!("[{}]", "\\w".repeat(20_000))}),
+        ),
+        (
+            "nested groups",
+            json!({"pattern": format!("{}a{}", "(".repeat(10_000), "){9}".repeat(10_000))}),
+        ),
+        (
+            "nested look-around",
+            json!({"pattern": format!("{}a{}", "(?=".repeat(10_000), ")".repeat(10_000))}),
+        ),
+        (
+            "long names",
+            json!({"properties": {"n".repeat(100_000): {
+                "properties": named(5_000, "p", &|_| json!({"type": "string", "minLength": 1})),
+            }}}),
+        ),
+        (
+            "long keywords",
+            named(20_000, &"k".repeat(200), &|nth| json!(nth)).into(),
+        ),
+        (
+            "properties",
+            json!({"properties": named(40_000, "p", &|_| json!({"type": "string"}))}),
+        ),
+        ("enum", all("enum", (0..300_000).collect())),
+        (
+            "enum of objects",
+            all("enum", (0..50_000).map(|nth| json!({"a": [nth]})).collect()),
+        ),
+        (
+            "required",
+            all(
+                "required",
+                (0..300_000).map(|nth| nth.to_string()).collect(),
+            ),
+        ),
+        (
+            "const",
+            all("const", named(100_000, "k", &|nth| json!([nth])).into()),
+        ),
+        (
+            "dependencies",
+            json!({"dependentRequired": named(50_000, "p", &|_| json!(["a", "b"]))}),
+        ),
+        (
+            "identifiers",
+            json!({"$defs": named(10_000, "d", &|nth| json!({
+                "$id": format!("https://x.example/{nth}"), "$anchor": format!("a{nth}"),
+            }))}),
+        ),
+        (
+            "dynamic references",
+            json!({"$ref": "https://x.example/0", "$defs": named(100, "d", &|nth| json!({
+                "$id": format!("https://x.example/{nth}"), "$dynamicAnchor": "x", "properties": {
+                    "a": {"$dynamicRef": "#x"},
+                    "b": {"$ref": format!("https://x.example/{}", (nth + 1) % 100)},
+                    "c": {"$ref": format!("https://x.example/{}", (nth + 3) % 100)},
+                },
+            }))}),
+        ),
+        (
+            "unevaluated properties",
+            unevaluated("unevaluatedProperties"),
+        ),
+        ("unevaluated items", unevaluated("unevaluatedItems")),
+        (
+            "cyclic unevaluated",
+            json!({"$ref": "#/$defs/d0", "$defs": named(150, "d", &|nth| json!({
+                "anyOf": [
+                    {"$ref": format!("#/$defs/d{}", (nth + 1) % 150)},
+                    {"$ref": format!("#/$defs/d{}", (nth + 7) % 150)},
+                ],
+                "unevaluatedProperties": false,
+            }))}),
+        ),
+        (
+            "conditions",
+            linked(
+                150,
+                |next| {
+                    json!({
+                        "if": next, "then": next, "else": next, "unevaluatedItems": false,
+                    })
+                },
+                json!({}),
+            ),
+        ),
+        (
+            "references to everything",
+            json!({"properties": named(900, "p", &|nth| json!({
+                "$ref": format!("#/properties/p{}", (nth * 7 + 1) % 900), "items": {"type": "string"},
+            }))}),
+        ),
+    ]
+}
+
+#[test]
+fn checking_and_compiling_any_schema_is_bounded() {
+    let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
+    let checks = thread.spawn(|| {
+        for (name, schema) in expensive_schemas() {
+            for schema in [of_draft_7(schema.clone()), schema] {
+                let schema = std::sync::Arc::new(schema);
+                let began = Instant::now();
+                let checked = LazySchema::check(schema, name);
+                // A check runs on threads that process the lists of a server, one list after the
+                // other. An unoptimized build takes some ten times as long.
+                let limit = Duration::from_secs(10);
+                assert!(began.elapsed() < limit, "{name}: {:?}", began.elapsed());
+                if let Ok(checked) = checked {
+                    let compiled = checked.compile().map(drop);
+                    assert!(began.elapsed() < 2 * limit, "{name}: {:?}", began.elapsed());
+                    let reason = "the schema takes too long to compile";
+                    assert!(
+                        compiled.is_ok_and(|()| true)
+                            || checked.error().is_some_and(|error| error.reason != reason),
+                        "{name}"
+                    );
+                }
+            }
+        }
+    });
+    checks.unwrap().join().unwrap();
+}
+
+#[test]
+fn defaults_and_strict_forms_of_huge_definitions_are_bounded() {
+    let properties = |count: usize, property: &Value| -> Map<_, _> {
+        (0..count)
+            .map(|nth| (format!("p{nth}"), property.clone()))
+            .collect()
+    };
+    let map = json!({"type": "object", "default": []});
+    let long_names = json!({"n".repeat(1_000_000): {"properties": properties(5_000, &map)}});
+    let names: Vec<_> = (0..100_000).map(|nth| format!("p{nth}")).collect();
+    let began = Instant::now();
+    for mut definition in [
+        json!({"properties": properties(10_000, &map)}),
+        json!({"properties": long_names}),
+        json!({"properties": properties(3_000, &json!({
+            "anyOf": vec![map.clone(); 50], "default": {"a": []},
+        }))}),
+    ] {
+        super::coerce_defaults(&mut definition);
+    }
+    let text = json!({"type": "string"});
+    let properties = properties(100_000, &text);
+    let all_required = json!({"type": "object", "properties": properties, "required": names});
+    assert!(super::strict(&all_required).is_none());
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn nulls_and_long_lists_of_required_names_are_not_checked_inline() {
+    let names: Vec<_> = (0..40_000).map(|nth| format!("r{nth}")).collect();
+    let schema = json!({"additionalProperties": {"type": "string"}, "required": names});
+    let compiled = CompiledSchema::compile(&schema).unwrap();
+    let nulls = (0..1_500).map(|nth| (format!("n{nth}"), Value::Null));
+    let mut arguments: Map<_, _> = nulls.collect();
+    let began = Instant::now();
+    let briefly = compiled.validate_briefly(&mut arguments, super::OptionalNull::LeftOut);
+    assert_eq!(briefly, None);
+    assert!(began.elapsed() < Duration::from_secs(1));
+    // An error message does not repeat a huge list.
+    let allowed = json!({"properties": {"a": {"enum": names}}});
+    let compiled = CompiledSchema::compile(&allowed).unwrap();
+    let mut arguments = json!({"a": "x"}).as_object().cloned().unwrap();
+    let violation = compiled.validate(&mut arguments).unwrap_err().to_string();
+    assert!(
+        violation.len() < 5_000 && violation.ends_with("..."),
+        "{violation}"
+    );
 }

@@ -3,18 +3,25 @@
 //! The `jsonschema` crate validates, without network and file access: a remote `$ref` is never
 //! fetched. The first violation, in the order of the parameters, becomes the error message.
 //!
-//! Schemas may come from untrusted servers, so the size of a schema and the work of a check are
-//! limited. Regular expressions without look-around and back-references take linear time; other
+//! Schemas may come from untrusted servers, so the size of a schema, of its compiled form and the work
+//! of a check are limited. [`LazySchema`] compiles a schema when it is needed, and the total size of
+//! the schemas that stay compiled is limited. [`compute`] runs long computations on other threads.
+//! Regular expressions without look-around and back-references take linear time; other
 //! expressions fail after a number of steps. The number of names that are matched against patterns
 //! is limited, too.
 
 mod allowance;
 mod alternatives;
 mod brief;
+mod cache;
+mod compiled_size;
+pub mod compute;
 mod counted;
 #[cfg(test)]
 mod hostile;
+mod lazy;
 mod mend;
+mod pattern_cost;
 mod patterns;
 mod python_repr;
 mod strict;
@@ -22,7 +29,8 @@ mod strict;
 mod tests;
 mod violation;
 
-use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jsonschema::{PatternOptions, ValidationError, ValidationOptions};
@@ -30,6 +38,8 @@ use serde_json::{Map, Value};
 
 pub use allowance::CheckAborted;
 use allowance::{Limits, StepKeyword, within};
+use counted::{Counted, counted};
+pub use lazy::LazySchema;
 pub use mend::OptionalNull;
 pub use mend::coerce_defaults;
 use patterns::Patterns;
@@ -46,6 +56,14 @@ const MAX_MESSAGE_STEPS: u64 = 10_000;
 /// Maximum size of a compiled regular expression, in bytes.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 const MAX_BACKTRACKS: usize = 50_000;
+
+/// Maximum duration of compiling one schema. The limits of the size of a schema usually end sooner.
+const MAX_COMPILE_TIME: Duration = Duration::from_secs(5);
+
+/// Maximum number of copies of subschemas in a compiled schema. A copy takes up to 10 KiB.
+const MAX_COPIES: usize = 6_000;
+
+const TOO_MANY_COPIES: &str = "the references of the schema multiply too much";
 
 /// A compiled JSON Schema for the arguments of one tool.
 ///
@@ -66,7 +84,7 @@ const MAX_BACKTRACKS: usize = 50_000;
 pub struct CompiledSchema {
     validator: jsonschema::Validator,
     /// The schema as the tool's author wrote it.
-    schema: Value,
+    schema: Arc<Value>,
     patterns: Patterns,
     /// Number of consecutive brief checks that exceeded their time.
     overruns: AtomicU32,
@@ -81,25 +99,66 @@ pub struct SchemaError {
     pub path: String,
     /// The reason of the error.
     pub reason: String,
+    /// The kind of the error.
+    pub kind: SchemaErrorKind,
+}
+
+/// The kind of a [`SchemaError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaErrorKind {
+    /// The schema is not valid.
+    Invalid,
+    /// The schema, or its compiled form, exceeds a size limit.
+    TooLarge,
+    /// Compiling the schema took too long. Another attempt may succeed.
+    TooSlow,
+}
+
+impl SchemaError {
+    fn new(kind: SchemaErrorKind, reason: &str) -> Self {
+        Self {
+            path: String::new(),
+            reason: reason.to_owned(),
+            kind,
+        }
+    }
+
+    /// Returns whether the schema may be valid, and only exceeds a limit.
+    #[must_use]
+    pub fn exceeds_limit(&self) -> bool {
+        self.kind != SchemaErrorKind::Invalid
+    }
 }
 
 impl CompiledSchema {
     /// Compiles `schema`, as draft 2020-12 unless its `$schema` names another draft.
     ///
+    /// That may take some hundred milliseconds: for the schema of another party, use
+    /// [`LazySchema`], or [`compute`].
+    ///
     /// # Errors
     /// [`SchemaError`] if `schema` is not a valid schema, has a `$ref` to another document or to a
-    /// location that is not a schema, or has more than 50,000 subschemas, 1,000 references or 512
-    /// patterns.
+    /// location that is not a schema, has more than 50,000 subschemas, 1,000 references or 512
+    /// patterns, or if its compiled form would take more than about 32 MiB.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        let (counted, patterns) = counted::counted(schema)?;
-        let validator = options()
-            .with_keyword(counted::STEP_KEYWORD, |_, _, _| Ok(Box::new(StepKeyword)))
-            .build(&counted)
-            .map_err(|error| compile_error(schema, &error))?;
+        Self::compile_counted(Arc::new(schema.clone()), &counted(schema)?)
+    }
+
+    /// Checks a schema like [`LazySchema::check`], and keeps nothing.
+    ///
+    /// # Errors
+    /// Same as [`LazySchema::check`].
+    pub fn check(schema: &Value) -> Result<(), SchemaError> {
+        lazy::check(schema, &counted(schema)?)
+    }
+
+    fn compile_counted(schema: Arc<Value>, counted: &Counted) -> Result<Self, SchemaError> {
+        let validator = build(&counted.schema, &schema, counted.parts)?;
         Ok(Self {
             validator,
-            schema: schema.clone(),
-            patterns,
+            schema,
+            patterns: counted.patterns,
             overruns: AtomicU32::new(0),
         })
     }
@@ -320,11 +379,49 @@ impl Effort {
     }
 }
 
+/// Compiles `counted`, the instrumented form of `schema` with this number of subschemas.
+///
+/// The compiler copies what references lead to for `unevaluatedProperties` and `unevaluatedItems`,
+/// which may take an astronomical number of copies.
+fn build(
+    counted: &Value,
+    schema: &Value,
+    parts: usize,
+) -> Result<jsonschema::Validator, SchemaError> {
+    let until = Instant::now() + MAX_COMPILE_TIME;
+    let max_steps = parts + MAX_COPIES;
+    let steps = AtomicUsize::new(0);
+    let is_aborted = Arc::new(AtomicBool::new(false));
+    let abort = Arc::clone(&is_aborted);
+    let built = options()
+        // Called each time a subschema is compiled.
+        .with_keyword(counted::STEP_KEYWORD, move |_, _, _| {
+            let is_over = steps.fetch_add(1, Ordering::Relaxed) >= max_steps;
+            if is_over || Instant::now() > until {
+                abort.store(!is_over, Ordering::Relaxed);
+                return Err(ValidationError::custom(TOO_MANY_COPIES));
+            }
+            Ok(Box::new(StepKeyword))
+        })
+        .build(counted);
+    built.map_err(|error| {
+        if is_aborted.load(Ordering::Relaxed) {
+            let reason = "the schema takes too long to compile";
+            return SchemaError::new(SchemaErrorKind::TooSlow, reason);
+        }
+        if error.to_string() == TOO_MANY_COPIES {
+            return counted::too_large(TOO_MANY_COPIES);
+        }
+        compile_error(schema, &error)
+    })
+}
+
 /// Returns the error of the original schema, which has the same fault as the instrumented one.
 fn compile_error(schema: &Value, found: &ValidationError<'_>) -> SchemaError {
     let told = |error: &ValidationError<'_>| SchemaError {
         path: error.instance_path().as_str().to_owned(),
         reason: error.to_string(),
+        kind: SchemaErrorKind::Invalid,
     };
     match options().build(schema) {
         Err(error) => told(&error),

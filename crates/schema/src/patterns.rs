@@ -90,7 +90,7 @@ impl Patterns {
 
 /// Returns whether a pattern may have look-around, back-references or atomic groups. Also true for
 /// named groups.
-fn may_backtrack(pattern: &str) -> bool {
+pub(super) fn may_backtrack(pattern: &str) -> bool {
     let has_marks = ["++", "*+", "?+", "}+"]
         .iter()
         .any(|marks| pattern.contains(marks));

@@ -92,7 +92,7 @@ impl Compiled {
         }
         let input_schema = serde_json::from_str(&described.input_schema)
             .map_err(|error| bad(format!("input-schema is not valid JSON: {error}")))?;
-        CompiledSchema::compile(&input_schema)
+        CompiledSchema::check(&input_schema)
             .map_err(|error| bad(format!("input-schema: {error}")))?;
         Ok(Self {
             sha256,

@@ -14,7 +14,8 @@ pub struct ToolList {
     /// The MCP servers that could not list their tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
-    /// The invalid files in the folder of sandboxed (WebAssembly) tools.
+    /// The invalid files in the folder of sandboxed (WebAssembly) tools, and the listed tools whose
+    /// calls are refused because of their schemas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid_tools: Vec<InvalidTool>,
 }
@@ -89,13 +90,14 @@ pub struct UnavailableServer {
     pub error: String,
 }
 
-/// An invalid file in the folder of sandboxed (WebAssembly) tools.
+/// An invalid file in the folder of sandboxed (WebAssembly) tools, or a tool whose schema cannot be
+/// used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InvalidTool {
-    /// The name of the file's tool; null if the folder itself is faulty.
+    /// The tool's name; null if the folder itself is faulty.
     pub tool: Option<String>,
-    /// The error code, such as `not_granted` or `core_module`.
+    /// The error code, such as `not_granted`, `core_module` or `schema_too_large`.
     pub code: String,
     /// The error message.
     pub error: String,

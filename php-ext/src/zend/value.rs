@@ -88,6 +88,15 @@ pub fn with_entry(array: &Zval, key: &str, entry: Zval) -> Zval {
     table_of(table)
 }
 
+/// Returns a copy of an array with these entries set, like [`with_entry`].
+pub fn with_entries(array: &Zval, entries: impl IntoIterator<Item = (String, Zval)>) -> Zval {
+    let mut table = copy_of(array);
+    for (key, entry) in entries {
+        insert(&mut table, &key, entry);
+    }
+    table_of(table)
+}
+
 /// Returns a copy of an array without one entry.
 pub fn without_entry(array: &Zval, key: &str) -> Zval {
     let mut table = copy_of(array);

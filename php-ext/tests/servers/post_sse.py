@@ -34,6 +34,20 @@ ODD_TOOLS = [
 ]
 
 
+def expensive_tools():
+    """Tools whose patterns take long to compile, and one that is usual."""
+    tools = list(TOOLS[:1])
+    for tool in range(101):
+        # Those of the last tool are within the limit.
+        count = 100 if tool < 100 else 20
+        properties = {
+            f"p{nth}": {"type": "string", "pattern": "^(a{1,200}b{1,200}){1,3}" + str(nth)} for nth in range(count)
+        }
+        schema = {"type": "object", "properties": properties}
+        tools.append({"name": f"t{tool}", "description": "Works", "inputSchema": schema})
+    return tools
+
+
 class Fault(Exception):
     """Ends the request abnormally; the argument is a function of the handler."""
 
@@ -74,6 +88,8 @@ class Handler(serving.Handler):
 
     def result(self, request, body):
         method = request["method"]
+        if method == "tools/list" and self.path == "/expensive":
+            return {"tools": expensive_tools()}
         if method == "tools/list":
             return {"tools": TOOLS + ODD_TOOLS if self.path == "/everything" else TOOLS}
         if method == "echo":
@@ -86,7 +102,7 @@ class Handler(serving.Handler):
     def tool(self, name, arguments, body):
         if name == "roll":
             return {"total": 15, "rolls": [15]}
-        if name in ("echo", "tool_name"):
+        if name in ("echo", "tool_name", "t100"):
             return {"arguments": arguments, "body": body.decode()}
         if name == "connection":
             return {

@@ -13,8 +13,8 @@ use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
 use super::{ExecutorConfig, run};
 use crate::json_error_text;
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, JsonObject, ToolFailure};
-use pillion_schema::{MAX_CHECK_TIME, OptionalNull};
+use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
+use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull, SchemaError};
 
 /// A null for an optional argument counts as absent: models send null for arguments that they do
 /// not set.
@@ -82,8 +82,9 @@ impl Checks {
         context: &CallContext,
     ) -> Result<Checked, ToolFailure> {
         let briefly = match tool.schema() {
-            Some(schema) => schema.validate_briefly(&mut arguments, NULLS),
-            None => Some(Ok(())),
+            Ok(Some(schema)) => schema.validate_briefly(&mut arguments, NULLS),
+            Ok(None) => Some(Ok(())),
+            Err(error) => return Err(unusable(tool, error)),
         };
         match briefly {
             Some(Ok(())) => Ok(Checked {
@@ -96,7 +97,8 @@ impl Checks {
         }
     }
 
-    /// Checks the arguments on another thread, when it is the account's turn.
+    /// Compiles the schema if necessary, and checks the arguments, on another thread when it is the
+    /// account's turn.
     async fn beside(
         &self,
         config: &ExecutorConfig,
@@ -116,24 +118,29 @@ impl Checks {
         let check = spawn_blocking(move || {
             // Held until the check has ended, even if the call has been dropped.
             let _place = place;
+            let compiled = match compiled(&of_thread) {
+                Ok(compiled) => compiled,
+                Err(failure) => return (arguments, Err(failure)),
+            };
             let left = deadline.saturating_duration_since(Instant::now());
-            let checked = of_thread.schema().map_or(Ok(Ok(())), |schema| {
+            let checked = compiled.map_or(Ok(Ok(())), |schema| {
                 schema.validate_within(&mut arguments, NULLS, left.min(MAX_CHECK_TIME))
             });
-            (arguments, checked)
+            (arguments, Ok(checked))
         });
         match timeout_at(deadline, check).await {
-            Ok(Ok((arguments, Ok(Ok(()))))) => Ok(Checked {
+            Ok(Ok((arguments, Ok(Ok(Ok(())))))) => Ok(Checked {
                 arguments,
                 took: began.elapsed(),
             }),
-            Ok(Ok((_, Ok(Err(violation))))) => {
+            Ok(Ok((_, Ok(Ok(Err(violation)))))) => {
                 Err(ToolFailure::invalid_input(violation.to_string()))
             }
-            Ok(Ok((_, Err(unchecked)))) if Instant::now() < deadline => {
+            Ok(Ok((_, Ok(Err(unchecked))))) if Instant::now() < deadline => {
                 let violation = format!("Invalid value for arguments: {unchecked}");
                 Err(ToolFailure::invalid_input(violation))
             }
+            Ok(Ok((_, Err(failure)))) => Err(failure),
             Ok(Err(failed)) => {
                 tracing::error!(
                     tool.name = %tool.name(), error = %failed,
@@ -141,9 +148,43 @@ impl Checks {
                 );
                 Err(ToolFailure::internal("The arguments cannot be validated"))
             }
-            Ok(Ok((_, Err(_)))) | Err(_) => Err(run::timed_out(tool, limit)),
+            Ok(Ok((_, Ok(Err(_))))) | Err(_) => Err(run::timed_out(tool, limit)),
         }
     }
+}
+
+/// Returns the compiled schema of a tool; `None` if only the tool's server validates the arguments,
+/// because the schema is invalid.
+fn compiled(tool: &RegisteredTool) -> Result<Option<Arc<CompiledSchema>>, ToolFailure> {
+    let schema = tool.schema().map_err(|error| unusable(tool, error))?;
+    let Some(schema) = schema else {
+        return Ok(None);
+    };
+    let was_known = schema.error().is_some();
+    match schema.compile() {
+        Ok(compiled) => Ok(Some(compiled)),
+        Err(error) if tool.origin().is_mcp() && !error.exceeds_limit() => {
+            if !was_known {
+                let name = tool.name();
+                tracing::warn!(
+                    tool.name = %name, %error,
+                    "The schema of MCP tool `{name}` cannot be compiled; its arguments are not \
+                    validated"
+                );
+            }
+            Ok(None)
+        }
+        Err(error) => Err(unusable(tool, &error)),
+    }
+}
+
+fn unusable(tool: &RegisteredTool, error: &SchemaError) -> ToolFailure {
+    let message = format!(
+        "The arguments of tool '{}' cannot be validated: {}",
+        tool.name(),
+        error.reason
+    );
+    ToolFailure::new(ErrorCode::Unavailable, message)
 }
 
 fn bounds(config: &ExecutorConfig) -> QueueLimits {
@@ -161,9 +202,7 @@ mod tests {
     use super::*;
     use crate::executor::Executor;
     use crate::registry::ToolRegistry;
-    use crate::tool::{
-        CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult,
-    };
+    use crate::tool::{FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult};
 
     /// Returns a schema of which each level doubles the work, so that no check finishes.
     fn endless(levels: usize) -> Value {

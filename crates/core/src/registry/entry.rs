@@ -3,34 +3,55 @@ use std::sync::Arc;
 
 use super::RegistryError;
 use crate::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
-use pillion_schema::CompiledSchema;
+use pillion_schema::{LazySchema, SchemaError};
 
-/// A registered tool with its compiled schema.
+/// A registered tool with the schema of its arguments.
 pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: ToolOrigin,
-    /// `None` for an MCP tool whose schema cannot be compiled: only its server validates arguments.
-    schema: Option<CompiledSchema>,
+    schema: Arc<ArgumentSchema>,
+}
+
+/// How the arguments of a tool are validated.
+enum ArgumentSchema {
+    Lazy(LazySchema),
+    /// The schema of an MCP tool is invalid: only its server validates the arguments.
+    Unusable,
+    /// The schema of an MCP tool exceeds a limit: calls are refused.
+    Refused(SchemaError),
 }
 
 impl RegisteredTool {
-    /// Compiles the tool's schema. The tool need not become part of a registry.
+    /// Checks the tool's schema, and compiles it unless its patterns are costly: these are compiled
+    /// by the first call. The tool need not become part of a registry.
     ///
     /// # Errors
     /// [`RegistryError::InvalidSchema`], as in
     /// [`ToolRegistry::register`](super::ToolRegistry::register).
     pub fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
         let origin = tool.origin();
-        let name = tool.definition().name();
-        let schema = match CompiledSchema::compile(tool.definition().input_schema()) {
-            Ok(schema) => Some(schema),
+        let definition = tool.definition();
+        let name = definition.name();
+        let account = match &origin {
+            ToolOrigin::Mcp { server_label, .. } => server_label,
+            ToolOrigin::Native => "",
+        };
+        let schema = match LazySchema::check(definition.shared_input_schema(), account) {
+            Ok(schema) => ArgumentSchema::Lazy(schema),
+            Err(error) if origin.is_mcp() && error.exceeds_limit() => {
+                tracing::warn!(
+                    tool.name = %name, %error,
+                    "The schema of MCP tool `{name}` exceeds a limit; its calls are refused"
+                );
+                ArgumentSchema::Refused(error)
+            }
             Err(error) if origin.is_mcp() => {
                 tracing::warn!(
                     tool.name = %name, %error,
                     "The schema of MCP tool `{name}` cannot be compiled; its arguments are not \
                     validated"
                 );
-                None
+                ArgumentSchema::Unusable
             }
             Err(source) => {
                 let name = name.clone();
@@ -40,8 +61,19 @@ impl RegisteredTool {
         Ok(Self {
             tool,
             origin,
-            schema,
+            schema: Arc::new(schema),
         })
+    }
+
+    /// Returns another tool with this tool's checked schema. The other tool must have the same
+    /// origin and the same definition.
+    #[must_use]
+    pub fn with_tool(&self, tool: Arc<dyn Tool>) -> Self {
+        Self {
+            tool,
+            origin: self.origin.clone(),
+            schema: Arc::clone(&self.schema),
+        }
     }
 
     /// Returns the tool's name.
@@ -74,11 +106,30 @@ impl RegisteredTool {
         &self.tool
     }
 
-    /// Returns the compiled schema of the arguments; `None` for an MCP tool whose schema cannot be
-    /// compiled.
+    /// Returns the schema of the arguments. `None` for an MCP tool whose schema is invalid: its
+    /// arguments are not validated.
+    ///
+    /// # Errors
+    /// If the schema exceeds a limit: the tool cannot be called.
+    pub fn schema(&self) -> Result<Option<&LazySchema>, &SchemaError> {
+        match &*self.schema {
+            ArgumentSchema::Lazy(schema) => Ok(Some(schema)),
+            ArgumentSchema::Unusable => Ok(None),
+            ArgumentSchema::Refused(error) => Err(error),
+        }
+    }
+
+    /// Returns why calls of the tool are refused, if its schema exceeds a limit, or was found to be
+    /// invalid by a call. Calls of an MCP tool with an invalid schema are not refused.
     #[must_use]
-    pub fn schema(&self) -> Option<&CompiledSchema> {
-        self.schema.as_ref()
+    pub fn schema_fault(&self) -> Option<&SchemaError> {
+        match &*self.schema {
+            ArgumentSchema::Lazy(schema) => schema
+                .error()
+                .filter(|error| error.exceeds_limit() || !self.origin.is_mcp()),
+            ArgumentSchema::Unusable => None,
+            ArgumentSchema::Refused(error) => Some(error),
+        }
     }
 }
 

@@ -120,7 +120,7 @@ fn b4_mcp_tools_are_listed_separately() {
     registry.register(tool("native", "x")).unwrap();
     registry.register(Arc::new(Remote(odd))).unwrap();
     assert_eq!(registry.mcp_tools()[0].name().as_str(), "remote");
-    assert!(registry.mcp_tools()[0].schema().is_none());
+    assert!(registry.mcp_tools()[0].schema().unwrap().is_none());
     assert_eq!(registry.native_tools()[0].name().as_str(), "native");
 
     let native = ToolDefinition::builder("n2", "d")
@@ -150,6 +150,26 @@ fn h3_aliases_find_their_tool_and_are_removed_with_it() {
     assert!(registry.alias("get_time", "get_time").is_err());
     registry.unregister("get_time");
     assert!(!registry.contains("time_tool"));
+}
+
+#[test]
+fn many_tools_are_removed_at_once() {
+    let registry = ToolRegistry::new();
+    for name in ["a", "b", "c", "d"] {
+        registry.register(tool(name, "x")).unwrap();
+        registry.alias(&format!("{name}2"), name).unwrap();
+    }
+    registry.put(tool("b", "standby"), |_| false).unwrap();
+    registry.unregister_all(["b", "c", "nothing", "a"]);
+    let names = registry.names();
+    let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    assert_eq!(names, ["b", "d"]);
+    assert_eq!(
+        registry.get("b").unwrap().definition().category(),
+        "standby"
+    );
+    assert!(registry.contains("b2") && registry.contains("d2"));
+    assert!(!registry.contains("a2") && !registry.contains("c2"));
 }
 
 struct Unoffered(ToolDefinition);

@@ -100,6 +100,12 @@ impl ToolDefinition {
         &self.input_schema
     }
 
+    /// Returns [`input_schema`](Self::input_schema), shared with this definition.
+    #[must_use]
+    pub fn shared_input_schema(&self) -> Arc<Value> {
+        Arc::clone(&self.input_schema)
+    }
+
     /// Returns the category under which the tool is listed; default `general`.
     #[must_use]
     pub fn category(&self) -> &str {

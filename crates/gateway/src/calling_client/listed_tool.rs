@@ -1,5 +1,6 @@
 //! Entries of `tools/list`, converted for the clients of each revision.
 
+use pillion_core::digest::sha256_hex;
 use pillion_mcp_client::{Feature, ProtocolVersion, has_object_output};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -11,6 +12,8 @@ pub(crate) struct ListedTool {
     members: Members,
     /// Whether the `outputSchema`, if present, has the type `object`.
     has_object_output: bool,
+    /// The SHA-256 hash of the members.
+    digest: String,
 }
 
 impl ListedTool {
@@ -19,8 +22,10 @@ impl ListedTool {
     /// # Errors
     /// If the entry is not an object.
     pub(crate) fn new(entry: &RawValue) -> Result<Self, serde_json::Error> {
+        let members: Members = serde_json::from_str(entry.get())?;
         Ok(Self {
-            members: serde_json::from_str(entry.get())?,
+            digest: sha256_hex(&serde_json::to_string(&members)?),
+            members,
             has_object_output: has_object_output(entry),
         })
     }
@@ -41,7 +46,6 @@ impl ListedTool {
 
     /// Returns whether both entries are equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let of = |tool: &Self| serde_json::to_string(&tool.members).ok();
-        of(self) == of(other)
+        self.digest == other.digest
     }
 }

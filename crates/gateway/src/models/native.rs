@@ -105,19 +105,9 @@ impl NativeTools {
             digest: tool.tool().digest(),
             api,
         };
-        match RegisteredTool::new(Arc::new(add_override)) {
-            Ok(add_override) => {
-                self.stand_ins
-                    .insert(tool.name().clone(), Arc::new(add_override));
-            }
-            // Calls of this tool are rejected.
-            Err(error) => {
-                tracing::warn!(
-                    tool.name = %tool.name(), %error,
-                    "Cannot let the model's provider call an MCP tool"
-                );
-            }
-        }
+        let name = tool.name().clone();
+        let add_override = tool.with_tool(Arc::new(add_override));
+        self.stand_ins.insert(name, Arc::new(add_override));
     }
 
     /// Returns whether the provider calls the tool with this name directly.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::connecting::NOT_CONNECTED_MESSAGE;
 use super::notification_pause::NotificationPause;
-use super::offer::{ListedTools, RawTool};
+use super::offer::{CheckedTool, ListedTools, check_tools};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
@@ -158,8 +158,19 @@ impl Upstreams {
         match listed {
             Ok(tools) => {
                 let rules = server.pin_rules(&self.times);
+                let tools = Arc::new(tools);
                 match self.pins.blocked(server.pinned(None), rules, &tools).await {
-                    Ok(blocked) => self.accept(server, state, &tools, &blocked, took),
+                    Ok(blocked) => {
+                        let checked = check_tools(server, &tools).await;
+                        if server.is_closed() {
+                            return;
+                        }
+                        let offer = ListedTools {
+                            server,
+                            raw: &tools,
+                        };
+                        self.accept(&offer, state, checked, &blocked, took);
+                    }
                     Err(error) => self.give_up(server, state, error, is_due),
                 }
             }
@@ -262,16 +273,16 @@ impl Upstreams {
 
     fn accept(
         &self,
-        server: &Arc<Server>,
+        offer: &ListedTools<'_>,
         state: &mut State,
-        tools: &[RawTool],
+        tools: Vec<CheckedTool>,
         blocked: &HashSet<String>,
         took: Duration,
     ) {
+        let server = offer.server;
         if server.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connected, None);
         }
-        let offer = ListedTools { server };
         let refresh_after = self.times.refresh_after;
         let now_blocked = blocked.iter().map(|tool| {
             let (server, tool) = (Arc::clone(server), tool.clone());

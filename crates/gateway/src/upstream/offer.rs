@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pillion_core::compute;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName, ToolOrigin};
 use pillion_mcp_client::EntryKind;
@@ -9,12 +10,76 @@ use serde_json::value::RawValue;
 use super::Server;
 use super::tool::UpstreamTool;
 
+/// Maximum total size of the tool definitions of one server, in bytes.
+const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Maximum size of one tool definition, in bytes: some requests read the whole definition.
+const MAX_TOOL_BYTES: usize = 1024 * 1024;
+
 /// A tool as its server described it.
 pub(super) type RawTool = Box<RawValue>;
+
+/// A tool whose definition and schema were checked.
+pub(super) struct CheckedTool {
+    pub(super) upstream: Arc<UpstreamTool>,
+    pub(super) registered: Arc<RegisteredTool>,
+    /// The index in the server's list.
+    index: usize,
+}
+
+/// Checks the tools of a list that can be offered, and logs the problems of the others. A long list
+/// is checked on another thread.
+pub(super) async fn check_tools(
+    server: &Arc<Server>,
+    tools: &Arc<Vec<RawTool>>,
+) -> Vec<CheckedTool> {
+    let bytes = tools.iter().map(|tool| tool.get().len()).sum();
+    let (of_thread, tools) = (Arc::clone(server), Arc::clone(tools));
+    compute::run(&server.label, bytes, move || {
+        let mut bytes = 0;
+        let checked = tools.iter().enumerate().filter_map(|(index, raw)| {
+            bytes += raw.get().len();
+            check_tool(&of_thread, raw, index, bytes <= MAX_LIST_BYTES)
+        });
+        checked.collect()
+    })
+    .await
+}
+
+fn check_tool(
+    server: &Arc<Server>,
+    raw: &RawTool,
+    index: usize,
+    is_within_limit: bool,
+) -> Option<CheckedTool> {
+    if !is_within_limit {
+        let reason = format!("the server lists more than {MAX_LIST_BYTES} bytes of tools");
+        server.report_dropped(EntryKind::Tool, raw, &reason);
+        return None;
+    }
+    if raw.get().len() > MAX_TOOL_BYTES {
+        let reason = format!("the definition is larger than {MAX_TOOL_BYTES} bytes");
+        server.report_dropped(EntryKind::Tool, raw, &reason);
+        return None;
+    }
+    let upstream = UpstreamTool::read(server, raw)?;
+    match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
+        Ok(registered) => Some(CheckedTool {
+            upstream,
+            registered: Arc::new(registered),
+            index,
+        }),
+        Err(error) => {
+            server.report_dropped(EntryKind::Tool, raw, &error);
+            None
+        }
+    }
+}
 
 /// The tools of one server, to be registered.
 pub(super) struct ListedTools<'a> {
     pub(super) server: &'a Arc<Server>,
+    pub(super) raw: &'a [RawTool],
 }
 
 impl ListedTools<'_> {
@@ -23,46 +88,48 @@ impl ListedTools<'_> {
     /// Returns the registered tools.
     pub(super) fn register(
         &self,
-        tools: &[RawTool],
+        tools: Vec<CheckedTool>,
         blocked: &HashSet<String>,
         before: &[ToolName],
         registry: &ToolRegistry,
     ) -> Vec<(ToolName, Arc<UpstreamTool>)> {
         let registered: Vec<_> = tools
-            .iter()
+            .into_iter()
             .filter_map(|tool| self.register_one(tool, blocked, registry))
             .collect();
-        let is_there = |gone: &ToolName| registered.iter().any(|(name, _)| name == gone);
-        for gone in before.iter().filter(|name| !is_there(name)) {
-            registry.unregister(gone.as_str());
-        }
+        let names: HashSet<_> = registered.iter().map(|(name, _)| name).collect();
+        let gone = before.iter().filter(|name| !names.contains(name));
+        registry.unregister_all(gone.map(ToolName::as_str));
         registered
     }
 
     fn register_one(
         &self,
-        raw: &RawTool,
+        tool: CheckedTool,
         blocked: &HashSet<String>,
         registry: &ToolRegistry,
     ) -> Option<(ToolName, Arc<UpstreamTool>)> {
-        let tool = UpstreamTool::read(self.server, raw)?;
-        let warn = |reason: &dyn std::fmt::Display| {
-            self.server.report_dropped(EntryKind::Tool, raw, reason);
-        };
-        if blocked.contains(tool.remote_name()) {
+        let CheckedTool {
+            upstream,
+            registered,
+            index,
+        } = tool;
+        if blocked.contains(upstream.remote_name()) {
             return None;
         }
-        let name = tool.definition().name().clone();
+        let warn = |reason: &dyn std::fmt::Display| {
+            if let Some(raw) = self.raw.get(index) {
+                self.server.report_dropped(EntryKind::Tool, raw, reason);
+            }
+        };
+        let name = registered.name().clone();
         let mut owner = None;
         let is_own = |holder: &RegisteredTool| {
             owner = self.conflicting_owner(holder);
             owner.is_none()
         };
-        match (
-            registry.register_preferred(Arc::clone(&tool) as Arc<dyn Tool>, is_own),
-            owner,
-        ) {
-            (Ok(_), _) => return Some((name, tool)),
+        match (registry.register_checked(registered, is_own), owner) {
+            (Ok(_), _) => return Some((name, upstream)),
             (Err(_), Some(owner)) => warn(&format_args!("the name {name} belongs to {owner}")),
             (Err(error), None) => warn(&error),
         }

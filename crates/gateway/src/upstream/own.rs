@@ -8,12 +8,12 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use pillion_core::executor::CallerOnlyTools;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
-use pillion_mcp_client::EntryKind;
+use pillion_core::tool::{CallContext, ToolFailure, ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
 use super::discovery::MAX_PAUSE;
+use super::offer::check_tools;
 use super::{Server, UpstreamTool, Upstreams};
 
 /// The tools that a server lists on one connection, and the time of the next `tools/list`.
@@ -204,6 +204,7 @@ impl Upstreams {
                 .await;
             let listed = match outcome {
                 Ok(tools) => {
+                    let tools = Arc::new(tools);
                     let rules = server.pin_rules(&self.times);
                     let owner = server.pinned(context.verified_user());
                     let blocked = self.pins.blocked(owner, rules, &tools).await;
@@ -213,7 +214,11 @@ impl Upstreams {
             };
             match listed {
                 Ok((tools, blocked)) => {
-                    let tools = tools.iter().filter_map(|raw| parse_user_tool(server, raw));
+                    let checked = check_tools(server, &tools).await.into_iter();
+                    let tools = checked.map(|tool| UserTool {
+                        registered: tool.registered,
+                        upstream: tool.upstream,
+                    });
                     let is_offered =
                         |tool: &UserTool| !blocked.contains(tool.upstream.remote_name());
                     *listing = Listing {
@@ -266,20 +271,5 @@ fn refresh_after(configured: Duration) -> Duration {
         FAR_FUTURE
     } else {
         configured
-    }
-}
-
-/// Returns `None` for a tool that cannot be offered.
-fn parse_user_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<UserTool> {
-    let upstream = UpstreamTool::read(server, raw)?;
-    match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
-        Ok(registered) => Some(UserTool {
-            registered: Arc::new(registered),
-            upstream,
-        }),
-        Err(error) => {
-            server.report_dropped(EntryKind::Tool, raw, &error);
-            None
-        }
     }
 }

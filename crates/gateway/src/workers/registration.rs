@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::registry::{RegistryError, ToolRegistry};
+use pillion_core::registry::{RegisteredTool, RegistryError};
 use pillion_core::tool::{DefinitionError, ToolDefinition, ToolName};
 use pillion_mcp_client::{EntryError, EntryKind};
 use serde::Deserialize;
@@ -110,9 +110,27 @@ const SIDECAR_MEMBERS: [&str; 5] = [
     "timeoutMs",
 ];
 
+/// A registration whose tools can all be registered.
+#[derive(Debug)]
+pub struct CheckedRegistration {
+    pub(super) name: String,
+    pub(super) tools: Vec<CheckedWorkerTool>,
+}
+
+/// A tool of a worker with its checked schema.
+#[derive(Debug, Clone)]
+pub(super) struct CheckedWorkerTool {
+    pub(super) tool: Arc<WorkerTool>,
+    pub(super) registered: Arc<RegisteredTool>,
+}
+
 impl Registration {
-    /// Returns the worker's name and tools, after checking that all tools can be registered.
-    pub(super) fn read(self) -> Result<(String, Vec<Arc<WorkerTool>>), RegistrationError> {
+    /// Checks that all tools can be registered. That may take long: use
+    /// [`compute`](pillion_core::compute).
+    ///
+    /// # Errors
+    /// [`RegistrationError`].
+    pub fn check(self) -> Result<CheckedRegistration, RegistrationError> {
         if !(1..=100).contains(&self.name.chars().count()) {
             return Err(RegistrationError::Name);
         }
@@ -120,20 +138,18 @@ impl Registration {
             return Err(RegistrationError::Count);
         }
         let mut seen = HashSet::new();
-        // Schemas are validated when a tool is registered.
-        let trial = ToolRegistry::new();
         let mut tools = Vec::new();
         for (index, entry) in self.tools.into_iter().enumerate() {
             let tool = Arc::new(read(index, entry)?);
             if !seen.insert(tool.name().clone()) {
                 return Err(RegistrationError::Twice(tool.name().clone()));
             }
-            trial
-                .register(Arc::<WorkerTool>::clone(&tool))
-                .map_err(RegistrationError::Schema)?;
-            tools.push(tool);
+            let registered = RegisteredTool::new(Arc::<WorkerTool>::clone(&tool));
+            let registered = Arc::new(registered.map_err(RegistrationError::Schema)?);
+            tools.push(CheckedWorkerTool { tool, registered });
         }
-        Ok((self.name, tools))
+        let name = self.name;
+        Ok(CheckedRegistration { name, tools })
     }
 }
 

@@ -6,6 +6,7 @@ use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolName, ToolOut
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::registration::CheckedWorkerTool;
 use super::tool::WorkerTool;
 use crate::calling_client::link::Link;
 
@@ -23,7 +24,7 @@ pub(super) struct State {
 pub(super) struct Worker {
     pub(super) name: String,
     pub(super) pid: Option<i32>,
-    pub(super) tools: HashMap<ToolName, Arc<WorkerTool>>,
+    pub(super) tools: HashMap<ToolName, CheckedWorkerTool>,
     pub(super) inbox: mpsc::Sender<(Arc<WorkerTool>, Box<WorkerJob>)>,
     /// Since when the worker is idle; `None` while it is busy or draining.
     pub(super) idle_since: Option<Instant>,
@@ -89,7 +90,7 @@ impl Worker {
     pub(super) fn has(&self, tool: &WorkerTool) -> bool {
         self.tools
             .get(tool.name())
-            .is_some_and(|own| own.is_same(tool))
+            .is_some_and(|own| own.tool.is_same(tool))
     }
 
     pub(super) fn give(

@@ -20,12 +20,13 @@ fn workers(registry: &Arc<ToolRegistry>) -> Arc<Workers> {
     Workers::new(registry, Arc::new(Nobody), Arc::default(), section)
 }
 
-fn registration(tools: impl IntoIterator<Item = String>) -> Registration {
+fn registration(tools: impl IntoIterator<Item = String>) -> CheckedRegistration {
     let tools = tools
         .into_iter()
         .map(|name| json!({"name": name, "description": "a worker's"}));
     let registration = json!({"name": "test", "tools": tools.collect::<Vec<_>>()});
-    serde_json::from_value(registration).unwrap()
+    let registration: Registration = serde_json::from_value(registration).unwrap();
+    registration.check().unwrap()
 }
 
 #[tokio::test]

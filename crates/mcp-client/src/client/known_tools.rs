@@ -21,6 +21,8 @@ pub(super) struct KnownTools {
 /// The properties of the tools in one complete list.
 #[derive(Default)]
 pub(super) struct KnownToolList {
+    /// The label of the server.
+    server: Arc<str>,
     /// Sequence number of the request: of two lists, the one requested later wins.
     turn: u64,
     tools: HashMap<String, Arc<KnownTool>>,
@@ -69,8 +71,9 @@ impl ListedToolMembers {
 
 impl KnownTools {
     /// Starts a list that is about to be requested.
-    pub(super) fn begin(&self) -> KnownToolList {
+    pub(super) fn begin(&self, server: &str) -> KnownToolList {
         KnownToolList {
+            server: server.into(),
             turn: self.turns.fetch_add(1, Ordering::Relaxed) + 1,
             ..KnownToolList::default()
         }
@@ -106,7 +109,8 @@ impl KnownToolList {
         let headers = param_headers::of_schema(&listed.input_schema)?;
         let harmless_twice = listed.hints("readOnlyHint") || listed.hints("idempotentHint");
         let output = listed.output_schema;
-        let output = output.map(|schema| Arc::new(OutputSchema::new(&listed.name, schema)));
+        let output =
+            output.map(|schema| Arc::new(OutputSchema::new(&listed.name, &self.server, schema)));
         let tool = KnownTool {
             headers,
             output,
@@ -136,7 +140,7 @@ mod tests {
     use serde_json::value::to_raw_value;
 
     fn list(tools: &KnownTools, entries: &[Value]) -> KnownToolList {
-        let mut list = tools.begin();
+        let mut list = tools.begin("server");
         for entry in entries {
             list.learn(&to_raw_value(entry).unwrap()).unwrap();
         }

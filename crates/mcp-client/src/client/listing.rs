@@ -7,18 +7,19 @@ use super::known_tools::KnownToolList;
 use super::{McpClient, RequestOptions, as_object};
 use crate::session::Session;
 use crate::{Feature, McpError, McpErrorKind, TransportKind};
+use pillion_schema::compute;
 
 const METHOD_NOT_FOUND: i64 = -32601;
 
 /// Maximum total size of a list's pages, as a multiple of the maximum response size.
 const MAX_LIST_SIZE_FACTOR: usize = 4;
 
-/// Bytes of a list to process before yielding to other tasks.
-const BYTES_PER_YIELD: usize = 256 * 1024;
+/// Maximum number of tools of one server.
+const MAX_TOOLS: usize = 10_000;
 
 impl McpClient {
     /// Returns the server's tools of all pages, each as the server wrote it. Empty if the server
-    /// does not know `tools/list`.
+    /// does not know `tools/list`. Of more than 10,000 tools, the rest is dropped with a warning.
     ///
     /// A tool whose `x-mcp-header` annotations violate the rules of revision 2026-07-28 is skipped
     /// with a warning, as that revision requires.
@@ -27,7 +28,7 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = async {
-            let known = self.shared.tools.begin();
+            let known = self.shared.tools.begin(&self.config().label);
             let (tools, session) = self.all("tools/list", "tools").await?;
             let has_metadata = session.is_some_and(|session| session.has(Feature::RequestMetadata));
             Ok(self.learn(has_metadata, known, tools).await)
@@ -74,7 +75,7 @@ impl McpClient {
 
     /// Requests the tools again, and updates what calls need to know about them.
     pub(super) async fn learn_tools(&self, session: &Arc<Session>) -> Result<(), McpErrorKind> {
-        let known = self.shared.tools.begin();
+        let known = self.shared.tools.begin(&self.config().label);
         let mut list = self.list("tools/list", "tools");
         while let Some(params) = list.next_page()? {
             let extras = crate::session::RequestExtras::default();
@@ -86,43 +87,49 @@ impl McpClient {
         Ok(())
     }
 
-    /// Stores the tools' properties that calls use, and returns the usable tools. Yields while
-    /// processing a long list, so that other deadlines hold. `has_metadata`: the session's requests
-    /// carry metadata, including headers.
+    /// Stores the tools' properties that calls use, and returns the usable tools. A long list is
+    /// processed on another thread. `has_metadata`: the session's requests carry metadata, including
+    /// headers.
     async fn learn(
         &self,
         has_metadata: bool,
         mut known: KnownToolList,
-        tools: Vec<Box<RawValue>>,
+        mut tools: Vec<Box<RawValue>>,
     ) -> Vec<Box<RawValue>> {
-        let server = &self.config().label;
+        let server: Arc<str> = self.config().label.as_str().into();
         let has_headers = has_metadata
             && matches!(
                 self.config().transport,
                 TransportKind::Auto | TransportKind::StreamableHttp
             );
-        let mut usable = Vec::with_capacity(tools.len());
-        let mut bytes = 0;
-        for tool in tools {
-            bytes += tool.get().len();
-            if bytes > BYTES_PER_YIELD {
-                bytes = 0;
-                tokio::task::yield_now().await;
-            }
-            match known.learn(&tool) {
+        if tools.len() > MAX_TOOLS {
+            tracing::warn!(
+                mcp.server = %server,
+                tools = tools.len(),
+                "An MCP server lists more than {MAX_TOOLS} tools; the rest is dropped"
+            );
+            tools.truncate(MAX_TOOLS);
+        }
+        let bytes = tools.iter().map(|tool| tool.get().len()).sum();
+        let account = Arc::clone(&server);
+        let learned = compute::run(&account, bytes, move || {
+            tools.retain(|tool| match known.learn(tool) {
                 Err(error) if has_headers => {
                     let name = serde_json::from_str::<Value>(tool.get()).ok();
                     let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
                     tracing::warn!(
-                        mcp.server = server, tool = name, %error,
+                        mcp.server = %server, tool = name, %error,
                         "Skipped a tool of an MCP server"
                     );
+                    false
                 }
-                _ => usable.push(tool),
-            }
-        }
+                _ => true,
+            });
+            (known, tools)
+        });
+        let (known, tools) = learned.await;
         self.shared.tools.replace(known);
-        usable
+        tools
     }
 
     async fn items(

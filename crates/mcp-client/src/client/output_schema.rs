@@ -1,4 +1,5 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -7,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::result_type::result_type;
-use pillion_schema::{CheckAborted, CompiledSchema};
+use pillion_schema::{CheckAborted, CompiledSchema, LazySchema, compute};
 
 /// Maximum size of an output schema, in bytes; larger schemas are not used.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -21,19 +22,24 @@ const INLINE_TIMEOUT: Duration = Duration::from_millis(5);
 /// Maximum duration of any other check, if the caller has that much time.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The `outputSchema` of a tool. Compiled once, when the tool returns its first result.
+/// The `outputSchema` of a tool. Compiled when the tool returns a result.
 pub(super) struct OutputSchema {
     tool: String,
-    written: Box<RawValue>,
-    compiled: OnceLock<Option<CompiledSchema>>,
+    server: Arc<str>,
+    /// `None` for a schema that is too large to be used.
+    schema: Option<LazySchema>,
+    /// Whether a warning was logged that the schema cannot be used.
+    was_reported: AtomicBool,
 }
 
 impl OutputSchema {
-    pub(super) fn new(tool: &str, written: Box<RawValue>) -> Self {
+    pub(super) fn new(tool: &str, server: &Arc<str>, written: Box<RawValue>) -> Self {
+        let is_small = written.get().len() <= MAX_SCHEMA_BYTES;
         Self {
             tool: tool.to_owned(),
-            written,
-            compiled: OnceLock::new(),
+            server: Arc::clone(server),
+            schema: is_small.then(|| LazySchema::from_text(written, server)),
+            was_reported: AtomicBool::new(false),
         }
     }
 
@@ -44,34 +50,37 @@ impl OutputSchema {
         result: &RawValue,
         until: Instant,
     ) -> Option<String> {
-        if let Some(compiled) = self.compiled.get()
-            && result.get().len() <= MAX_INLINE_BYTES
-            && !compiled.as_ref().is_some_and(CompiledSchema::has_patterns)
-        {
-            match compiled
-                .as_ref()
-                .map(|schema| check(schema, result, INLINE_TIMEOUT))?
-            {
-                Ok(found) => return found,
-                Err(reason) => {
-                    tracing::debug!(
-                        tool = self.tool, %reason,
-                        "Checking a tool result in a blocking task"
-                    );
-                }
+        let Some(schema) = &self.schema else {
+            self.report(&format!("it is larger than {MAX_SCHEMA_BYTES} bytes"));
+            return None;
+        };
+        if let Some(error) = schema.error() {
+            self.report(&error.to_string());
+            return None;
+        }
+        if result.get().len() <= MAX_INLINE_BYTES {
+            let checked = schema.if_compiled(|schema| {
+                let is_brief = !schema.has_patterns();
+                is_brief.then(|| check(schema, result, INLINE_TIMEOUT))
+            });
+            match checked.flatten() {
+                Some(Ok(found)) => return found,
+                Some(Err(reason)) => tracing::debug!(
+                    tool = self.tool, %reason,
+                    "Checking a tool result in a blocking task"
+                ),
+                None => {}
             }
         }
-        let (schema, result) = (Arc::clone(self), result.to_owned());
-        let checked = tokio::task::spawn_blocking(move || {
-            let schema_or_none = schema.compiled();
-            let left = until.saturating_duration_since(Instant::now());
-            schema_or_none.map(|schema| check(schema, &result, left.min(CHECK_TIMEOUT)))
+        let (this, result) = (Arc::clone(self), result.to_owned());
+        // The size counts as large, because a small schema may take long.
+        let checked = compute::run(&self.server, usize::MAX, move || {
+            this.check_slowly(&result, until)
         });
         let reason = match tokio::time::timeout_at(until, checked).await {
-            Ok(Ok(None)) => return None,
-            Ok(Ok(Some(Ok(found)))) => return found,
-            Ok(Ok(Some(Err(reason)))) => reason.to_string(),
-            Ok(Err(panicked)) => panicked.to_string(),
+            Ok(None) => return None,
+            Ok(Some(Ok(found))) => return found,
+            Ok(Some(Err(reason))) => reason.to_string(),
             Err(elapsed) => elapsed.to_string(),
         };
         tracing::warn!(
@@ -82,29 +91,34 @@ impl OutputSchema {
         None
     }
 
-    fn compiled(&self) -> Option<&CompiledSchema> {
-        let compile = || {
-            let compiled = self.compile();
-            compiled
-                .inspect_err(|reason| {
-                    tracing::warn!(
-                        tool = self.tool,
-                        reason,
-                        "A tool's output schema cannot be used"
-                    );
-                })
-                .ok()
-        };
-        self.compiled.get_or_init(compile).as_ref()
+    /// Checks a result within `until`. Returns `None`, with a warning, if the schema cannot be used.
+    fn check_slowly(
+        &self,
+        result: &RawValue,
+        until: Instant,
+    ) -> Option<Result<Option<String>, CheckAborted>> {
+        let left = || until.saturating_duration_since(Instant::now());
+        if left().is_zero() {
+            return Some(Err(CheckAborted::Time));
+        }
+        match self.schema.as_ref()?.compile() {
+            Ok(schema) => Some(check(&schema, result, left().min(CHECK_TIMEOUT))),
+            Err(error) => {
+                self.report(&error.to_string());
+                None
+            }
+        }
     }
 
-    fn compile(&self) -> Result<CompiledSchema, String> {
-        let text = self.written.get();
-        if text.len() > MAX_SCHEMA_BYTES {
-            return Err(format!("it is larger than {MAX_SCHEMA_BYTES} bytes"));
+    /// Logs once why the schema cannot be used.
+    fn report(&self, reason: &str) {
+        if !self.was_reported.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                tool = self.tool,
+                reason,
+                "A tool's output schema cannot be used"
+            );
         }
-        let schema: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        CompiledSchema::compile(&schema).map_err(|error| error.to_string())
     }
 }
 
@@ -154,7 +168,11 @@ mod tests {
     /// Returns whether a second check, with the schema compiled, runs on the current thread: the
     /// only other thread is busy meanwhile.
     async fn is_checked_here(schema: &Value, content: &Value) -> bool {
-        let schema = Arc::new(OutputSchema::new("tool", to_raw_value(schema).unwrap()));
+        let schema = Arc::new(OutputSchema::new(
+            "tool",
+            &Arc::from("server"),
+            to_raw_value(schema).unwrap(),
+        ));
         let result = to_raw_value(&json!({ "structuredContent": content })).unwrap();
         let until = Instant::now() + Duration::from_secs(20);
         let first = schema.mismatch(&result, until).await;

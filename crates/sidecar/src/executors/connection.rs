@@ -86,9 +86,10 @@ impl PhpExecutor {
                 }
                 line = lines.next(), if reply.is_none() => match line {
                     None => Err(End::Closed),
-                    Some(Ok(line)) => self
-                        .handle(&php, &mut executions, &line)
-                        .map(|answer| reply = answer),
+                    Some(Ok(line)) => {
+                        let handled = self.handle(&php, &mut executions, &line).await;
+                        handled.map(|answer| reply = answer)
+                    }
                     Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(End::TooLong),
                     Some(Err(LinesCodecError::Io(error))) => Err(End::Broke(error)),
                 },
@@ -111,7 +112,7 @@ impl PhpExecutor {
     }
 
     /// Handles a message. Returns the reply, if the message needs one at once.
-    fn handle(
+    async fn handle(
         &self,
         php: &Arc<PhpProcess>,
         executions: &mut Executions,
@@ -119,9 +120,10 @@ impl PhpExecutor {
     ) -> Result<Option<String>, End> {
         match message::read(line)? {
             PhpMessage::Execute(id, params) => {
-                let started = params
-                    .map_err(|error| error.to_string())
-                    .and_then(|params| self.execute(php, executions, id, *params, line.len()));
+                let started = match params {
+                    Ok(params) => self.execute(php, executions, id, *params, line.len()).await,
+                    Err(error) => Err(error.to_string()),
+                };
                 let reject =
                     |reason: String| message::error(&json!(id), message::INVALID_PARAMS, &reason);
                 return Ok(started.err().map(reject));
@@ -146,7 +148,7 @@ impl PhpExecutor {
     ///
     /// # Errors
     /// Why the execution is rejected; then no call has run.
-    fn execute(
+    async fn execute(
         &self,
         php: &Arc<PhpProcess>,
         executions: &mut Executions,
@@ -164,7 +166,8 @@ impl PhpExecutor {
             .admit(id, size)
             .map_err(|refusal| refusal.to_string())?;
         if let Some(changes) = params.definitions.take() {
-            self.apply(changes).map_err(|error| error.to_string())?;
+            let applied = self.apply(changes, message_bytes).await;
+            applied.map_err(|error| error.to_string())?;
         }
         let limits = HeaderLimits::of(self.current_app.app().http());
         let execution = Execution::new(id, Arc::clone(php), &mut params, limits);

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::registry::{RegistryError, ToolRegistry};
+use pillion_core::compute;
+use pillion_core::registry::{RegisteredTool, RegistryError, ToolRegistry};
 use pillion_core::tool::{DefinitionError, InvalidToolName, ToolDefinition, ToolName, ToolOrigin};
 
 use super::PhpExecutor;
@@ -45,16 +46,31 @@ pub(super) enum DefinitionsError {
 }
 
 impl PhpExecutor {
-    /// Applies changes of the PHP registry. After an error some of the changes are applied; the PHP
-    /// process sends all of them again.
-    pub(super) fn apply(&self, changes: Definitions) -> Result<(), DefinitionsError> {
+    /// Applies changes of the PHP registry, which a message of `bytes` bytes contains. After an error
+    /// some of the changes are applied; the PHP process sends all of them again.
+    pub(super) async fn apply(
+        &self,
+        changes: Definitions,
+        bytes: usize,
+    ) -> Result<(), DefinitionsError> {
         let registry = self.executor.registry();
         self.count_bytes(&changes)?;
         for name in &changes.removed {
             registry.unregister(name);
         }
-        for entry in changes.tools {
-            registry.replace(Arc::new(self.tool(entry)?))?;
+        if changes.tools.len() > MAX_TOOLS {
+            return Err(DefinitionsError::Count);
+        }
+        let tools = changes.tools.into_iter().map(|entry| self.tool(entry));
+        let tools = tools.collect::<Result<Vec<_>, _>>()?;
+        let account = format!("executor {:?}", self.peer);
+        let checked = compute::run(&account, bytes, move || {
+            let tools = tools.into_iter();
+            let tools = tools.map(|tool| RegisteredTool::new(Arc::new(tool)));
+            tools.collect::<Result<Vec<_>, _>>()
+        });
+        for tool in checked.await? {
+            registry.replace_checked(Arc::new(tool));
             if registry.len() > MAX_TOOLS {
                 return Err(DefinitionsError::Count);
             }

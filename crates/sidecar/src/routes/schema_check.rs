@@ -1,9 +1,11 @@
 use axum::Json;
+use pillion_core::compute;
 use pillion_schema::{CompiledSchema, SchemaError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::body::Object;
+use super::caller::Caller;
 use super::error::RequestError;
 
 /// The tools whose schemas are checked.
@@ -44,11 +46,18 @@ pub(super) struct RejectedSchema {
     )
 )]
 pub(super) async fn check(
+    caller: Caller,
     Object(request): Object<SchemaCheck>,
 ) -> Result<Json<Value>, RequestError> {
-    for CheckedTool { name, input_schema } in request.tools {
-        CompiledSchema::compile(&Value::Object(input_schema))
-            .map_err(|source| RejectedSchema { tool: name, source })?;
-    }
+    let account = format!("schemas of {:?}", caller.context.principal);
+    // The size counts as large, because small schemas may take long, too.
+    let checked = compute::run(&account, usize::MAX, move || {
+        for CheckedTool { name, input_schema } in request.tools {
+            CompiledSchema::check(&Value::Object(input_schema))
+                .map_err(|source| RejectedSchema { tool: name, source })?;
+        }
+        Ok::<_, RejectedSchema>(())
+    });
+    checked.await?;
     Ok(Json(json!({"success": true})))
 }

@@ -1,8 +1,9 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{CallCounts, ProcessStatus, ServerStatus, Status, ToolStatus};
+use pillion_wire::{CallCounts, InvalidTool, ProcessStatus, ServerStatus, Status, ToolStatus};
 
 use super::ready;
+use super::tools::schema_fault;
 use crate::app::App;
 use pillion_gateway::metrics::Scrape;
 use pillion_gateway::timestamp::format_timestamp;
@@ -40,7 +41,7 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         },
         tools,
         servers: servers(&scrape),
-        invalid_tools: app.wasm_tools().faults(),
+        invalid_tools: invalid_tools(&app),
         store_error: readiness.store_error,
         process: ProcessStatus {
             resident_bytes: scrape.system.resident_bytes,
@@ -54,6 +55,13 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
             .state()
             .and_then(|state| Some(state.store_id()?.to_owned())),
     })
+}
+
+fn invalid_tools(app: &App) -> Vec<InvalidTool> {
+    let mut invalid = app.wasm_tools().faults();
+    let registered = app.registry().tools(None);
+    invalid.extend(registered.iter().filter_map(|tool| schema_fault(tool)));
+    invalid
 }
 
 fn tools(scrape: &Scrape) -> Vec<ToolStatus> {

@@ -11,6 +11,8 @@ pub(super) mod show;
 
 use serde::Deserialize;
 
+pub(super) use list::schema_fault;
+
 use super::caller::Caller;
 use crate::app::App;
 use pillion_gateway::Offered;

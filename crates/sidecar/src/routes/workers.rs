@@ -3,6 +3,7 @@ use axum::extract::{FromRequest, Request, State};
 use axum::http::HeaderValue;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
+use pillion_core::compute;
 use pillion_wire::{WorkerEntry, WorkerList};
 
 use super::body::Body;
@@ -11,7 +12,7 @@ use super::tagged::EntityTags;
 use super::upgrade;
 use crate::app::App;
 use pillion_gateway::access::Peer;
-use pillion_gateway::workers::{self, Registration};
+use pillion_gateway::workers::{self, Registration, WorkerRefusal};
 
 /// The protocol of a worker's connection after the upgrade.
 const PROTOCOL: &str = "pillion-worker";
@@ -54,6 +55,9 @@ pub(super) async fn connect(
     let Body(body) = Body::from_request(request, &app).await?;
     let registration: Registration =
         serde_json::from_slice(&body).map_err(RequestError::NotARegistration)?;
+    let account = format!("worker {pid:?}");
+    let checked = compute::run(&account, body.len(), move || registration.check());
+    let registration = checked.await.map_err(WorkerRefusal::Registration)?;
     let place = app.workers().admit(registration, pid)?;
     let id = place.id();
     let (stopping, died) = (app.process().draining(), workers::ended(pid));

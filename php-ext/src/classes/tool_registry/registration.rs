@@ -21,7 +21,7 @@ use crate::php_tool::PhpTool;
 use crate::signature::{self, SignatureOverrides};
 use crate::zend::{
     Failure, HiddenValue, MethodCall, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
-    new_with_state, state_of, string_of, with_entry, without_entry,
+    new_with_state, state_of, string_of, with_entries, with_entry, without_entry,
 };
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
@@ -146,10 +146,10 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
         let object = callable_tool::new_tool(&definition, &target.callable)?;
         tools.push((object, signature.definition));
     }
-    // Compile all schemas before the first tool is registered, so that either all or none are
+    // Check all schemas before the first tool is registered, so that either all or none are
     // registered.
     for (_, definition) in &tools {
-        compile(definition)?;
+        check_schema(definition)?;
     }
     let mut names = Vec::with_capacity(tools.len());
     for (object, definition) in tools {
@@ -160,9 +160,8 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Reports the error that a registry would report for a definition's schema.
-fn compile(definition: &ToolDefinition) -> Result<(), Failure> {
-    let compiled = CompiledSchema::compile(definition.input_schema());
-    compiled.map(drop).map_err(|source| {
+fn check_schema(definition: &ToolDefinition) -> Result<(), Failure> {
+    CompiledSchema::check(definition.input_schema()).map_err(|source| {
         let name = definition.name().clone();
         registry_failure(&RegistryError::InvalidSchema { name, source })
     })
@@ -200,18 +199,18 @@ pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
         return Err(registry_failure(&RegistryError::AlreadyRegistered(name)));
     }
     server.use_client(parts)?;
-    let mut objects = objects(this)?;
+    let mut added = Vec::with_capacity(tools.len());
     let mut names = Vec::with_capacity(tools.len());
     for tool in tools {
         let name = tool.definition().name().as_str().to_owned();
         add(registry, tool, true)?;
         if let Some(registered) = registry.tools.get(&name) {
             let object = engine_tool::new_mcp(&registered, &registry.executor, &server, client)?;
-            objects = with_entry(&objects, &name, object);
+            added.push((name.clone(), object));
         }
         names.push(string_of(name));
     }
-    this.set(CLASS.get(), "tools", objects);
+    this.set(CLASS.get(), "tools", with_entries(&objects(this)?, added));
     HiddenValue::of::<Registry>(this)?.set(clients.to_value());
     registry.add_server(server, index);
     Ok(list_of(names))

@@ -2,9 +2,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use pillion_core::compute;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
-use pillion_wire::{ToolList, ToolSummary};
+use pillion_wire::{InvalidTool, ToolList, ToolSummary};
 
 use super::{Filter, parameters};
 use crate::app::App;
@@ -12,7 +13,11 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::routes::tagged::EntityTags;
+use pillion_gateway::Offered;
 use pillion_gateway::upstream::UpstreamTool;
+
+/// Maximum number of tools whose list is written on the current thread.
+const MAX_INLINE_TOOLS: usize = 200;
 
 /// Lists every tool with its parameters. MCP servers whose tools are unknown are queried now; the
 /// response names servers that could not be queried.
@@ -39,10 +44,27 @@ pub(in crate::routes) async fn list(
     known: EntityTags,
 ) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
-    let of_servers = listed.of_servers(&app);
+    let (count, account) = (
+        listed.tools.len(),
+        format!("list of {:?}", caller.context.principal),
+    );
+    let respond = move || respond(&app, &caller, &known, listed);
+    if count <= MAX_INLINE_TOOLS {
+        return respond();
+    }
+    compute::run(&account, usize::MAX, respond).await
+}
+
+fn respond(
+    app: &App,
+    caller: &Caller,
+    known: &EntityTags,
+    listed: Offered,
+) -> Result<Response, RequestError> {
+    let of_servers = listed.of_servers(app);
     let tools = listed.tools.iter();
     let tools: Vec<_> = tools
-        .map(|tool| with_warnings(&app, tool, of_servers.get(tool.name())))
+        .map(|tool| with_warnings(app, tool, of_servers.get(tool.name())))
         .collect();
     let mut invalid_tools = app.wasm_tools().faults();
     invalid_tools.retain(|fault| {
@@ -50,12 +72,28 @@ pub(in crate::routes) async fn list(
         let visibility = &caller.visibility;
         name.is_none_or(|name| visibility.is_name_visible(name, name, &ToolOrigin::Native))
     });
+    invalid_tools.extend(listed.tools.iter().filter_map(|tool| schema_fault(tool)));
     known.or(&ToolList {
         success: true,
         total: tools.len(),
         tools,
         unavailable_servers: listed.unavailable(),
         invalid_tools,
+    })
+}
+
+/// Returns why calls of the tool are refused, if its schema cannot be used.
+pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTool> {
+    let error = tool.schema_fault()?;
+    let code = match error.exceeds_limit() {
+        true => "schema_too_large",
+        false => "invalid_schema",
+    };
+    Some(InvalidTool {
+        tool: Some(tool.name().to_string()),
+        code: code.to_owned(),
+        error: format!("calls are refused: {}", error.reason),
+        previous_version_offered: false,
     })
 }
 

@@ -1,0 +1,118 @@
+//! The compiled schemas of the process, up to a total size.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
+
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
+
+use super::{CompiledSchema, SchemaError};
+
+/// Maximum estimated size of all compiled schemas of the process, in bytes.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The compiled form of one schema, which may be dropped at any time.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    compiled: ArcSwapOption<CompiledSchema>,
+    /// Whether the compiled form was used since the cache last looked.
+    was_used: AtomicBool,
+    /// Why the schema cannot be compiled.
+    pub(super) error: OnceLock<SchemaError>,
+    /// Held while the schema is compiled.
+    pub(super) compiling: Mutex<()>,
+}
+
+impl Slot {
+    /// Returns the compiled schema if there is one, without a lock.
+    pub(super) fn get(&self) -> Guard<Option<Arc<CompiledSchema>>> {
+        // Usually set already: writing each time would slow down concurrent calls.
+        if !self.was_used.load(Ordering::Relaxed) {
+            self.was_used.store(true, Ordering::Relaxed);
+        }
+        self.compiled.load()
+    }
+}
+
+/// One cache for the process, because the limit protects the memory of the process.
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct Cache {
+    accounts: HashMap<Arc<str>, Account>,
+    bytes: u64,
+}
+
+#[derive(Default)]
+struct Account {
+    bytes: u64,
+    /// The entries that were used recently are closer to the back.
+    entries: VecDeque<Entry>,
+}
+
+struct Entry {
+    /// Dead if the schema was dropped.
+    slot: Weak<Slot>,
+    bytes: u64,
+}
+
+/// Stores a compiled schema in its slot, and drops others if that exceeds the limit.
+pub(super) fn insert(
+    account: &Arc<str>,
+    slot: &Arc<Slot>,
+    compiled: Arc<CompiledSchema>,
+    bytes: u64,
+) {
+    slot.compiled.store(Some(compiled));
+    let mut dropped = Vec::new();
+    let mut cache = CACHE.lock();
+    cache.bytes += bytes;
+    let entries = cache.accounts.entry(Arc::clone(account)).or_default();
+    entries.bytes += bytes;
+    entries.entries.push_back(Entry {
+        slot: Arc::downgrade(slot),
+        bytes,
+    });
+    while cache.bytes > MAX_BYTES {
+        dropped.extend(cache.evict());
+    }
+    drop(cache);
+    // Dropping large schemas takes time, and needs no lock.
+    drop(dropped);
+}
+
+impl Cache {
+    /// Removes an entry of the account with the most bytes: the oldest entry that was not used
+    /// since the cache last looked at it.
+    fn evict(&mut self) -> Option<Arc<CompiledSchema>> {
+        let heaviest = self.accounts.iter_mut().max_by_key(|(_, it)| it.bytes);
+        let Some((name, account)) = heaviest else {
+            self.bytes = 0;
+            return None;
+        };
+        let entry = account.take_oldest();
+        let name = Arc::clone(name);
+        let Some(Entry { slot, bytes }) = entry else {
+            self.accounts.remove(&name);
+            return None;
+        };
+        account.bytes -= bytes;
+        self.bytes -= bytes;
+        slot.upgrade()?.compiled.swap(None)
+    }
+}
+
+impl Account {
+    fn take_oldest(&mut self) -> Option<Entry> {
+        for _ in 0..self.entries.len() {
+            let entry = self.entries.pop_front()?;
+            let is_recent = |slot: Arc<Slot>| slot.was_used.swap(false, Ordering::Relaxed);
+            if !entry.slot.upgrade().is_some_and(is_recent) {
+                return Some(entry);
+            }
+            self.entries.push_back(entry);
+        }
+        self.entries.pop_front()
+    }
+}

@@ -1,0 +1,133 @@
+//! Long computations over data of other parties, such as a server's list of tools.
+//!
+//! They run on blocking threads, so that the threads that serve requests stay free. As many run at
+//! once as there are processors. Each account has one at a time, so an account with many
+//! computations delays the others by one computation.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+/// Maximum size of data that is processed on the current thread, in bytes, because that is faster.
+pub const MAX_INLINE_BYTES: usize = 64 * 1024;
+
+/// One limit for the process, because the processors are shared by the process.
+static PROCESSORS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+    Arc::new(Semaphore::new(processors))
+});
+
+/// The accounts with computations, each with one permit.
+static ACCOUNTS: LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);
+
+/// Runs `work` over `bytes` bytes of data: at once if that is little, or else on another thread when
+/// it is the turn of `account`. `work` that has begun is finished even if the future is dropped.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let text = "1".repeat(1_000_000);
+/// let length = pillion_schema::compute::run("weather", text.len(), move || text.len()).await;
+/// assert_eq!(length, 1_000_000);
+/// # });
+/// ```
+///
+/// # Panics
+/// If `work` panics.
+pub async fn run<T: Send + 'static>(
+    account: &str,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes <= MAX_INLINE_BYTES {
+        return work();
+    }
+    let turn = Turn::of(account);
+    // The semaphores are never closed.
+    let permit = Arc::clone(&turn.semaphore).acquire_owned().await;
+    let processor = Arc::clone(&PROCESSORS).acquire_owned().await;
+    let done = spawn_blocking(move || {
+        let done = work();
+        drop((processor, permit, turn));
+        done
+    });
+    match done.await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime shuts down, and drops this future.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// The semaphore of one account, which is removed with its last user.
+struct Turn {
+    account: String,
+    semaphore: Arc<Semaphore>,
+}
+
+impl Turn {
+    fn of(account: &str) -> Self {
+        let mut accounts = ACCOUNTS.lock();
+        let semaphore = accounts.entry(account.to_owned());
+        let semaphore = semaphore.or_insert_with(|| Arc::new(Semaphore::new(1)));
+        Self {
+            account: account.to_owned(),
+            semaphore: Arc::clone(semaphore),
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut accounts = ACCOUNTS.lock();
+        // The map and this value.
+        if Arc::strong_count(&self.semaphore) <= 2 {
+            accounts.remove(&self.account);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const LARGE: usize = MAX_INLINE_BYTES + 1;
+
+    #[tokio::test]
+    async fn an_account_with_many_computations_delays_others_by_one() {
+        let slow = || std::thread::sleep(Duration::from_millis(300));
+        let many: Vec<_> = (0..20)
+            .map(|_| tokio::spawn(run("compute-many", LARGE, slow)))
+            .collect();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        run("compute-one", LARGE, || ()).await;
+        let finished = many.iter().filter(|task| task.is_finished()).count();
+        assert!(finished < 10, "{finished}");
+        many.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn accounts_are_forgotten() {
+        let thread = run("compute-gone", LARGE, || std::thread::current().id()).await;
+        assert_ne!(thread, std::thread::current().id());
+        let here = run("compute-gone", 1, || std::thread::current().id()).await;
+        assert_eq!(here, std::thread::current().id());
+        // The thread drops its permits after it has sent its result.
+        let is_gone = || !ACCOUNTS.lock().contains_key("compute-gone");
+        while !is_gone() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let panicked = tokio::spawn(run("compute-gone", LARGE, || panic!("on purpose")));
+        assert!(panicked.await.is_err());
+        run("compute-gone", LARGE, || ()).await;
+    }
+}

@@ -1,0 +1,221 @@
+use std::sync::Arc;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::cache::{self, Slot};
+use super::counted::{Counted, counted, without_patterns};
+use super::{CompiledSchema, InvalidArguments, OptionalNull, SchemaError, SchemaErrorKind, build};
+
+/// A schema of another party, which is compiled when it is needed.
+///
+/// The compiled form is dropped when the compiled schemas of the process exceed their limit of
+/// about 64 MiB, and compiled again when it is needed again. The account with the largest compiled
+/// schemas loses some of its schemas first, so that the tools of one server do not displace those
+/// of others.
+///
+/// ```
+/// use std::sync::Arc;
+/// use pillion_schema::LazySchema;
+/// use serde_json::json;
+/// let digits = json!({"properties": {"n": {"pattern": "^[0-9]{1,2000}$"}}});
+/// let schema = LazySchema::check(Arc::new(digits), "weather")?;
+/// assert!(schema.if_compiled(|_| ()).is_none());
+/// assert!(schema.compile()?.mismatch(&json!({"n": "x"})).is_some());
+/// assert!(schema.if_compiled(|_| ()).is_some());
+/// # Ok::<(), pillion_schema::SchemaError>(())
+/// ```
+#[derive(Debug)]
+pub struct LazySchema {
+    source: Source,
+    account: Arc<str>,
+    slot: Arc<Slot>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Value(Arc<Value>),
+    Text(Box<RawValue>),
+}
+
+impl LazySchema {
+    /// Checks a schema. A schema with costly patterns is checked without its patterns, and compiled
+    /// on the first [`compile`](Self::compile); every other schema is compiled now.
+    ///
+    /// `account` is the party that the schema comes from, such as the label of a server.
+    ///
+    /// # Errors
+    /// Same as [`CompiledSchema::compile`], except that an invalid pattern may be reported later.
+    pub fn check(schema: Arc<Value>, account: &str) -> Result<Self, SchemaError> {
+        let counted = counted(&schema)?;
+        let slot = Arc::new(Slot::default());
+        let account: Arc<str> = account.into();
+        if counted.size.has_small_patterns() {
+            let bytes = counted.size.bytes();
+            let compiled = CompiledSchema::compile_counted(Arc::clone(&schema), &counted)?;
+            cache::insert(&account, &slot, Arc::new(compiled), bytes);
+        } else {
+            check(&schema, &counted)?;
+        }
+        Ok(Self {
+            source: Source::Value(schema),
+            account,
+            slot,
+        })
+    }
+
+    /// Makes a schema of its JSON text, without a check.
+    #[must_use]
+    pub fn from_text(text: Box<RawValue>, account: &str) -> Self {
+        Self {
+            source: Source::Text(text),
+            account: account.into(),
+            slot: Arc::default(),
+        }
+    }
+
+    /// Calls `check` with the compiled schema, if the schema is compiled.
+    pub fn if_compiled<T>(&self, check: impl FnOnce(&CompiledSchema) -> T) -> Option<T> {
+        self.slot.get().as_ref().map(|compiled| check(compiled))
+    }
+
+    /// Validates arguments like [`CompiledSchema::validate_briefly`]. Also returns `None` if the
+    /// schema is not compiled.
+    pub fn validate_briefly(
+        &self,
+        arguments: &mut serde_json::Map<String, Value>,
+        nulls: OptionalNull,
+    ) -> Option<Result<(), InvalidArguments>> {
+        self.if_compiled(|schema| schema.validate_briefly(arguments, nulls))?
+    }
+
+    /// Returns the compiled schema, and compiles it if necessary. That may take some hundred
+    /// milliseconds: call this on a thread that serves no other requests.
+    ///
+    /// # Errors
+    /// Same as [`CompiledSchema::compile`].
+    pub fn compile(&self) -> Result<Arc<CompiledSchema>, SchemaError> {
+        if let Some(error) = self.error() {
+            return Err(error.clone());
+        }
+        // Concurrent callers wait for the first one.
+        let _compiling = self.slot.compiling.lock();
+        if let Some(compiled) = self.slot.get().as_ref() {
+            return Ok(Arc::clone(compiled));
+        }
+        let compiled = self.compile_source();
+        if let Err(error) = &compiled
+            && error.kind != SchemaErrorKind::TooSlow
+        {
+            // The slot is empty if two callers get here, which have the same error.
+            drop(self.slot.error.set(error.clone()));
+        }
+        compiled
+    }
+
+    fn compile_source(&self) -> Result<Arc<CompiledSchema>, SchemaError> {
+        let schema = match &self.source {
+            Source::Value(schema) => Arc::clone(schema),
+            Source::Text(text) => {
+                let schema = serde_json::from_str(text.get());
+                let invalid = |error: serde_json::Error| {
+                    SchemaError::new(SchemaErrorKind::Invalid, &error.to_string())
+                };
+                Arc::new(schema.map_err(invalid)?)
+            }
+        };
+        let counted = counted(&schema)?;
+        let bytes = counted.size.bytes();
+        let compiled = Arc::new(CompiledSchema::compile_counted(schema, &counted)?);
+        cache::insert(&self.account, &self.slot, Arc::clone(&compiled), bytes);
+        Ok(compiled)
+    }
+
+    /// Returns why the schema cannot be compiled, if that is known.
+    #[must_use]
+    pub fn error(&self) -> Option<&SchemaError> {
+        self.slot.error.get()
+    }
+}
+
+/// Checks a schema. Costly patterns are replaced by others, because compiling them takes long.
+pub(super) fn check(schema: &Value, counted: &Counted) -> Result<(), SchemaError> {
+    if counted.size.has_small_patterns() {
+        build(&counted.schema, schema, counted.parts)?;
+    } else if let Some(plain) = without_patterns(schema)
+        && let Some(instrumented) = without_patterns(&counted.schema)
+    {
+        build(&instrumented, &plain, counted.parts)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn costly(name: &str) -> Value {
+        json!({"properties": {(name): {"pattern": "^[a-z]{1,2000}$"}}})
+    }
+
+    #[test]
+    fn a_costly_pattern_is_compiled_on_first_use() {
+        let schema = LazySchema::check(Arc::new(costly("a")), "lazy").unwrap();
+        assert!(schema.if_compiled(|_| ()).is_none());
+        let mut arguments = json!({"a": "1"}).as_object().cloned().unwrap();
+        let briefly = schema.validate_briefly(&mut arguments, OptionalNull::Wrong);
+        assert_eq!(briefly, None);
+        assert!(schema.compile().unwrap().validate(&mut arguments).is_err());
+        assert!(schema.if_compiled(|_| ()).is_some());
+        let usual = json!({"properties": {"a": {"pattern": "^[a-z]+$"}}});
+        let usual = LazySchema::check(Arc::new(usual), "lazy").unwrap();
+        assert!(usual.if_compiled(|_| ()).is_some());
+    }
+
+    #[test]
+    fn a_fault_beside_a_costly_pattern_is_reported_at_once() {
+        for (fault, path) in [
+            (json!({"type": 5}), "/properties/b/type"),
+            (json!({"minLength": "x"}), "/properties/b/minLength"),
+            (json!({"patternProperties": {"^[0-9]{1,3000}$": 5}}), ""),
+            (json!({"$ref": "#/$defs/none"}), ""),
+        ] {
+            let mut schema = costly("a");
+            schema["properties"]["b"] = fault.clone();
+            let error = LazySchema::check(Arc::new(schema), "lazy").unwrap_err();
+            assert!(!error.exceeds_limit());
+            assert!(error.path.starts_with(path), "{fault}: {error:?}");
+        }
+        let pattern = json!({"pattern": format!("^({}", "a".repeat(70_000))});
+        let late = LazySchema::check(Arc::new(pattern), "lazy").unwrap();
+        let error = late.compile().unwrap_err();
+        assert!(!error.exceeds_limit());
+        assert_eq!(late.error(), Some(&error));
+    }
+
+    #[test]
+    fn compiled_schemas_are_dropped_beyond_the_limit_and_compiled_again() {
+        let schemas: Vec<_> = (0..400)
+            .map(|nth| LazySchema::check(Arc::new(costly(&format!("p{nth}"))), "evict").unwrap())
+            .collect();
+        for schema in &schemas {
+            schema.compile().unwrap();
+        }
+        let is_there = |schema: &&LazySchema| schema.if_compiled(|_| ()).is_some();
+        let kept = schemas.iter().filter(is_there).count();
+        assert!((1..400).contains(&kept), "{kept}");
+        assert!(schemas.last().as_ref().is_some_and(is_there));
+        let first = &schemas[0];
+        assert!(!is_there(&first));
+        assert!(
+            first
+                .compile()
+                .unwrap()
+                .mismatch(&json!({"p0": "1"}))
+                .is_some()
+        );
+        assert!(is_there(&first));
+    }
+}

@@ -1,0 +1,168 @@
+//! Schemas of other parties that take long to compile. Other requests are answered meanwhile, the
+//! memory stays bounded, and the other tools of the same list can be called.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::{Daemon, eventually};
+use crate::workers::Worker;
+
+/// Maximum wait of a request meanwhile. Without other load, it takes some milliseconds.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// Maximum growth of the resident memory.
+const MAX_GROWTH: u64 = 300 * 1024 * 1024;
+
+/// Returns a schema with this number of patterns, each of which takes long to compile.
+fn expensive(patterns: usize) -> Value {
+    let properties: Map<_, _> = (0..patterns)
+        .map(|nth| {
+            let pattern = format!("^(a{{1,200}}b{{1,200}}){{1,3}}{nth}");
+            (
+                format!("p{nth}"),
+                json!({"type": "string", "pattern": pattern}),
+            )
+        })
+        .collect();
+    json!({"type": "object", "properties": properties})
+}
+
+fn tool(name: &str, schema: &Value) -> Value {
+    json!({"name": name, "description": "Works", "inputSchema": schema})
+}
+
+/// Calls `work`, while other threads send requests. Returns the longest time that one of these took.
+fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Duration {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let probes: Vec<_> = paths
+        .iter()
+        .map(|path| {
+            let (is_over, socket, path) =
+                (Arc::clone(&is_over), socket.to_owned(), (*path).to_owned());
+            thread::spawn(move || {
+                let mut longest = Duration::ZERO;
+                while !is_over.load(Ordering::SeqCst) {
+                    let began = Instant::now();
+                    let answer = match path.strip_prefix("POST ") {
+                        Some(path) => http::post(&socket, path, "{}"),
+                        None => http::get(&socket, &path),
+                    };
+                    assert_eq!(answer.status, 200, "{path}");
+                    longest = longest.max(began.elapsed());
+                    thread::sleep(Duration::from_millis(10));
+                }
+                longest
+            })
+        })
+        .collect();
+    work();
+    is_over.store(true, Ordering::SeqCst);
+    let longest = probes.into_iter().map(|probe| probe.join().unwrap());
+    longest.max().unwrap()
+}
+
+fn resident(socket: &Path) -> u64 {
+    let status = http::get(socket, "/api/v1/status").json();
+    status["process"]["resident_bytes"].as_u64().unwrap()
+}
+
+fn call(socket: &Path, tool: &str, arguments: &Value) -> Value {
+    let path = format!("/api/v1/tools/execute/{tool}");
+    http::post(socket, &path, arguments.to_string()).json()["result"].clone()
+}
+
+/// Sends a request that may take long in a debug build.
+fn send_slowly(socket: &Path, method: &str, path: &str, body: &str) -> Value {
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    let answer = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
+    assert_eq!(answer.status, 200, "{path}");
+    answer.json()
+}
+
+fn daemon(servers: &[(&str, &McpServer)]) -> Daemon {
+    let entries = servers.iter().map(|(label, server)| {
+        let url = &server.url;
+        format!(
+            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n\
+             transport = \"streamable_http\"\n\n"
+        )
+    });
+    let daemon = Daemon::with_config(&entries.collect::<String>(), &[]);
+    eventually("the daemon is ready", || {
+        std::os::unix::net::UnixStream::connect(&daemon.socket).is_ok()
+    });
+    daemon
+}
+
+#[test]
+fn a_list_of_expensive_schemas_delays_no_other_request() {
+    for (tools, patterns) in [(100, 100), (1_000, 100)] {
+        let mut listed: Vec<_> = (0..tools)
+            .map(|nth| tool(&format!("t{nth}"), &expensive(patterns)))
+            .collect();
+        listed.push(tool("costly", &expensive(20)));
+        listed.push(tool("sibling", &json!({"type": "object"})));
+        let evil = McpServer::start(json!(listed));
+        let well = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+        let daemon = daemon(&[("evil", &evil), ("well", &well)]);
+        let socket = &daemon.socket;
+        assert_eq!(call(socket, "well_echo", &json!({}))["success"], true);
+        let before = resident(socket);
+
+        let paths = ["/api/v1/health", "POST /api/v1/tools/execute/well_echo"];
+        let waited = longest_wait(socket, &paths, || {
+            let list = send_slowly(socket, "GET", "/api/v1/tools/", "");
+            assert!(list["total"].as_u64().unwrap() > tools, "{}", list["total"]);
+            let invalid = &list["invalid_tools"][0];
+            assert_eq!(invalid["tool"], "evil_t0");
+            assert_eq!(invalid["code"], "schema_too_large");
+        });
+        assert!(waited < MAX_WAIT, "{tools} tools: {waited:?}");
+
+        // The first call compiles the schema.
+        let waited = longest_wait(socket, &paths, || {
+            let valid = call(socket, "evil_costly", &json!({"p0": "ab0"}));
+            assert_eq!(valid["success"], true, "{valid}");
+            let invalid = call(socket, "evil_costly", &json!({"p0": "x"}));
+            assert_eq!(invalid["error_code"], "invalid_input", "{invalid}");
+        });
+        assert!(waited < MAX_WAIT, "calls of {tools} tools: {waited:?}");
+        assert_eq!(call(socket, "evil_sibling", &json!({}))["success"], true);
+        let refused = call(socket, "evil_t0", &json!({"p0": "x"}));
+        assert_eq!(refused["error_code"], "unavailable");
+        let reason = "The arguments of tool 'evil_t0' cannot be validated: the patterns of the \
+                      schema take too much time and memory to compile";
+        assert_eq!(refused["error"], reason);
+        let growth = resident(socket).saturating_sub(before);
+        assert!(growth < MAX_GROWTH, "{tools} tools: {growth} bytes");
+    }
+}
+
+#[test]
+fn checks_and_registrations_of_expensive_schemas_delay_no_other_request() {
+    let daemon = daemon(&[]);
+    let socket = &daemon.socket;
+    let tools: Vec<_> = (0..90)
+        .map(|nth| tool(&format!("t{nth}"), &expensive(30)))
+        .collect();
+    let before = resident(socket);
+    let waited = longest_wait(socket, &["/api/v1/health"], || {
+        let check = json!({"tools": tools}).to_string();
+        send_slowly(socket, "POST", "/api/v1/schemas/check", &check);
+        drop(Worker::connect(socket, &json!(tools)));
+    });
+    assert!(waited < MAX_WAIT, "{waited:?}");
+    let growth = resident(socket).saturating_sub(before);
+    assert!(growth < MAX_GROWTH, "{growth} bytes");
+}
