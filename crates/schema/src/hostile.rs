@@ -466,7 +466,7 @@ fn defaults_and_strict_forms_of_huge_definitions_are_bounded() {
         json!({"properties": properties(10_000, &map)}),
         json!({"properties": long_names}),
         json!({"properties": properties(3_000, &json!({
-            "anyOf": vec![map.clone(); 50], "default": {"a": []},
+            "anyOf": vec![map; 50], "default": {"a": []},
         }))}),
     ] {
         super::coerce_defaults(&mut definition);

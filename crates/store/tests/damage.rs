@@ -44,7 +44,8 @@ impl Crash {
             store.record_local_call(end).await.unwrap();
         }
         for name in names(live.path()) {
-            fs::copy(live.path().join(&name), directory.path().join(&name)).unwrap();
+            let bytes = fs::read(live.path().join(&name)).unwrap();
+            fs::write(directory.path().join(&name), bytes).unwrap();
         }
         drop(other.stdin.take());
         other.wait().unwrap();
@@ -58,7 +59,7 @@ impl Crash {
         let copy = tempfile::tempdir().unwrap();
         for name in names(self.directory.path()) {
             let from = self.directory.path().join(&name);
-            fs::copy(from, copy.path().join(&name)).unwrap();
+            fs::write(copy.path().join(&name), fs::read(from).unwrap()).unwrap();
         }
         copy
     }

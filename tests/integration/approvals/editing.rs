@@ -9,7 +9,7 @@ use crate::routes::mcp::Session;
 
 fn approve(daemon: &Daemon, id: &str, body: &Value) -> Reply {
     let path = format!("/api/v1/approvals/{id}/approve");
-    http::post(&daemon.socket, &path, &body.to_string())
+    http::post(&daemon.socket, &path, body.to_string())
 }
 
 fn call_of(daemon: &Daemon, record: &Value) -> Value {
@@ -94,7 +94,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     let daemon = Daemon::with_config(&config, &[]);
     let call = |arguments: &Value| {
         let target = "/api/v1/tools/execute/far_echo";
-        http::post(&daemon.socket, target, &arguments.to_string()).json()["result"].clone()
+        http::post(&daemon.socket, target, arguments.to_string()).json()["result"].clone()
     };
     let own = json!({"to": "bob", "password": "hunter2"});
     let id = asked(&call(&own));

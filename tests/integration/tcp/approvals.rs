@@ -101,7 +101,8 @@ fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
     let hers = [json!("alice"), json!(true), json!("token:hers")];
     for token in [HERS, HER_APPROVER] {
         let seen = server.list(token, approvals, "approvals");
-        assert_eq!(seen.iter().map(about).collect::<Vec<_>>(), [hers.clone()]);
+        let callers: Vec<_> = seen.iter().map(about).collect();
+        assert_eq!(callers, std::slice::from_ref(&hers));
         let calls = server.list(token, "/api/v1/tool-calls/", "calls");
         assert_eq!(calls.len(), 1, "{calls:?}");
         assert_eq!(calls[0]["principal"], "token:hers");
