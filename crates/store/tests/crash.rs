@@ -47,13 +47,17 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     assert_eq!(text.matches("running").count(), 1, "{text}");
-    // As left by a process of an earlier version, which wrote no checksums, that was killed in the
-    // middle of a write, and by one whose record is not text.
-    let (text, _checksum) = text.rsplit_once(",\"crc32\":").unwrap();
-    let text = format!("{text}}}");
-    let half = text.replace(&call.id.to_string(), &lost.id.to_string());
+    // As left by a process that was killed in the middle of a write, and by one whose record is not
+    // text.
+    let (line, _checksum) = text.trim_start().rsplit_once(",\"crc32\":").unwrap();
+    let line_of = |id: CallId| {
+        let line = line.replace(&call.id.to_string(), &id.to_string());
+        let checksum = crc32fast::hash(format!("{line}}}").as_bytes());
+        format!("\n{line},\"crc32\":{checksum}}}")
+    };
+    let half = line_of(lost.id);
     let other = running("draw");
-    let whole = text.replace(&call.id.to_string(), &other.id.to_string());
+    let whole = line_of(other.id);
     let bytes = [
         b"\n\xff\0".as_slice(),
         &half.as_bytes()[..80],

@@ -86,14 +86,21 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-/// Returns whether the checksum of a line is right; `None` for a line without a checksum, which an
-/// earlier version wrote.
-fn is_intact(line: &[u8]) -> Option<bool> {
+/// Returns where the checksum member of a line starts.
+fn checksum_start(line: &[u8]) -> Option<usize> {
     let first = line
         .len()
         .saturating_sub(CHECKSUM_MEMBER.len() + MAX_CHECKSUM_LEN);
     let mut tails = line[first..].windows(CHECKSUM_MEMBER.len());
-    let start = first + tails.position(|window| window == CHECKSUM_MEMBER)?;
+    let start = tails.position(|window| window == CHECKSUM_MEMBER)?;
+    Some(first + start)
+}
+
+/// Returns whether a line has a checksum, and the right one.
+fn is_intact(line: &[u8]) -> bool {
+    let Some(start) = checksum_start(line) else {
+        return false;
+    };
     let value = &line[start + CHECKSUM_MEMBER.len()..];
     let value = value
         .strip_suffix(b"}")
@@ -101,12 +108,12 @@ fn is_intact(line: &[u8]) -> Option<bool> {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&line[..start]);
     hasher.update(b"}");
-    Some(value.and_then(|value| value.parse().ok()) == Some(hasher.finalize()))
+    value.and_then(|value| value.parse().ok()) == Some(hasher.finalize())
 }
 
 /// Returns whether a line has its end, whatever it contains.
 pub(super) fn is_complete(line: &[u8]) -> bool {
-    line.ends_with(b"}") && is_intact(line).is_some()
+    line.ends_with(b"}") && checksum_start(line).is_some()
 }
 
 /// Returns the ids of calls that a damaged line still shows.
@@ -121,23 +128,14 @@ pub(super) fn legible_ids(line: &[u8]) -> Vec<CallId> {
     ids.collect()
 }
 
-/// Returns whether a line without a known record is complete JSON, as a newer program may have
-/// written it.
-fn is_whole(line: &[u8]) -> bool {
-    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line).is_ok()
-}
-
 /// Parses a line.
 pub(super) fn decode(line: &[u8]) -> DecodedLine {
-    let is_intact = is_intact(line);
-    if is_intact == Some(false) {
+    if !is_intact(line) {
         return DecodedLine::Damaged;
     }
-    match parse(line) {
-        Some(record) => DecodedLine::Record(Box::new(record)),
-        None if is_whole(line) => DecodedLine::Unknown,
-        None => DecodedLine::Damaged,
-    }
+    parse(line).map_or(DecodedLine::Unknown, |record| {
+        DecodedLine::Record(Box::new(record))
+    })
 }
 
 /// Parses the record of a line; `None` for an incomplete or unknown record.
