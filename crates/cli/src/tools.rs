@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use pillion_core::escape_line;
 
 use super::{CliError, SocketOption, decode, print, print_diagnostic, print_json};
 
@@ -64,16 +65,14 @@ impl Tools {
 /// Warns about invalid files in the directory of WebAssembly tools.
 fn warn_of_faulty(faulty: &[pillion_wire::InvalidTool]) {
     for fault in faulty {
-        print_diagnostic(&super::report::faulty_tool(fault));
+        print_diagnostic(&escape_line(&super::report::faulty_tool(fault)));
     }
 }
 
 /// Warns about unavailable MCP servers, whose tools are missing.
 pub(super) fn warn_of_unavailable(unavailable: &[pillion_wire::UnavailableServer]) {
     for server in unavailable {
-        print_diagnostic(&format!(
-            "MCP server '{}' is unavailable: {}",
-            server.label, server.error
-        ));
+        let (label, error) = (&server.label, escape_line(&server.error));
+        print_diagnostic(&format!("MCP server '{label}' is unavailable: {error}"));
     }
 }
