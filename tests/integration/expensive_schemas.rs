@@ -120,7 +120,7 @@ fn a_list_of_expensive_schemas_delays_no_other_request() {
         assert_eq!(call(socket, "well_echo", &json!({}))["success"], true);
         let before = resident(socket);
 
-        let paths = ["/api/v1/health", "POST /api/v1/tools/execute/well_echo"];
+        let paths = ["/healthz", "POST /api/v1/tools/execute/well_echo"];
         let waited = longest_wait(socket, &paths, || {
             let list = send_slowly(socket, "GET", "/api/v1/tools/", "");
             assert!(list["total"].as_u64().unwrap() > tools, "{}", list["total"]);
@@ -157,7 +157,7 @@ fn checks_and_registrations_of_expensive_schemas_delay_no_other_request() {
         .map(|nth| tool(&format!("t{nth}"), &expensive(30)))
         .collect();
     let before = resident(socket);
-    let waited = longest_wait(socket, &["/api/v1/health"], || {
+    let waited = longest_wait(socket, &["/healthz"], || {
         let check = json!({"tools": tools}).to_string();
         send_slowly(socket, "POST", "/api/v1/schemas/check", &check);
         drop(Worker::connect(socket, &json!(tools)));

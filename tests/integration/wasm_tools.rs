@@ -169,7 +169,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     let lost = http::post(&host.daemon.socket, target, file_of.to_string()).json();
     assert_eq!(lost["error_code"], "not_found", "{lost}");
     // Without the folder there are no tools and no errors.
-    reload(&host.daemon, "");
+    reload(&host.daemon, "# No settings.\n");
     eventually("nothing is wrong", || host.faults().is_null());
 }
 
