@@ -86,7 +86,7 @@ pub struct ApprovalResponse {
     pub approval: ApprovalEntry,
 }
 
-/// Request body of a decision. An empty body is also valid.
+/// Request body of an approval; of a denial, without `arguments`. An empty body is also valid.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -101,4 +101,15 @@ pub struct DecisionRequest {
     /// value; a redacted member cannot get another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
+}
+
+/// Request body of a denial. An empty body is also valid.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct DenialRequest {
+    /// The reason for the decision, which the caller also receives. At most 1,000 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
+    pub reason: Option<String>,
 }

@@ -41,7 +41,9 @@ mod streams;
 mod tool_calls;
 mod workers;
 
-pub use approvals::{ApprovalEntry, ApprovalList, ApprovalResponse, DecisionRequest};
+pub use approvals::{
+    ApprovalEntry, ApprovalList, ApprovalResponse, DecisionRequest, DenialRequest,
+};
 pub use batch::{BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, MAX_ID_BYTES};
 pub use caller::{
     APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER,

@@ -3,7 +3,7 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
 use pillion_core::tool::{CallContext, JsonObject};
-use pillion_wire::{ApprovalResponse, DecisionRequest};
+use pillion_wire::{ApprovalResponse, DecisionRequest, DenialRequest};
 use serde_json::Value;
 
 use super::entry;
@@ -63,7 +63,7 @@ pub(in crate::routes) async fn approve(
         ("id" = String, Path, description = "The approval's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
     ),
-    request_body(content = Option<DecisionRequest>, content_type = "application/json"),
+    request_body(content = Option<DenialRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The updated approval", body = ApprovalResponse),
         (status = 400, description = "The request body is invalid"),
@@ -140,21 +140,24 @@ fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>), RequestErr
         let expected = format!("a string of at most {MAX_REASON_LEN} characters");
         RequestError::parameter("reason", expected)
     };
-    let mut value: Value = serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
-    let members = value.as_object_mut();
-    let arguments = match members.and_then(|members| members.shift_remove("arguments")) {
+    let value: Value = serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
+    let mut members = match value {
+        Value::Null => return Ok((None, None)),
+        Value::Object(members) => members,
+        _ => return Err(wrong()),
+    };
+    let arguments = match members.shift_remove("arguments") {
         None | Some(Value::Null) => None,
         Some(Value::Object(arguments)) => Some(arguments),
         Some(_) => return Err(RequestError::parameter("arguments", "an object")),
     };
-    let request: Option<DecisionRequest> = serde_json::from_value(value).map_err(|_| wrong())?;
-    match request.unwrap_or_default().reason {
-        Some(reason) if reason.chars().count() > MAX_REASON_LEN => Err(wrong()),
-        reason => {
-            let reason = reason.filter(|reason| !reason.trim().is_empty());
-            Ok((reason, arguments))
-        }
-    }
+    let reason = match members.shift_remove("reason") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(reason)) if reason.chars().count() <= MAX_REASON_LEN => Some(reason),
+        Some(_) => return Err(wrong()),
+    };
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
+    Ok((reason, arguments))
 }
 
 /// Returns the changed arguments as JSON, or `None` if nothing was changed. The arguments are
