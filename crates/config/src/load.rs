@@ -35,7 +35,7 @@ impl Config {
     /// Reads the configuration from the text of an optional file and the environment.
     ///
     /// # Errors
-    /// The same as [`load`](Self::load), except for those of the file itself.
+    /// As for [`load`](Self::load); the file has already been read.
     pub fn from_file(
         file: Option<&ConfigFile>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,

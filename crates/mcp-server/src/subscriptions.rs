@@ -19,7 +19,7 @@ const MAX_OF_PRINCIPAL: Usage = Usage {
     bytes: 4 * 1024 * 1024,
 };
 
-/// The same maximum for all principals together.
+/// Maximum number and size of the subscriptions of all principals together.
 const MAX_OF_ALL: Usage = Usage {
     count: 40_000,
     bytes: 16 * 1024 * 1024,

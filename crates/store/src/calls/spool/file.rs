@@ -11,7 +11,7 @@ use crate::database::{DatabaseFileId, DirectoryWatch};
 /// The part of a spool file's name between the database's file name and a random number.
 const NAME_INFIX: &str = ".calls-";
 
-/// The same part of the name of a damaged file.
+/// The part of a damaged file's name between the database's file name and a random number.
 const DAMAGED_INFIX: &str = ".damaged-calls-";
 
 /// A spool file of call records beside the database. The file is locked during the life of this
