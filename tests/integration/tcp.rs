@@ -7,6 +7,7 @@ mod limits;
 mod memories;
 mod packs;
 mod slow_readers;
+mod stopped;
 mod workers;
 
 use std::io::{Read, Write};

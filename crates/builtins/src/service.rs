@@ -187,7 +187,7 @@ pub(crate) async fn run_with_timeout<T>(
     name: &str,
     work: impl Future<Output = Result<T, ToolFailure>>,
 ) -> Result<T, ToolFailure> {
-    let done = tokio::time::timeout(limit, work).await;
+    let done = pillion_deadline::timeout(limit, work).await;
     done.unwrap_or_else(|_| Err(timeout_failure(name, limit)))
 }
 

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode};
-use tokio::time::{Instant, timeout_at};
+use pillion_deadline::timeout_at;
+use tokio::time::Instant;
 use url::Url;
 
 use super::{EgressClient, EgressError, EgressPolicy, Purpose, Trust, root_cause};

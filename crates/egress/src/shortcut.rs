@@ -22,10 +22,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use pillion_deadline::timeout;
 use reqwest::ResponseBuilderExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{self, Handle};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 use url::{Host, Position, Url};
 

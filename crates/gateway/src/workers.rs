@@ -327,7 +327,7 @@ impl Workers {
         if !orphans.is_empty() {
             let (this, grace) = (Weak::clone(&self.this), self.section.read().grace);
             tokio::spawn(async move {
-                tokio::time::sleep(grace).await;
+                pillion_deadline::sleep(grace).await;
                 if let Some(workers) = this.upgrade() {
                     workers.withdraw(&orphans);
                 }

@@ -236,7 +236,7 @@ impl McpClient {
         operation: impl Future<Output = Result<T, McpErrorKind>>,
     ) -> Result<T, McpError> {
         let after = options.timeout.unwrap_or(self.shared.config.timeout);
-        let timed = tokio::time::timeout(after, operation).await;
+        let timed = pillion_deadline::timeout(after, operation).await;
         let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(after)));
         outcome.map_err(|kind| {
             self.error(match kind {

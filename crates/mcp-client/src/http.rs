@@ -208,7 +208,7 @@ impl HttpLink {
         // just denied the request.
         let mut work = pin!(work);
         loop {
-            match timeout(patience, work.as_mut()).await {
+            match pillion_deadline::timeout(patience, work.as_mut()).await {
                 Ok(outcome) => return Some(outcome),
                 Err(_) if self.authorization_ended().await => {}
                 Err(_) => return None,

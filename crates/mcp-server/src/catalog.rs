@@ -139,7 +139,7 @@ impl Catalog {
                     Kind::Templates => client.list_resource_templates().await,
                 }
             };
-            let list = match tokio::time::timeout(limit, list).await {
+            let list = match pillion_deadline::timeout(limit, list).await {
                 Ok(Ok(list)) => list,
                 Ok(Err(error)) => {
                     tracing::debug!(

@@ -15,10 +15,10 @@ use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pillion_deadline::timeout;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::timeout;
 
 use crate::socket::{SocketError, SocketFileId};
 use pillion_gateway::predecessors::{Predecessor, Predecessors, clone_connection};

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use pillion_core::provider::{Provider, format_tools};
 use pillion_core::tool::ToolDefinition;
-use tokio::time::{Instant, timeout_at};
+use pillion_deadline::timeout_at;
+use tokio::time::Instant;
 
 use super::native::ReportedCalls;
 use super::{ChatLoop, size, timeout_error, trim};

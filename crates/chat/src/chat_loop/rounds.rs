@@ -2,7 +2,8 @@ use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use pillion_core::provider::{NativeCall, format_permits, format_results};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
-use tokio::time::{Instant, timeout_at};
+use pillion_deadline::timeout_at;
+use tokio::time::Instant;
 
 use super::{ChatLoop, timeout_error};
 use crate::state::{CallProgress, Permitted, Results, Round, RoundCall};

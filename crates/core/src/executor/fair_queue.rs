@@ -180,7 +180,7 @@ impl QueuedCall {
         deadline: Instant,
     ) -> Result<QueuePermit, ToolFailure> {
         let max_wait = max_wait.min(deadline.saturating_duration_since(Instant::now()));
-        match tokio::time::timeout(max_wait, &mut self.answer).await {
+        match pillion_deadline::timeout(max_wait, &mut self.answer).await {
             Ok(Ok(Ok(place))) => Ok(place),
             Ok(Ok(Err(Full))) => Err(full()),
             // The sender is never dropped without a message; if that happened, there would be no

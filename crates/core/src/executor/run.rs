@@ -29,7 +29,7 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     // Log lines of the tool belong to the span of the call.
     let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
     let ended = match clock {
-        None => tokio::time::timeout_at(deadline, task).await.ok(),
+        None => pillion_deadline::timeout_at(deadline, task).await.ok(),
         Some(clock) => tokio::select! {
             biased;
             ended = task => Some(ended),

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// A pausable clock for a call that makes nested calls. It is paused while a nested call waits for
 /// a person, because such waits count toward no deadline.
@@ -47,7 +47,7 @@ impl PausableClock {
             match end {
                 None => self.changed.notified().await,
                 Some(end) => tokio::select! {
-                    () = sleep_until(end) => return,
+                    () = pillion_deadline::sleep_until(end) => return,
                     () = self.changed.notified() => {}
                 },
             }

@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pillion_deadline::timeout;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Whether a TCP connection has authenticated with a valid token, and the permit that an

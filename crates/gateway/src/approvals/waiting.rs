@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, select_all};
 use pillion_core::executor::{ApprovalRequest, Decision};
 use pillion_core::store::{ApprovalRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::{Approvals, Shared, decision_of, elicitation, failure};
 
@@ -46,7 +46,7 @@ impl Approvals {
                     return decision.unwrap_or_else(|| Err(failure::undecided(record, request)));
                 }
                 () = &mut closed => {}
-                () = sleep(pause) => {}
+                () = pillion_deadline::sleep(pause) => {}
                 verdict = elicitation::answer(&mut elicitation) => {
                     if let Some(verdict) = verdict {
                         return self.answered(&**store, record, request, verdict).await;
@@ -96,7 +96,7 @@ impl Approvals {
         tokio::select! {
             (outcome, ..) = select_all(outcomes) => matches!(outcome, Ok(Some(_))),
             () = pending.closed() => false,
-            () = sleep_until(until) => false,
+            () = pillion_deadline::sleep_until(until) => false,
         }
     }
 }

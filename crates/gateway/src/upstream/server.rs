@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use parking_lot::RwLock;
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_core::tool::{ToolOrigin, TraceContext};
+use pillion_deadline::timeout;
 use pillion_mcp_client::{Feature, McpClient};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use tokio::time::timeout;
 
 use super::Listeners;
 use super::connection::UpstreamConnection;

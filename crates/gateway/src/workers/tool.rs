@@ -133,7 +133,7 @@ impl Tool for WorkerTool {
             let Some(limit) = self.timeout else {
                 return self.run(arguments, context).await;
             };
-            let called = tokio::time::timeout(limit, self.run(arguments, context)).await;
+            let called = pillion_deadline::timeout(limit, self.run(arguments, context)).await;
             called.unwrap_or_else(|_| {
                 let (name, seconds) = (self.name(), limit.as_secs_f64());
                 let message = format!("Tool '{name}' timed out after {seconds:?}s");

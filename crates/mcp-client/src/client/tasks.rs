@@ -192,7 +192,8 @@ impl TaskPoller<'_> {
     }
 
     async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
-        let asked = tokio::time::timeout(POLL_TIMEOUT, self.client.plain(method, params)).await;
+        let asked =
+            pillion_deadline::timeout(POLL_TIMEOUT, self.client.plain(method, params)).await;
         asked.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 

@@ -68,7 +68,7 @@ impl ChannelConnector {
         match &self.link {
             ChannelLink::Stdio(link) => {
                 let opened = self.open_program(link, steps);
-                tokio::time::timeout(after, opened).await.ok()
+                pillion_deadline::timeout(after, opened).await.ok()
             }
             ChannelLink::WebSocket(link) => link.in_time(after, self.open(steps)).await,
         }
@@ -231,7 +231,8 @@ impl ChannelConnector {
         session.set_version(version);
         let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
-        let asked = tokio::time::timeout(patience, session.ask("server/discover", &params)).await;
+        let asked =
+            pillion_deadline::timeout(patience, session.ask("server/discover", &params)).await;
         let outcome = asked.unwrap_or(Err(McpErrorKind::timeout(patience)));
         let found = discovered(outcome, session);
         let tried = format!("{} server/discover ({version})", self.name());

@@ -73,7 +73,7 @@ impl Shared {
                 }
             }
         };
-        let timed = tokio::time::timeout(ACQUISITION_TIMEOUT, errand).await;
+        let timed = pillion_deadline::timeout(ACQUISITION_TIMEOUT, errand).await;
         timed.unwrap_or(Err(OAuthError::TimedOut))
     }
 

@@ -29,7 +29,7 @@ impl FromRequest<App> for Body {
         }
         let after = limits.body_timeout;
         // The router's body limit is the same value.
-        match tokio::time::timeout(after, Bytes::from_request(request, app)).await {
+        match pillion_deadline::timeout(after, Bytes::from_request(request, app)).await {
             Ok(Ok(bytes)) => Ok(Self(bytes)),
             Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(
                 _,

@@ -17,9 +17,9 @@ use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use pillion_chat::{ChatEvent, TurnOptions};
 use pillion_core::tool::ToolDefinition;
+use pillion_deadline::timeout;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use super::caller::Caller;
 use super::error::RequestError;

@@ -93,7 +93,7 @@ impl PendingConnection {
     /// newer connection needs the room. Never resolves after the connection has authenticated.
     pub(super) async fn dismissed(&self) {
         let too_long = async {
-            sleep(self.room.0.timeout).await;
+            pillion_deadline::sleep(self.room.0.timeout).await;
             while self.admission.is_checking() {
                 sleep(CHECK_INTERVAL).await;
             }

@@ -1,9 +1,9 @@
 use std::time::{Duration, Instant};
 
+use pillion_deadline::timeout;
 use pillion_mcp_client::{McpClient, ServerConfig};
 use pillion_wire::ServerTrial;
 use serde::Deserialize;
-use tokio::time::timeout;
 
 /// Maximum time for ending the session with the server.
 const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,11 +1,11 @@
 use std::io;
 use std::time::Duration;
 
+use pillion_deadline::Elapsed;
+use pillion_deadline::timeout;
 use sqlx::Executor;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgRow;
-use tokio::time::error::Elapsed;
-use tokio::time::timeout;
 
 use super::postgres::Postgres;
 use super::{Value, value};

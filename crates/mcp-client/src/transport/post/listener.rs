@@ -167,7 +167,7 @@ impl PostConnection {
             endless: false,
             opens: false,
         };
-        match tokio::time::timeout(PING_TIMEOUT, self.exchange(ping)).await {
+        match pillion_deadline::timeout(PING_TIMEOUT, self.exchange(ping)).await {
             Ok(Ok(_)) => Some(true),
             Ok(Err(McpErrorKind::SessionExpired)) => Some(false),
             Ok(Err(McpErrorKind::HttpStatus { status, .. })) if status < 500 => Some(true),

@@ -1,0 +1,181 @@
+//! Timeouts for work that depends on another process, such as reading a response.
+//!
+//! A process that was stopped (`SIGSTOP`, a suspended virtual machine) finds its timers expired when
+//! it continues, while the response may have arrived long ago. These timeouts give such work another
+//! second: a timer that expires much too late shows that the process did not run. In a process that
+//! runs, they are the timeouts of `tokio::time`.
+
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::task::unconstrained;
+use tokio::time::{Instant, Sleep};
+
+/// How late a timer has to be to show that the process did not run.
+const MIN_DELAY: Duration = Duration::from_millis(250);
+
+/// How much time the work gets after the process continues: enough to read what has arrived.
+const EXTRA_TIME: Duration = Duration::from_secs(1);
+
+/// The work did not complete in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deadline has elapsed")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+pin_project! {
+    /// The future of [`timeout`] and [`timeout_at`]. Its output is an error if the work does not
+    /// complete in time.
+    #[must_use = "futures do nothing unless polled"]
+    #[derive(Debug)]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        #[pin]
+        delay: Sleep,
+        // When the delay is expected to end; `None` before the first poll.
+        expected: Option<Instant>,
+        has_extra_time: bool,
+    }
+}
+
+/// Waits for `future` for at most `duration`, and for another second if the process was stopped
+/// meanwhile.
+///
+/// ```
+/// # use std::time::Duration;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # runtime.block_on(async {
+/// let outcome = pillion_deadline::timeout(Duration::from_secs(1), async { 7 }).await;
+/// assert_eq!(outcome, Ok(7));
+/// # });
+/// ```
+pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
+    // Like `tokio::time::timeout` for a duration that ends in the far future.
+    const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+    let now = Instant::now();
+    let deadline = now.checked_add(duration).unwrap_or_else(|| now + FAR);
+    timeout_at(deadline, future)
+}
+
+/// Waits for `future` until `deadline`, and for another second if the process was stopped meanwhile.
+pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
+    Timeout {
+        future,
+        delay: tokio::time::sleep_until(deadline),
+        expected: None,
+        has_extra_time: false,
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Poll::Ready(output) = this.future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        let deadline = this.delay.deadline();
+        let expected = *this
+            .expected
+            .get_or_insert_with(|| deadline.max(Instant::now()));
+        // Unconstrained, because the timer counts even if the work has used up the task's budget.
+        ready!(pin!(unconstrained(this.delay.as_mut())).poll(context));
+        if *this.has_extra_time || !was_stopped(expected) {
+            return Poll::Ready(Err(Elapsed));
+        }
+        *this.has_extra_time = true;
+        this.delay.as_mut().reset(Instant::now() + EXTRA_TIME);
+        // Registers the timer.
+        pin!(unconstrained(this.delay))
+            .poll(context)
+            .map(|()| Err(Elapsed))
+    }
+}
+
+/// Sleeps for `duration`, and for another second if the process was stopped meanwhile. For a
+/// `select!`, in which the other branches wait for another process.
+pub async fn sleep(duration: Duration) {
+    sleep_until(Instant::now() + duration).await;
+}
+
+/// Sleeps until `deadline`, and for another second if the process was stopped meanwhile.
+pub async fn sleep_until(deadline: Instant) {
+    let expected = deadline.max(Instant::now());
+    tokio::time::sleep_until(deadline).await;
+    if was_stopped(expected) {
+        tokio::time::sleep(EXTRA_TIME).await;
+    }
+}
+
+/// Returns whether the process was stopped: a timer that was to expire at `expected` expires much
+/// later, namely now.
+#[must_use]
+pub fn was_stopped(expected: Instant) -> bool {
+    Instant::now() >= expected + MIN_DELAY
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::advance;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Stops the clock's owner for a minute: all timers expire at once.
+    async fn stopped() {
+        tokio::task::yield_now().await;
+        advance(Duration::from_secs(60)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_that_arrived_while_the_process_was_stopped_is_in_time() {
+        let (sender, receiver) = oneshot::channel();
+        let waiting = tokio::spawn(timeout(LIMIT, receiver));
+        stopped().await;
+        // The task that reads the response may run after the task that waits for it.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        sender.send(7).unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), Ok(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_holds_while_the_process_runs() {
+        let began = Instant::now();
+        assert!(timeout(LIMIT, std::future::pending::<()>()).await.is_err());
+        assert!(began.elapsed() < LIMIT + MIN_DELAY);
+        // A deadline in the past does not mean that the process was stopped.
+        let past = Instant::now() - LIMIT / 2;
+        let began = Instant::now();
+        assert!(
+            timeout_at(past, std::future::pending::<()>())
+                .await
+                .is_err()
+        );
+        sleep_until(past).await;
+        assert!(began.elapsed() < MIN_DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_extra_time_is_limited() {
+        let waiting = tokio::spawn(timeout(LIMIT, std::future::pending::<()>()));
+        let sleeping = tokio::spawn(sleep(LIMIT));
+        stopped().await;
+        let began = Instant::now();
+        assert!(waiting.await.unwrap().is_err());
+        sleeping.await.unwrap();
+        assert!(began.elapsed() < EXTRA_TIME + MIN_DELAY);
+    }
+}
