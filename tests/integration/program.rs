@@ -160,13 +160,13 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Returns the resident memory of the sidecar, in bytes.
-    pub fn resident_bytes(&self) -> usize {
-        let status = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(status).unwrap();
-        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib: usize = kib.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-        kib * 1024
+    /// Returns a memory size of the process in bytes, such as `VmRSS`: proc_pid_status(5).
+    pub fn memory(&self, name: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        let kilobytes = line.split_whitespace().nth(1).unwrap();
+        1024 * kilobytes.parse::<u64>().unwrap()
     }
 
     pub fn signal(&self, signal: Signal) {

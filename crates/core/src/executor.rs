@@ -17,6 +17,7 @@ mod pipeline;
 mod rate_limit;
 mod record;
 mod resolve;
+mod result_memory;
 mod run;
 mod tracer;
 

@@ -17,6 +17,7 @@ mod parameter;
 mod pausable_clock;
 mod quota_account;
 mod result;
+mod result_memory;
 mod server_response;
 mod trace;
 
@@ -39,6 +40,7 @@ pub(crate) use pausable_clock::{PausableClock, Pause};
 pub use quota_account::QuotaAccount;
 pub use result::ToolResult;
 pub(crate) use result::reading_of;
+pub use result_memory::{ReserveFuture, ReserveMemory, ResultMemory};
 pub use server_response::ServerResponse;
 pub use trace::TraceContext;
 

@@ -40,6 +40,7 @@ pub mod tool_keys;
 pub mod tools;
 pub mod upstream;
 pub mod visibility;
+pub mod waiting_bytes;
 #[cfg_attr(not(feature = "wasm"), path = "wasm_tools/absent.rs")]
 pub mod wasm_tools;
 pub mod workers;

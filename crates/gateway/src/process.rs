@@ -16,6 +16,7 @@ use crate::connections::Connections;
 use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
 use crate::telemetry::Telemetry;
+use crate::waiting_bytes::WaitingBytes;
 
 /// The state that all applications of the process share.
 #[derive(Debug, Default)]
@@ -34,6 +35,8 @@ pub struct Process {
     pub connections: Connections,
     /// Pending approval decisions that calls wait for.
     pub pending: Arc<PendingDecisions>,
+    /// Limits the response bytes that wait for clients.
+    pub waiting_bytes: WaitingBytes,
     /// Creates spans, if telemetry is enabled.
     pub telemetry: Option<Arc<Telemetry>>,
     /// Locked by the discovery of tools that a readiness check has started.

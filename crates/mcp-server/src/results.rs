@@ -1,5 +1,9 @@
 //! Offloaded tool results as resources.
 
+use std::time::Duration;
+
+use axum::body::Bytes;
+use futures_util::TryStreamExt;
 use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -8,6 +12,9 @@ use super::Caller;
 use crate::McpServer;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 use pillion_gateway::results::RESULT_URI_PREFIX;
+
+/// Maximum time that a request waits for memory for a stored result.
+const MAX_MEMORY_WAIT: Duration = Duration::from_secs(10);
 
 /// Returns the `ReadResourceResult` if the URI names an offloaded result of this caller.
 pub(super) async fn read(
@@ -29,8 +36,24 @@ pub(super) async fn read(
         return Ok(None);
     };
     let media_type = found.header.media_type.clone();
+    let size = usize::try_from(found.bytes).unwrap_or(usize::MAX);
+    let memory = caller.context.result_memory.as_ref();
+    if let Some(reserved) = memory.and_then(|memory| memory.reserve(size)) {
+        let reserved = pillion_deadline::timeout(MAX_MEMORY_WAIT, reserved).await;
+        reserved.map_err(|_| {
+            let reason = "Too many bytes of results wait for clients that read slowly: try again \
+                          later";
+            RpcError::new(INTERNAL_ERROR, reason)
+        })?;
+    }
     let all = 0..found.bytes;
-    let bytes = found.read(all).await.map_err(unreadable)?;
+    let pieces = found.read(all).await.map_err(unreadable)?;
+    let append = async |mut bytes: Vec<u8>, piece: Bytes| {
+        bytes.extend_from_slice(&piece);
+        Ok(bytes)
+    };
+    let bytes = pieces.try_fold(Vec::with_capacity(size), append).await;
+    let bytes = bytes.map_err(unreadable)?;
     let text = String::from_utf8_lossy(&bytes);
     let contents = json!([{"uri": uri, "mimeType": media_type, "text": text}]);
     raw(&json!({ "contents": contents })).map(Some)

@@ -470,6 +470,8 @@ fn context_of(stored_chat: &StoredChat, chatter: &ChatCaller) -> CallContext {
         },
         caller: Some("chat".to_owned()),
         channel: stored_chat.channel.clone(),
+        // The model reads the results.
+        result_memory: None,
         ..chatter.context.clone()
     }
 }

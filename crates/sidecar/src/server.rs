@@ -6,8 +6,7 @@ mod memory;
 mod receive_tracker;
 mod serving_threads;
 mod slow_client;
-mod unsent;
-mod waiting_bytes;
+mod unread;
 mod waiting_room;
 
 use std::future::Future;
@@ -29,7 +28,6 @@ use connection::{Connection, ConnectionPermit};
 use listener::Listener;
 use pillion_gateway::access::{Admission, Peer};
 pub use serving_threads::ServingThreads;
-use waiting_bytes::WaitingBytes;
 use waiting_room::{PendingConnection, UnauthenticatedConnections};
 
 /// Interval at which open connections are counted while last requests may still arrive.
@@ -123,7 +121,6 @@ pub async fn serve(
         current_app.app().http().max_connections.get(),
     ));
     let mut tcp = tcp.map(Tcp::new);
-    let waiting = WaitingBytes::new();
     let mut connections = JoinSet::new();
     // Replaced sockets whose file is gone: clients that connected earlier may wait in their queues.
     let mut waiting_elsewhere = Vec::new();
@@ -138,14 +135,12 @@ pub async fn serve(
             }
             (stream, peer, place) = accept_unix(&unix, &mut waiting_elsewhere, &unix_places) => {
                 let (ending, thread) = (ending.clone(), threads.next());
-                let share = waiting.share();
-                let connection = Connection { current_app: current_app.clone(), peer, share, ending };
+                let connection = Connection { current_app: current_app.clone(), peer, ending };
                 connections.spawn_on(connection.serve::<UnixListener>(stream, ConnectionPermit::Of { _permit: place }), &thread);
             }
             (stream, peer, guest) = Tcp::accept(&mut tcp) => {
                 let (ending, thread) = (ending.clone(), threads.next());
-                let share = waiting.share();
-                let connection = Connection { current_app: current_app.clone(), peer, share, ending };
+                let connection = Connection { current_app: current_app.clone(), peer, ending };
                 connections.spawn_on(connection.serve::<TcpListener>(stream, ConnectionPermit::Asked(guest)), &thread);
             }
         }

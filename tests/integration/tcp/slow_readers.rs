@@ -1,14 +1,16 @@
 //! Clients that read slowly, and clients that read nothing.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use tokio::runtime::Runtime;
 
-use super::{RUNNER, Server};
+use super::{ADMIN, RUNNER, Server};
 use crate::program::eventually;
 
 const MIB: usize = 1024 * 1024;
@@ -90,6 +92,104 @@ fn h6_a_slow_and_steady_reader_gets_its_whole_response() {
     assert!(!log.contains("the client stopped reading"), "{log}");
 }
 
+/// A client that reads `bytes` bytes each `pause`.
+struct SlowReader {
+    stream: Box<dyn Stream>,
+    bytes: usize,
+    pause: Duration,
+}
+
+trait Stream: Read + Write + Send {}
+impl<S: Read + Write + Send> Stream for S {}
+
+impl SlowReader {
+    fn new(stream: impl Stream + 'static, bytes: usize, pause: Duration) -> Self {
+        Self {
+            stream: Box::new(stream),
+            bytes,
+            pause,
+        }
+    }
+
+    /// Reads slowly during `during`, then the rest. Returns the size of the response.
+    fn run(mut self, during: Duration) -> usize {
+        ask(&mut self.stream);
+        let mut buffer = vec![0; self.bytes];
+        let mut total = self.stream.read(&mut buffer).unwrap();
+        let begun = Instant::now();
+        while begun.elapsed() < during {
+            thread::sleep(self.pause);
+            total += self.stream.read(&mut buffer).unwrap();
+        }
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).unwrap();
+        total + rest.len()
+    }
+}
+
+/// Readers of several rates, over TCP and the Unix socket, with large and small receive buffers.
+fn readers_of_all_rates(server: &Server) -> Vec<SlowReader> {
+    let tenth = Duration::from_millis(100);
+    let patient = || {
+        let stream = server.connect();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(120)))
+            .unwrap();
+        stream
+    };
+    let small = |stream: TcpStream| {
+        setsockopt(&stream, sockopt::RcvBuf, &4096).unwrap();
+        stream
+    };
+    let unix = || UnixStream::connect(&server.daemon.socket).unwrap();
+    vec![
+        // 100 B/s, 1 kB/s, 3 kB/s, 10 kB/s, and bursts.
+        SlowReader::new(patient(), 10, tenth),
+        SlowReader::new(patient(), 100, tenth),
+        SlowReader::new(patient(), 300, tenth),
+        SlowReader::new(patient(), 1_000, tenth),
+        SlowReader::new(patient(), 1_000, 15 * tenth),
+        SlowReader::new(small(patient()), 10, tenth),
+        SlowReader::new(small(patient()), 300, tenth),
+        SlowReader::new(unix(), 10, tenth),
+        SlowReader::new(unix(), 300, tenth),
+    ]
+}
+
+/// Asserts that all readers get their whole responses, although they read slowly for `seconds`.
+fn assert_all_served(server: &Server, seconds: u64, bytes: usize) {
+    let during = Duration::from_secs(seconds);
+    let readers = readers_of_all_rates(server).into_iter();
+    let readers: Vec<_> = readers
+        .map(|reader| thread::spawn(move || reader.run(during)))
+        .collect();
+    for (number, reader) in readers.into_iter().enumerate() {
+        let total = reader.join().expect("the reader got its response");
+        assert!(total > bytes, "reader {number}: {total}");
+    }
+    let log = server.daemon.log();
+    assert!(!log.contains("the client stopped reading"), "{log}");
+}
+
+#[test]
+fn h6_readers_of_all_rates_are_served() {
+    let bytes = 4 * MIB;
+    let (_far, far) = large_tool(bytes);
+    // The environment variable extends the test beyond the default write timeout.
+    let long = std::env::var_os("PILLION_LONG_TESTS").is_some();
+    let (timeout_ms, seconds) = if long { (30_000, 150) } else { (2_500, 11) };
+    let server = Server::start(&format!(
+        "[http]\nwrite_timeout_ms = {timeout_ms}\nmax_waiting_bytes = 400000000\n{far}"
+    ));
+    assert_all_served(&server, seconds, 2 * bytes);
+    let mut stuck = server.connect();
+    ask(&mut stuck);
+    eventually("the client that reads nothing is disconnected", || {
+        let log = server.daemon.log();
+        log.contains("the client stopped reading")
+    });
+}
+
 #[test]
 fn h6_stopped_readers_are_disconnected_when_too_much_waits_for_them() {
     let (_far, far) = large_tool(8 * MIB);
@@ -117,4 +217,76 @@ fn h6_stopped_readers_are_disconnected_when_too_much_waits_for_them() {
     assert!(total > 16 * MIB, "{total}: {}", server.daemon.log());
     assert!(cut_off() <= 6);
     drop(stuck);
+}
+
+#[test]
+fn h6_slow_readers_are_served_when_too_much_waits_for_them() {
+    let bytes = 2 * MIB;
+    let (_far, far) = large_tool(bytes);
+    // The responses have 25 MB together.
+    let server = Server::start(&format!("[http]\nmax_waiting_bytes = 16000000\n{far}"));
+    let tenth = Duration::from_millis(100);
+    let rates = [500, 1_000, 2_000, 4_000];
+    let readers: Vec<_> = (0..12)
+        .map(|number| {
+            let rate = rates[number % rates.len()];
+            let reader = match number / rates.len() {
+                // The client of the Unix socket is another principal.
+                0 => {
+                    let stream = UnixStream::connect(&server.daemon.socket).unwrap();
+                    SlowReader::new(stream, rate, tenth)
+                }
+                _ => SlowReader::new(server.connect(), rate, tenth),
+            };
+            thread::spawn(move || reader.run(Duration::from_secs(5)))
+        })
+        .collect();
+    for (number, reader) in readers.into_iter().enumerate() {
+        let total = reader.join().expect("the reader got its response");
+        assert!(total > 2 * bytes, "reader {number}: {total}");
+    }
+    let log = server.daemon.log();
+    assert!(!log.contains("the client stopped reading"), "{log}");
+}
+
+/// Opens `count` connections whose clients request a large result and read nothing.
+fn stuck_readers(server: &Server, count: usize) -> Vec<TcpStream> {
+    let open = |_| {
+        let mut stream = server.connect();
+        ask(&mut stream);
+        stream
+    };
+    (0..count).map(open).collect()
+}
+
+#[test]
+fn h6_the_memory_for_stuck_readers_is_limited() {
+    for (count, bytes) in [(120, 8 * MIB), (124, 1_800 * 1024)] {
+        let (_far, far) = large_tool(bytes);
+        let server = Server::start(&format!("max_connections = 200\n{far}"));
+        // A first call, so that the tool is listed and the process has its usual size.
+        let execute = "POST /api/v1/tools/execute/far_roll";
+        let (_, _, answer) = server.authorized(RUNNER, execute, "{}");
+        assert!(answer.len() > 2 * bytes);
+        let before = server.daemon.memory("VmHWM");
+        let stuck = stuck_readers(&server, count);
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(8) {
+            // Another principal gets its responses at once.
+            let (asked, calculator) = (Instant::now(), "POST /api/v1/tools/execute/calculator");
+            let sum = server.authorized(ADMIN, calculator, r#"{"expression": "2 + 2"}"#);
+            assert!(sum.2.contains(r#""success":true,"#), "{}", sum.2);
+            assert!(asked.elapsed() < Duration::from_secs(15));
+            thread::sleep(Duration::from_millis(500));
+        }
+        let (_, _, answer) = server.authorized(ADMIN, execute, "{}");
+        assert!(answer.len() > 2 * bytes, "{answer:.200}");
+        let grown = (server.daemon.memory("VmHWM") - before) / MIB as u64;
+        // The limit, and what the running calls need to read and build their results.
+        assert!(
+            grown < 64 + 110,
+            "{count} readers of {bytes} bytes: {grown} MiB"
+        );
+        drop(stuck);
+    }
 }

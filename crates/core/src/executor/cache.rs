@@ -14,7 +14,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::run;
+use super::result_memory::Reservation;
+use super::{output, run};
 use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOrigin, ToolOutput};
@@ -177,7 +178,7 @@ impl<'a> Request<'a> {
 
 /// The result of a cache lookup for a call with a cache rule.
 enum CacheLookup<'a> {
-    Cached(ToolOutput),
+    Cached(Arc<ToolOutput>, Duration),
     /// The same call is already running.
     Follow(watch::Receiver<Option<Arc<ToolOutput>>>),
     /// No such call is running; other calls may wait for this one.
@@ -209,11 +210,15 @@ impl ToolResultCache {
         &self,
         request: Request<'_>,
         limit: Duration,
+        reservation: &Reservation,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
         match request.rule {
-            Some(rule) => self.run_with_rule(&request, rule, limit, run).await,
-            None => self.run_with_hints(&request, run).await,
+            Some(rule) => {
+                self.run_with_rule(&request, rule, limit, reservation, run)
+                    .await
+            }
+            None => self.run_with_hints(&request, reservation, run).await,
         }
     }
 
@@ -222,30 +227,33 @@ impl ToolResultCache {
         request: &Request<'_>,
         rule: CacheRule,
         limit: Duration,
+        reservation: &Reservation,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
         let key = request.key(rule.scope);
         loop {
             let mut leading = match self.look_up(&key, rule.ttl) {
-                CacheLookup::Cached(output) => return Ok(output),
+                CacheLookup::Cached(output, age) => {
+                    return Ok(copied(&output, age, reservation).await);
+                }
                 CacheLookup::Lead(leader) => {
                     let output = run.await?;
-                    if !hints::is_end(&output) {
-                        return Ok(output);
+                    if hints::is_end(&output) {
+                        leader.store_and_publish(&output, rule.ttl, request.config);
                     }
-                    leader.store_and_publish(&output, rule.ttl, request.config);
                     return Ok(output);
                 }
                 CacheLookup::Follow(leading) => leading,
             };
             let finished = leading.wait_for(Option::is_some);
-            match tokio::time::timeout_at(request.deadline, finished).await {
-                Ok(Ok(output)) => {
-                    if let Some(output) = output.as_deref() {
-                        self.state.lock().hits += 1;
-                        return Ok(marked(output, Duration::ZERO));
-                    }
+            let finished = pillion_deadline::timeout_at(request.deadline, finished).await;
+            // Cloned, because a reference would lock the channel.
+            match finished.map(|finished| finished.map(|output| output.clone())) {
+                Ok(Ok(Some(output))) => {
+                    self.state.lock().hits += 1;
+                    return Ok(copied(&output, Duration::ZERO, reservation).await);
                 }
+                Ok(Ok(None)) => {}
                 // The other call failed or was cancelled, which does not affect this call.
                 Ok(Err(_)) => {}
                 Err(_) => return Err(run::timed_out(request.tool, limit)),
@@ -257,7 +265,7 @@ impl ToolResultCache {
         let mut state = self.state.lock();
         if let Some((output, age)) = state.entries.get(key, Some(ttl)) {
             state.hits += 1;
-            return CacheLookup::Cached(marked(&output, age));
+            return CacheLookup::Cached(output, age);
         }
         if let Some(leading) = state.flights.get(key) {
             return CacheLookup::Follow(leading.clone());
@@ -272,21 +280,28 @@ impl ToolResultCache {
         })
     }
 
+    /// Returns the cached result of a tool without a rule, and its age.
+    fn find(&self, key: &str) -> Option<(Arc<ToolOutput>, Duration)> {
+        let mut state = self.state.lock();
+        let found = state.entries.get(key, None)?;
+        state.hits += 1;
+        Some(found)
+    }
+
     /// Handles a call without a rule. Only its result tells whether it may be cached, so concurrent
     /// calls never wait for each other.
     async fn run_with_hints(
         &self,
         request: &Request<'_>,
+        reservation: &Reservation,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
         let is_empty = self.state.lock().entries.len() == 0;
         if !is_empty {
             for scope in [CacheScope::Private, CacheScope::Public] {
                 let key = request.key(scope);
-                let mut state = self.state.lock();
-                if let Some((output, age)) = state.entries.get(&key, None) {
-                    state.hits += 1;
-                    return Ok(marked(&output, age));
+                if let Some((output, age)) = self.find(&key) {
+                    return Ok(copied(&output, age, reservation).await);
                 }
             }
         }
@@ -322,8 +337,10 @@ impl Drop for SharedRun<'_> {
     }
 }
 
-/// Marks a result as cached, and reduces its `ttlMs` by its age.
-fn marked(output: &ToolOutput, age: Duration) -> ToolOutput {
+/// Copies a cached result, marks the copy as cached, and reduces its `ttlMs` by its age. Reserves the
+/// memory for the copy first.
+async fn copied(output: &ToolOutput, age: Duration, reservation: &Reservation) -> ToolOutput {
+    reservation.extend(output::size(output)).await;
     let mut output = output.clone().with_metadata("cached", json!(true));
     if let Some(ttl) = output.result.get_mut("ttlMs") {
         let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);

@@ -37,6 +37,7 @@ impl NestedCallRunner for Calls {
             record: Some(CallId::new()),
             nesting: Some(Arc::new(nesting)),
             further_calls: None,
+            result_memory: None,
             ..context
         };
         Box::pin(async move { executor.execute_one(call, &context).await })

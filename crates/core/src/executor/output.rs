@@ -87,38 +87,71 @@ impl Bound {
         if size <= most {
             return Ok(output);
         }
-        let beginning = preview_of(&output.result, most.min(PREVIEW));
-        let Some(result_store) = result_store else {
-            let name = tool.name();
+        let name = tool.name();
+        let failure = || {
             let message = format!("Tool '{name}' returned {size} bytes; the limit is {most}");
-            return Err(cut(ToolFailure::internal(message), beginning));
+            ToolFailure::internal(message)
         };
-        let metadata = output.metadata.clone();
         let result = OversizedResult {
             tool: Arc::clone(tool),
             context,
             output,
         };
-        let stored = match result_store.put(result).await {
-            Ok(stored) => stored,
-            Err(failure) => return Err(cut(failure, beginning)),
-        };
-        let text = format!(
-            "{beginning}\n[Truncated: the result has {} bytes. Full result: {}]",
-            stored.bytes, stored.url
-        );
-        let place = json!({
-            "id": stored.id,
-            "bytes": stored.bytes,
-            "mediaType": stored.media_type,
-            "url": stored.url,
-        });
-        let preview = ToolOutput {
-            metadata,
-            ..ToolOutput::text(text)
-        };
-        Ok(preview.with_metadata("stored_result", place))
+        offload(result_store, result, most.min(PREVIEW), failure).await
     }
+}
+
+/// Stores an output for which there is no memory while its client reads slowly, and returns its
+/// beginning, like [`Bound::apply`].
+///
+/// # Errors
+/// If the output cannot be stored. The failure has the beginning of the output.
+pub(super) async fn offload_without_memory(
+    result_store: Option<&dyn ResultStore>,
+    result: OversizedResult,
+) -> Result<ToolOutput, ToolFailure> {
+    let (name, size) = (result.tool.name().clone(), size(&result.output));
+    let failure = || {
+        ToolFailure::internal(format!(
+            "Tool '{name}' has run and returned {size} bytes, which are lost: too many bytes of \
+             results wait for clients that read slowly"
+        ))
+    };
+    offload(result_store, result, PREVIEW, failure).await
+}
+
+/// Stores a result, and returns its beginning of at most `most` bytes. Without a store, fails with
+/// `failure`.
+async fn offload(
+    result_store: Option<&dyn ResultStore>,
+    result: OversizedResult,
+    most: usize,
+    failure: impl FnOnce() -> ToolFailure,
+) -> Result<ToolOutput, ToolFailure> {
+    let beginning = preview_of(&result.output.result, most);
+    let Some(result_store) = result_store else {
+        return Err(cut(failure(), beginning));
+    };
+    let metadata = result.output.metadata.clone();
+    let stored = match result_store.put(result).await {
+        Ok(stored) => stored,
+        Err(failure) => return Err(cut(failure, beginning)),
+    };
+    let text = format!(
+        "{beginning}\n[Truncated: the result has {} bytes. Full result: {}]",
+        stored.bytes, stored.url
+    );
+    let place = json!({
+        "id": stored.id,
+        "bytes": stored.bytes,
+        "mediaType": stored.media_type,
+        "url": stored.url,
+    });
+    let preview = ToolOutput {
+        metadata,
+        ..ToolOutput::text(text)
+    };
+    Ok(preview.with_metadata("stored_result", place))
 }
 
 /// Returns the maximum size of a failure: the smaller of the limits for outputs and results, but at
@@ -173,14 +206,14 @@ fn preview_of(result: &Value, most: usize) -> String {
     text
 }
 
-/// Rejects an output larger than `limit` bytes as JSON. A later stage would otherwise truncate it
-/// without an explanation.
+/// Rejects an output of `size` bytes if that is more than `limit`. A later stage would otherwise
+/// truncate it without an explanation.
 pub(super) fn cap(
     tool: &RegisteredTool,
     output: ToolOutput,
+    size: usize,
     limit: usize,
 ) -> Result<ToolOutput, ToolFailure> {
-    let size = size(&output);
     if size > limit {
         return Err(ToolFailure::internal(format!(
             "Tool '{}' returned {size} bytes; the limit is {limit}",

@@ -7,12 +7,14 @@
 //! | determine the acting identity | [`Tool::acting_identity`](crate::tool::Tool::acting_identity) |
 //! | approve, and check arguments that the approver changed | `approval.rs`, `arguments.rs` |
 //! | enter the gate | `gate.rs` |
+//! | reserve memory for the result | `result_memory.rs` |
 //! | check rate limits and cooldowns | `rate_limit.rs` |
 //! | answer from the cache | `cache.rs` |
 //! | wait for a permit | `fair_queue.rs` |
 //! | use up the approval, and record the start | `approval.rs`, `journal.rs` |
 //! | run the tool until its deadline | `run.rs` |
-//! | limit the output, and offload a large result | `output.rs` |
+//! | limit the output, and reserve the rest of its memory | `output.rs`, `result_memory.rs` |
+//! | offload a large result | `output.rs` |
 //!
 //! [`Executor::execute_resolved`] begins the call before the first stage, and records its result
 //! after the last stage (`record.rs`).
@@ -24,9 +26,10 @@ use tokio::time::Instant;
 
 use super::fair_queue::PermitRequest;
 use super::record::Open;
+use super::result_memory::Reservation;
 use super::{
-    ApprovalRequest, Approver, Executor, ReadyCall, SharedExecutor, approval, arguments, cache,
-    journal, nested, output, resolve, run,
+    ApprovalRequest, Approver, Executor, OversizedResult, ReadyCall, SharedExecutor, approval,
+    arguments, cache, journal, nested, output, resolve, run,
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
@@ -54,7 +57,7 @@ impl Executor {
         &self,
         tool: Option<Arc<RegisteredTool>>,
         call: ToolCall,
-        context: &CallContext,
+        caller_context: &CallContext,
         open: &mut Open<'_>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
@@ -71,7 +74,7 @@ impl Executor {
             call_id: call.id,
             acting_identity: None,
             approval_id: None,
-            ..context.clone()
+            ..caller_context.clone()
         };
 
         let tool = resolve::found(tool, &call.name)?;
@@ -121,15 +124,18 @@ impl Executor {
                 approval: granted.as_ref().map(|granted| granted.id.clone()),
             };
             if let Some(output) = gate.enter(ready).await? {
-                return output::cap(&tool, output, config.max_output_bytes);
+                let size = output::size(&output);
+                return output::cap(&tool, output, size, config.max_output_bytes);
             }
         }
         limiter
             .wait_for_count(&tool, config.timeout_of(&tool))
             .await?;
-        limiter.admit(&tool, &context.quota_account())?;
         let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit.saturating_sub(check_time);
+        let memory = caller_context.result_memory.as_ref();
+        let reservation = Reservation::for_call(memory, &tool, deadline).await?;
+        limiter.admit(&tool, &context.quota_account())?;
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
         let bound = output::Bound::of(config, &tool, &context);
         let approval = approver.zip(request);
@@ -143,10 +149,10 @@ impl Executor {
             clock: None,
         };
         // On the heap, because two branches hold the future.
-        let run = Box::pin(self.run_tool(ready, open, tool_began));
+        let run = Box::pin(self.run_tool(ready, open, tool_began, &reservation));
         let output = match asked {
             Some(asked) => {
-                let output = cache.get_or_run(asked, limit, run).await?;
+                let output = cache.get_or_run(asked, limit, &reservation, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
                     approver.spend(request).await?;
@@ -158,6 +164,14 @@ impl Executor {
             }
             None => run.await?,
         };
+        if reservation.has_failed() {
+            let result = OversizedResult {
+                tool,
+                context: caller_context.clone(),
+                output,
+            };
+            return output::offload_without_memory(hooks.result_store.as_deref(), result).await;
+        }
         match bound {
             Some(bound) => {
                 bound
@@ -213,6 +227,7 @@ impl Executor {
         mut ready: Ready<'_>,
         open: &mut Open<'_>,
         tool_began: &mut bool,
+        reservation: &Reservation,
     ) -> Result<ToolOutput, ToolFailure> {
         let SharedExecutor { config, queue, .. } = &*self.shared;
         let queue = self.own_queue.as_ref().unwrap_or(queue);
@@ -243,6 +258,11 @@ impl Executor {
         }
         *tool_began = true;
         let output = run::until(ready).await?;
-        output::cap(tool, output, config.max_output_bytes)
+        let size = output::size(&output);
+        tool.record_output_bytes(size);
+        let output = output::cap(tool, output, size, config.max_output_bytes)?;
+        // The call keeps its permit while it waits: at most as many outputs as permits wait here.
+        reservation.extend(size).await;
+        Ok(output)
     }
 }

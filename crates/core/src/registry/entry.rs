@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::RegistryError;
 use crate::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
@@ -10,6 +11,7 @@ pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: ToolOrigin,
     schema: Arc<ArgumentSchema>,
+    expected_output_bytes: AtomicUsize,
 }
 
 /// How the arguments of a tool are validated.
@@ -62,6 +64,7 @@ impl RegisteredTool {
             tool,
             origin,
             schema: Arc::new(schema),
+            expected_output_bytes: AtomicUsize::new(0),
         })
     }
 
@@ -73,6 +76,7 @@ impl RegisteredTool {
             tool,
             origin: self.origin.clone(),
             schema: Arc::clone(&self.schema),
+            expected_output_bytes: AtomicUsize::new(self.expected_output_bytes()),
         }
     }
 
@@ -130,6 +134,18 @@ impl RegisteredTool {
             ArgumentSchema::Unusable => None,
             ArgumentSchema::Refused(error) => Some(error),
         }
+    }
+
+    /// Returns how large the next output may be, in bytes, as far as earlier outputs tell.
+    pub(crate) fn expected_output_bytes(&self) -> usize {
+        self.expected_output_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Records the size of an output. The expected size falls slowly after a large output.
+    pub(crate) fn record_output_bytes(&self, bytes: usize) {
+        let expected = bytes.max(self.expected_output_bytes() / 4 * 3);
+        self.expected_output_bytes
+            .store(expected, Ordering::Relaxed);
     }
 }
 

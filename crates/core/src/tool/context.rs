@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, QuotaAccount, ToolFilter, TraceContext,
+    ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, QuotaAccount, ResultMemory,
+    ToolFilter, TraceContext,
 };
 use crate::store::CallId;
 
@@ -68,6 +69,9 @@ pub struct CallContext {
     pub extra: JsonObject,
     /// The link to the caller for progress and elicitation, if the interface supports either.
     pub link: Option<Link>,
+    /// The memory for the call's result, if the interface limits it. The executor reserves memory
+    /// for a result that the caller gets, so nested calls need none.
+    pub result_memory: Option<ResultMemory>,
     /// The trace of the call. Tools of MCP servers forward it to their server.
     pub trace: Option<TraceContext>,
 }

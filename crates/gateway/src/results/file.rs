@@ -1,10 +1,13 @@
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::future::ready;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::SystemTime;
 
+use axum::body::Bytes;
+use futures_util::stream::{self, Stream, StreamExt, try_unfold};
 use pillion_core::tool::ToolOutput;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -15,6 +18,9 @@ pub(super) const UNFINISHED_SUFFIX: &str = ".part";
 
 /// Maximum length of the header line, in bytes.
 const MAX_HEADER_LEN: u64 = 16 * 1024;
+
+/// Maximum size of a piece in which a result is read, in bytes.
+const MAX_PIECE_BYTES: u64 = 64 * 1024;
 
 /// The header in the first line of a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,6 +41,28 @@ pub struct OpenedResult {
     file: File,
     /// The position of the result in the file.
     start: u64,
+}
+
+/// A part of a file that is not read yet.
+struct FileRange {
+    file: File,
+    start: u64,
+    bytes: u64,
+}
+
+impl FileRange {
+    /// Reads the next piece, and returns it with the rest.
+    async fn next_piece(mut self) -> io::Result<(Bytes, Self)> {
+        let length = self.bytes.min(MAX_PIECE_BYTES);
+        let read = move || {
+            let mut piece = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+            self.file.read_exact_at(&mut piece, self.start)?;
+            self.start += length;
+            self.bytes -= length;
+            Ok((piece.into(), self))
+        };
+        spawn_blocking(read).await.map_err(io::Error::other)?
+    }
 }
 
 /// Returns the content of a result and its media type: a string as text, any other value as JSON,
@@ -92,22 +120,29 @@ impl OpenedResult {
         })
     }
 
-    /// Reads a range of the result, which must exist.
-    pub async fn read(self, range: Range<u64>) -> io::Result<Vec<u8>> {
-        let Self {
-            mut file, start, ..
-        } = self;
-        let read = move || {
-            file.seek(SeekFrom::Start(start + range.start))?;
-            let length = range.end - range.start;
-            let mut bytes = Vec::new();
-            file.take(length).read_to_end(&mut bytes)?;
-            if bytes.len() as u64 == length {
-                Ok(bytes)
-            } else {
-                Err(io::ErrorKind::UnexpectedEof.into())
-            }
+    /// Returns a range of the result, which must exist, in pieces. Each piece is read when the
+    /// previous one is written, so that a large result takes little memory.
+    ///
+    /// # Errors
+    /// If the first piece cannot be read.
+    pub async fn read(
+        self,
+        range: Range<u64>,
+    ) -> io::Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>> {
+        let Self { file, start, .. } = self;
+        let mut rest = FileRange {
+            file,
+            start: start + range.start,
+            bytes: range.end - range.start,
         };
-        spawn_blocking(read).await.map_err(io::Error::other)?
+        let first;
+        (first, rest) = rest.next_piece().await?;
+        let pieces = try_unfold(rest, async |rest| {
+            if rest.bytes == 0 {
+                return Ok(None);
+            }
+            rest.next_piece().await.map(Some)
+        });
+        Ok(stream::once(ready(Ok(first))).chain(Box::pin(pieces)))
     }
 }

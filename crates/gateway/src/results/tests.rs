@@ -1,5 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 
+use futures_util::StreamExt;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
 
@@ -31,10 +32,39 @@ async fn put(results: &Results, text: &str) -> Result<StoredResult, ToolFailure>
     results.put(result).await
 }
 
+async fn read(found: OpenedResult, range: std::ops::Range<u64>) -> Vec<u8> {
+    let pieces = found.read(range).await.unwrap();
+    let pieces: Vec<_> = pieces.map(|piece| piece.unwrap()).collect().await;
+    pieces.concat()
+}
+
 async fn text(results: &Results, id: &str) -> Option<String> {
     let found = results.find(id).await.unwrap()?;
     let all = 0..found.bytes;
-    Some(String::from_utf8(found.read(all).await.unwrap()).unwrap())
+    Some(String::from_utf8(read(found, all).await).unwrap())
+}
+
+#[tokio::test]
+async fn h6_a_stored_result_is_read_in_pieces() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = results(directory.path(), HOUR, 1_000_000);
+    let long: String = ('a'..='z').cycle().take(300_000).collect();
+    let stored = put(&results, &long).await.unwrap();
+    for range in [
+        0..300_000,
+        0..1,
+        65_535..65_537,
+        1..299_999,
+        299_999..300_000,
+    ] {
+        let found = results.find(&stored.id).await.unwrap().unwrap();
+        let pieces = found.read(range.clone()).await.unwrap();
+        let pieces: Vec<_> = pieces.map(|piece| piece.unwrap()).collect().await;
+        assert!(pieces.iter().all(|piece| piece.len() <= 65_536));
+        let expected =
+            &long[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()];
+        assert!(pieces.concat() == expected.as_bytes(), "{range:?}");
+    }
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -55,7 +85,7 @@ async fn l1_a_stored_result_has_mode_0600_and_only_its_owner_can_read_it() {
         principal: Some("token:ci".to_owned()),
         ..CallContext::for_user("alice")
     }));
-    assert_eq!(found.read(6..9).await.unwrap(), b"sec");
+    assert_eq!(read(found, 6..9).await, b"sec");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let path = directory.path().join("results");
     assert_eq!(mode(&path), 0o700);

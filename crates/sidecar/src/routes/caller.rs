@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use pillion_core::tool::{ApprovalRequestOptions, CallContext};
+use pillion_core::tool::{ApprovalRequestOptions, CallContext, ResultMemory};
 use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_HEADER};
 use serde::Deserialize;
 
@@ -12,6 +12,7 @@ use crate::app::App;
 use pillion_config::ElicitFrom;
 use pillion_gateway::access::{AccessGrant, GrantHolder, Scope, Users};
 use pillion_gateway::visibility::Visibility;
+use pillion_gateway::waiting_bytes::ConnectionBytes;
 
 /// Maximum length of a user or channel, in bytes: the rate limiter stores them.
 const MAX_BYTES: usize = 256;
@@ -91,6 +92,10 @@ impl FromRequestParts<App> for Caller {
             principal: grant.map(AccessGrant::principal),
             caller: Some("rest".to_owned()),
             approval,
+            result_memory: parts
+                .extensions
+                .get::<ConnectionBytes>()
+                .map(|waiting| ResultMemory::new(waiting.clone())),
             trace: parts.extensions.get().cloned(),
             ..CallContext::default()
         };

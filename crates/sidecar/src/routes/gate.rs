@@ -10,6 +10,7 @@ use pillion_gateway::access::{
     AccessGate, AccessGrant, AccessRejection, Admission, AllowedTools, GrantHolder, Peer, Scope,
     Users,
 };
+use pillion_gateway::waiting_bytes::ConnectionBytes;
 
 /// Authenticates the request and stores its grant as an extension, or rejects the request. Every
 /// request over TCP needs a valid token. A request over the Unix socket needs none, because the
@@ -61,6 +62,9 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
     };
     if let Some(grant) = grant {
         tracing::Span::current().record("client", &grant.name);
+        if let Some(waiting) = parts.extensions.get::<ConnectionBytes>() {
+            waiting.set_principal(|| grant.principal());
+        }
         parts.extensions.insert(grant);
     }
     next.run(Request::from_parts(parts, body)).await

@@ -17,6 +17,7 @@ use super::parameters::Parameters;
 use super::upgrade;
 use crate::app::App;
 use crate::current_app::CurrentApp;
+use pillion_core::tool::CallContext;
 use pillion_gateway::access::{Peer, TokenValidity};
 use pillion_mcp_server::http::Exchange;
 use pillion_mcp_server::stdio;
@@ -100,6 +101,11 @@ pub(super) async fn stdio(
         return Err(RequestError::TooManyStreams);
     }
     let current_app = CurrentApp::of(request.extensions(), &app, super::router);
+    let context = CallContext {
+        // The memory is for responses over HTTP.
+        result_memory: None,
+        ..context
+    };
     let client = stdio::Client::new(
         move || current_app.app().mcp().clone(),
         context,

@@ -8,7 +8,8 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -66,9 +67,12 @@ pub(super) async fn fetch(
         }
     };
     let media_type = found.header.media_type.clone();
-    let bytes = found.read(part.clone().unwrap_or(0..length)).await;
+    let selected = part.clone().unwrap_or(0..length);
+    let selected_bytes = selected.end - selected.start;
+    let pieces = found.read(selected).await;
     let mut response = Response::builder()
         .header(CONTENT_TYPE, media_type)
+        .header(CONTENT_LENGTH, selected_bytes)
         .header(ACCEPT_RANGES, "bytes")
         .header(ETAG, format!("\"{}\"", id.to_ascii_lowercase()))
         .header(CACHE_CONTROL, "private")
@@ -79,7 +83,7 @@ pub(super) async fn fetch(
             .status(StatusCode::PARTIAL_CONTENT)
             .header(CONTENT_RANGE, range);
     }
-    let body = Body::from(bytes.map_err(unreadable)?);
+    let body = Body::from_stream(pieces.map_err(unreadable)?);
     response.body(body).map_err(|error| {
         tracing::error!(%error, "Cannot create the response with a stored result");
         RequestError::UnreadableResult

@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 use super::listener::Listener;
 use super::memory;
 use super::receive_tracker::{ReceiveTracker, Received};
-use super::slow_client::{self, SlowClientStream};
-use super::unsent::SendQueue;
-use super::waiting_bytes::ConnectionByteCounter;
+use super::slow_client::SlowClientStream;
+use super::unread::UnreadBytes;
 use super::waiting_room::PendingConnection;
 use crate::current_app::CurrentApp;
 use pillion_gateway::access::{Admission, Peer};
 use pillion_gateway::problem::Problem;
+use pillion_gateway::waiting_bytes::ConnectionBytes;
 
 /// Maximum time for the last response to a client that may no longer be connected.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,8 +47,6 @@ static REJECTION_PERMITS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
 pub struct Connection {
     pub(super) current_app: CurrentApp,
     pub(super) peer: Peer,
-    /// Counts the bytes that wait for the client of this connection.
-    pub(super) share: ConnectionByteCounter,
     /// When cancelled, the connection ends after its current request.
     pub(super) ending: CancellationToken,
 }
@@ -124,28 +122,25 @@ impl Connection {
     /// the client did not read.
     async fn converse<S>(self, stream: S, permit: &ConnectionPermit) -> bool
     where
-        S: AsyncRead + AsyncWrite + SendQueue + Send + Unpin + 'static,
+        S: AsyncRead + AsyncWrite + UnreadBytes + Send + Unpin + 'static,
     {
         let Self {
             current_app,
             peer,
-            share,
             ending,
         } = self;
         let app = current_app.app();
         let limits = app.http();
-        let stream_limits = slow_client::Limits {
-            write_timeout: limits.write_timeout,
-            max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
-        };
+        let waiting = app.process().waiting_bytes.clone();
+        let waiting = waiting.connection(limits.max_waiting_bytes.get() as u64);
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let receive_tracker = ReceiveTracker::default();
         let flag = Arc::clone(&was_cut_off);
         let stream = SlowClientStream::new(
             stream,
-            stream_limits,
+            limits.write_timeout,
             flag,
-            share.clone(),
+            waiting.clone(),
             receive_tracker.clone(),
         );
         let requests = Requests {
@@ -153,7 +148,7 @@ impl Connection {
             peer,
             admission: permit.admission(),
             receive_tracker,
-            share: share.clone(),
+            waiting,
             max_header_bytes: limits.max_header_bytes,
         };
         let connection = http1::Builder::new()
@@ -170,6 +165,9 @@ impl Connection {
         let connections = metrics.connections(peer.transport());
         let mut connection = pin!(connection);
         let outcome = tokio::select! {
+            // First, because a request that has arrived is read before a timeout ends the
+            // connection.
+            biased;
             outcome = connection.as_mut() => outcome,
             () = ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
@@ -229,7 +227,7 @@ struct Requests {
     peer: Peer,
     admission: Option<Arc<Admission>>,
     receive_tracker: ReceiveTracker,
-    share: ConnectionByteCounter,
+    waiting: ConnectionBytes,
     max_header_bytes: usize,
 }
 
@@ -240,21 +238,23 @@ impl Service<Request<Incoming>> for Requests {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let Self {
-            admission, share, ..
+            admission, waiting, ..
         } = self.clone();
         let mut request = request.map(|body| Body::new(Received::new(body, &self.receive_tracker)));
-        share.begin_answer();
+        waiting.begin_request();
         if head_bytes(&request) > self.max_header_bytes {
             // The parser rejects a head of this size only if the head arrives in parts.
             return Box::pin(ready(Ok(head_too_large())));
         }
         request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(waiting.clone());
         if let Some(admission) = &admission {
             admission.set_checking(true);
             request.extensions_mut().insert(Arc::clone(admission));
         }
         let current_app = self.current_app.clone();
         request.extensions_mut().insert(current_app.clone());
+        let method = request.method().clone();
         let answer = TowerToHyperService::new(current_app.router()).call(request);
         Box::pin(async move {
             let mut response = answer.await?;
@@ -267,7 +267,7 @@ impl Service<Request<Incoming>> for Requests {
             if is_last {
                 close(&mut response);
             }
-            Ok(share.count(response))
+            Ok(waiting.admit(&method, response).await)
         })
     }
 }

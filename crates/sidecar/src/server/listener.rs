@@ -5,7 +5,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use super::unsent::SendQueue;
+use super::unread::UnreadBytes;
 use pillion_gateway::access::Peer;
 
 /// Pause after a failed `accept`, which usually means that the process is out of file descriptors:
@@ -19,7 +19,7 @@ const MAX_SEGMENT_BYTES: u32 = 8 * 1024;
 pub(super) trait Listener {
     /// A connection that is not registered with a runtime yet.
     type Accepted: Send + 'static;
-    type Stream: AsyncRead + AsyncWrite + SendQueue + Send + Unpin + 'static;
+    type Stream: AsyncRead + AsyncWrite + UnreadBytes + Send + Unpin + 'static;
 
     /// Returns the next connection and its peer.
     async fn next(&self) -> io::Result<(Self::Accepted, Peer)>;

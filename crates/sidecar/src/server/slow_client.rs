@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::receive_tracker::ReceiveTracker;
-use super::unsent::SendQueue;
-use super::waiting_bytes::ConnectionByteCounter;
+use super::unread::{Unread, UnreadBytes};
+use pillion_gateway::waiting_bytes::ConnectionBytes;
 
 /// Maximum and minimum interval between two checks of whether the client reads.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,6 +19,14 @@ const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Time after which a client that reads nothing counts as stalled. Stalled clients are disconnected
 /// when too many bytes wait.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The stall timeout of a client whose reading shows only in steps ([`Unread::is_exact`]). A client
+/// that reads 4.4 kB/s completes a step of 128 KiB in this time.
+const STEP_STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many times the write timeout a client may need for a step of its reading. With the default
+/// write timeout, a client that reads 1.1 kB/s completes a step of 128 KiB in this time.
+const STEP_WRITE_TIMEOUTS: u32 = 4;
 
 /// Maximum time to read further data from a client after its response, so that the client can
 /// notice the response.
@@ -36,46 +44,63 @@ const MAX_SLICES: usize = 16;
 /// slow client.
 pub(super) struct SlowClientStream<S> {
     stream: S,
-    limits: Limits,
+    /// Maximum time in which the client reads nothing.
+    write_timeout: Duration,
     /// Set while a write waits.
     waiting: Option<Waiting>,
     was_cut_off: Arc<AtomicBool>,
-    share: ConnectionByteCounter,
+    waiting_bytes: ConnectionBytes,
     receive_tracker: ReceiveTracker,
     /// Set after the write side was closed, while the client may still send.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
-/// Limits for slow clients.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Maximum time in which a client reads nothing.
-    pub(super) write_timeout: Duration,
-    /// Maximum number of bytes that wait for all clients together.
-    pub(super) max_waiting_bytes: u64,
-}
-
 struct Waiting {
     next_look: Pin<Box<Sleep>>,
-    unsent: Option<u64>,
+    unread: Option<Unread>,
     progress_at: Instant,
 }
 
-impl<S: SendQueue> SlowClientStream<S> {
+impl Waiting {
+    /// Checks whether the client has read something since the last look.
+    fn look(&mut self, unread: Option<Unread>, now: Instant) -> bool {
+        let has_progressed = unread
+            .zip(self.unread)
+            .is_some_and(|(unread, before)| unread.has_shrunk_since(before));
+        if has_progressed {
+            self.progress_at = now;
+        }
+        self.unread = unread;
+        has_progressed
+    }
+
+    /// Returns when the client counts as stalled, and when it is disconnected in any case.
+    fn deadlines(&self, write_timeout: Duration) -> (Instant, Instant) {
+        let (stall, write) = match self.unread {
+            Some(Unread {
+                is_exact: false, ..
+            }) => (STEP_STALL_TIMEOUT, write_timeout * STEP_WRITE_TIMEOUTS),
+            Some(Unread { is_exact: true, .. }) | None => (STALL_TIMEOUT, write_timeout),
+        };
+        (self.progress_at + stall, self.progress_at + write)
+    }
+}
+
+impl<S: UnreadBytes> SlowClientStream<S> {
     /// Wraps `stream`. `was_cut_off` is set when a write fails because the client does not read.
     pub(super) fn new(
         stream: S,
-        limits: Limits,
+        write_timeout: Duration,
         was_cut_off: Arc<AtomicBool>,
-        share: ConnectionByteCounter,
+        waiting_bytes: ConnectionBytes,
         receive_tracker: ReceiveTracker,
     ) -> Self {
         Self {
             stream,
-            limits,
+            write_timeout,
             waiting: None,
             was_cut_off,
-            share,
+            waiting_bytes,
             receive_tracker,
             lingering: None,
         }
@@ -89,47 +114,51 @@ impl<S: SendQueue> SlowClientStream<S> {
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             if self.waiting.take().is_some() {
-                self.share.record_progress();
+                self.waiting_bytes.clear_stall();
             }
             return outcome;
         }
-        let Limits {
-            write_timeout,
-            max_waiting_bytes,
-        } = self.limits;
+        let write_timeout = self.write_timeout;
         let interval = (write_timeout / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let stream = &self.stream;
+        // The first look comes after an interval: most clients have read by then, and cost nothing.
         let waiting = self.waiting.get_or_insert_with(|| Waiting {
             next_look: Box::pin(sleep(interval)),
-            unsent: stream.unsent(),
+            unread: None,
             progress_at: Instant::now(),
         });
         loop {
             ready!(waiting.next_look.as_mut().poll(context));
             let now = Instant::now();
-            let unsent = stream.unsent();
-            if unsent < waiting.unsent {
-                waiting.progress_at = now;
-                self.share.record_progress();
+            if pillion_deadline::was_stopped(waiting.next_look.deadline()) {
+                // The client may have been stopped as well.
+                waiting.progress_at += now - waiting.next_look.deadline();
             }
-            waiting.unsent = unsent;
-            let deadline = waiting.progress_at + write_timeout;
-            let has_stalled = now >= waiting.progress_at + STALL_TIMEOUT;
-            let gives_way = has_stalled && self.share.should_close(max_waiting_bytes);
+            if waiting.look(stream.unread(), now) {
+                self.waiting_bytes.clear_stall();
+            }
+            let (stalls_at, deadline) = waiting.deadlines(write_timeout);
+            let gives_way = now >= stalls_at && self.waiting_bytes.stalled(waiting.progress_at);
             if now >= deadline || gives_way {
                 self.waiting = None;
                 self.was_cut_off.store(true, Ordering::Relaxed);
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             let next_look = (now + interval).min(deadline);
+            let next_look = if stalls_at > now {
+                next_look.min(stalls_at)
+            } else {
+                next_look
+            };
             waiting.next_look.as_mut().reset(next_look);
         }
     }
+}
 
-    fn wrote(&self, outcome: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Ok(bytes)) = outcome {
-            self.share.record_written(*bytes as u64);
-        }
+impl<S> Drop for SlowClientStream<S> {
+    fn drop(&mut self) {
+        // Another call may still have the count of this connection.
+        self.waiting_bytes.clear_stall();
     }
 }
 
@@ -148,7 +177,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> SlowClientStream<S> {
+impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> SlowClientStream<S> {
     /// Reads and drops what the client still sends, until the client closes the connection or the
     /// timeout ends. A socket that is closed with unread data discards the response of a client
     /// that has not read it yet (RFC 9112, section 9.6).
@@ -170,7 +199,7 @@ impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> SlowClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> AsyncWrite for SlowClientStream<S> {
+impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> AsyncWrite for SlowClientStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -178,7 +207,6 @@ impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> AsyncWrite for SlowClientStr
     ) -> Poll<io::Result<usize>> {
         let buffer = &buffer[..buffer.len().min(S::MAX_WRITE)];
         let outcome = Pin::new(&mut self.stream).poll_write(context, buffer);
-        self.wrote(&outcome);
         self.limited(outcome, context)
     }
 
@@ -215,7 +243,6 @@ impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> AsyncWrite for SlowClientStr
             let count = first_bytes(buffers, S::MAX_WRITE, &mut slices);
             Pin::new(&mut self.stream).poll_write_vectored(context, &slices[..count])
         };
-        self.wrote(&outcome);
         self.limited(outcome, context)
     }
 }
@@ -245,32 +272,28 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-    use super::super::waiting_bytes::WaitingBytes;
+    use pillion_gateway::waiting_bytes::WaitingBytes;
 
-    impl SendQueue for DuplexStream {
+    impl UnreadBytes for DuplexStream {
         const MAX_WRITE: usize = usize::MAX;
 
-        fn unsent(&self) -> Option<u64> {
+        fn unread(&self) -> Option<Unread> {
             None
         }
     }
 
-    fn slow_client<S: SendQueue>(
+    fn slow_client<S: UnreadBytes>(
         stream: S,
         write_timeout: Duration,
         was_cut_off: &Arc<AtomicBool>,
     ) -> SlowClientStream<S> {
-        let limits = Limits {
-            write_timeout,
-            max_waiting_bytes: u64::MAX,
-        };
-        let share = WaitingBytes::new().share();
+        let waiting_bytes = WaitingBytes::default().connection(u64::MAX);
         let was_cut_off = Arc::clone(was_cut_off);
         SlowClientStream::new(
             stream,
-            limits,
+            write_timeout,
             was_cut_off,
-            share,
+            waiting_bytes,
             ReceiveTracker::default(),
         )
     }
@@ -290,6 +313,35 @@ mod tests {
         let error = writer.await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(was_cut_off.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn h6_a_client_whose_reading_shows_in_steps_has_time_for_a_step() {
+        let now = Instant::now();
+        let look = |bytes, is_exact| Some(Unread { bytes, is_exact });
+        let mut waiting = Waiting {
+            next_look: Box::pin(sleep(Duration::ZERO)),
+            unread: look(1_000_000, false),
+            progress_at: now,
+        };
+        // The window of a client that reads 1.1 kB/s opens each 119 s.
+        let mut at = now;
+        for steps in 1..4 {
+            for _ in 0..118 {
+                at += Duration::from_secs(1);
+                let unread = look(1_000_000 - (steps - 1) * 128 * 1024, false);
+                assert!(!waiting.look(unread, at));
+                assert!(at < waiting.deadlines(Duration::from_secs(30)).1);
+            }
+            at += Duration::from_secs(1);
+            assert!(waiting.look(look(1_000_000 - steps * 128 * 1024, false), at));
+        }
+        // A client of this host that reads one byte has read something.
+        let times = |waiting: &Waiting| waiting.deadlines(Duration::from_secs(30));
+        assert!(!waiting.look(look(500_000, true), at));
+        assert!(waiting.look(look(499_999, true), at + Duration::from_secs(1)));
+        let stalled = (Duration::from_secs(3), Duration::from_secs(31));
+        assert_eq!(times(&waiting), (at + stalled.0, at + stalled.1));
     }
 
     #[test]

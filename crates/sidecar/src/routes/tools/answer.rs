@@ -1,15 +1,18 @@
 //! The response to a call: made of the tool's result, and serialized so that a large result is in
 //! memory only once.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use hyper::body::{Frame, SizeHint};
 use memchr::memmem;
 use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_wire::{ExecuteResponse, Execution, Failure, ToolOutcome, UnavailableServer};
@@ -143,17 +146,37 @@ fn with_text(mut execution: Execution, text: String) -> ExecuteResponse {
 }
 
 fn of_parts(parts: [Bytes; 3]) -> Response {
-    let length: usize = parts.iter().map(Bytes::len).sum();
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (CONTENT_LENGTH, HeaderValue::from(length)),
-    ];
-    let body = Body::from_stream(stream::iter(parts.map(Ok::<_, Infallible>)));
-    (headers, body).into_response()
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    (headers, Body::new(PartsBody(parts.into()))).into_response()
+}
+
+/// A body of several buffers, with a known length.
+struct PartsBody(VecDeque<Bytes>);
+
+impl HttpBody for PartsBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let length: usize = self.0.iter().map(Bytes::len).sum();
+        SizeHint::with_exact(length as u64)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::CONTENT_LENGTH;
     use http_body_util::BodyExt;
     use serde_json::Value;
 

@@ -1,0 +1,344 @@
+//! The response bytes that wait for clients: one account for all interfaces.
+//!
+//! A large response is counted from before it is built until its buffer is freed, not until the
+//! system has taken its bytes. A response for which there is no room waits; meanwhile, the clients
+//! that read nothing are disconnected.
+
+mod body;
+mod ledger;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::body::{Bytes, HttpBody};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
+use pillion_core::tool::{ErrorCode, ReserveFuture, ReserveMemory};
+use tokio::time::Instant;
+
+use crate::problem::Problem;
+use body::CountedBody;
+use ledger::{Claim, Ledger};
+
+/// Responses and events smaller than this are not counted, in bytes: the number of connections
+/// limits them.
+const MIN_COUNTED_BYTES: u64 = 16 * 1024;
+
+/// Maximum time that a response waits for room if no call reserved memory for it.
+const MAX_RESPONSE_WAIT: Duration = Duration::from_secs(10);
+
+/// The response bytes that wait for clients, over all connections. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct WaitingBytes(Arc<Account>);
+
+#[derive(Default)]
+struct Account {
+    ledger: Mutex<Ledger>,
+    /// The total of the ledger, for a look without its lock.
+    total: AtomicU64,
+    limit: AtomicU64,
+    next_connection: AtomicU64,
+}
+
+/// The bytes that wait for the client of one connection. Cheap to clone; clones share one count.
+#[derive(Clone)]
+pub struct ConnectionBytes(Arc<Connection>);
+
+struct Connection {
+    all: WaitingBytes,
+    number: u64,
+    /// Who reads the responses: all connections of a principal share its part of the limit.
+    principal: OnceLock<Arc<str>>,
+    /// Reserved bytes that belong to no response yet.
+    reserved: AtomicU64,
+    /// All counted bytes. Changes only under the lock of the ledger.
+    bytes: AtomicU64,
+    is_stalled: AtomicBool,
+}
+
+/// Counted bytes of a response, until dropped.
+struct Hold {
+    connection: ConnectionBytes,
+    bytes: u64,
+}
+
+impl WaitingBytes {
+    /// Returns the count of a new connection, and sets the limit for all connections.
+    pub fn connection(&self, limit: u64) -> ConnectionBytes {
+        self.0.limit.store(limit, Ordering::Relaxed);
+        ConnectionBytes(Arc::new(Connection {
+            all: self.clone(),
+            number: self.0.next_connection.fetch_add(1, Ordering::Relaxed),
+            principal: OnceLock::new(),
+            reserved: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            is_stalled: AtomicBool::new(false),
+        }))
+    }
+
+    /// Returns the number of bytes that wait.
+    pub fn total(&self) -> u64 {
+        self.0.total.load(Ordering::Relaxed)
+    }
+
+    fn with_ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
+        let account = &*self.0;
+        let mut ledger = account.ledger.lock();
+        ledger.limit = account.limit.load(Ordering::Relaxed);
+        let changed = change(&mut ledger);
+        account.total.store(ledger.total(), Ordering::Relaxed);
+        changed
+    }
+}
+
+impl fmt::Debug for WaitingBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitingBytes")
+            .field("total", &self.total())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ConnectionBytes {
+    /// Sets the principal that reads the responses. The first principal of a connection stays.
+    pub fn set_principal(&self, principal: impl FnOnce() -> String) {
+        self.0.principal.get_or_init(|| principal().into());
+    }
+
+    fn principal(&self) -> Arc<str> {
+        Arc::clone(self.0.principal.get_or_init(|| "".into()))
+    }
+
+    /// Starts a request: what the previous one reserved and did not use is released.
+    pub fn begin_request(&self) {
+        if self.0.reserved.load(Ordering::Relaxed) > 0 {
+            self.0.release_reserved();
+        }
+    }
+
+    /// Counts a response. Without a reservation, a large response waits for room.
+    ///
+    /// If there is no room in time, a response that can be requested again is replaced by status
+    /// 503; any other response is kept, because its request may have changed something.
+    pub async fn admit(&self, method: &Method, response: Response) -> Response {
+        let length = response.body().size_hint().exact();
+        let reserved = self.0.reserved.load(Ordering::Relaxed);
+        match length {
+            Some(bytes) if bytes < MIN_COUNTED_BYTES && reserved == 0 => response,
+            Some(bytes) => {
+                if reserved == 0 {
+                    let has_room = match self.claim(bytes) {
+                        None => true,
+                        Some(room) => pillion_deadline::timeout(MAX_RESPONSE_WAIT, room)
+                            .await
+                            .is_ok(),
+                    };
+                    if !has_room && method.is_safe() {
+                        return no_room();
+                    }
+                }
+                let hold = Arc::new(self.hold(bytes));
+                response.map(|body| CountedBody::whole(body, hold).into_body())
+            }
+            None => response.map(|body| CountedBody::parts(body, self.clone()).into_body()),
+        }
+    }
+
+    /// Claims memory. Returns `None` if it is reserved, otherwise a future that resolves when it
+    /// is.
+    fn claim(&self, bytes: u64) -> Option<ReserveFuture> {
+        let connection = &self.0;
+        let principal = self.principal();
+        let claimed = connection.all.with_ledger(|ledger| {
+            let claim = ledger.claim(&principal, bytes);
+            if matches!(claim, Claim::Granted) {
+                connection.add(bytes);
+            }
+            claim
+        });
+        let Claim::Waiting(ticket, granted) = claimed else {
+            return None;
+        };
+        let mut waiting = WaitingClaim {
+            connection: self.clone(),
+            ticket: Some(ticket),
+            bytes,
+        };
+        Some(Box::pin(async move {
+            // The sender is dropped only with the ledger.
+            drop(granted.await);
+            waiting.take();
+        }))
+    }
+
+    /// Counts a response of `bytes` bytes: first the reserved bytes, and the rest even if there is
+    /// no room.
+    fn hold(&self, bytes: u64) -> Hold {
+        let connection = &*self.0;
+        let principal = self.principal();
+        connection.all.with_ledger(|ledger| {
+            let reserved = connection.reserved.swap(0, Ordering::Relaxed);
+            connection.bytes.fetch_add(bytes, Ordering::Relaxed);
+            connection.bytes.fetch_sub(reserved, Ordering::Relaxed);
+            ledger.add(&principal, bytes);
+            ledger.subtract(&principal, reserved);
+        });
+        Hold {
+            connection: self.clone(),
+            bytes,
+        }
+    }
+
+    /// Counts a part of a response: reserved bytes as far as there are any.
+    fn hold_part(&self, bytes: u64) -> Hold {
+        let connection = &*self.0;
+        let principal = self.principal();
+        connection.all.with_ledger(|ledger| {
+            let reserved = connection.reserved.load(Ordering::Relaxed).min(bytes);
+            connection.reserved.fetch_sub(reserved, Ordering::Relaxed);
+            connection
+                .bytes
+                .fetch_add(bytes - reserved, Ordering::Relaxed);
+            ledger.add(&principal, bytes - reserved);
+        });
+        Hold {
+            connection: self.clone(),
+            bytes,
+        }
+    }
+
+    /// Records that the client has read nothing since `since`. Returns whether the connection is to
+    /// be closed, because other responses need its memory.
+    pub fn stalled(&self, since: Instant) -> bool {
+        let principal = self.principal();
+        self.0.is_stalled.store(true, Ordering::Relaxed);
+        self.0.all.with_ledger(|ledger| {
+            let bytes = self.0.bytes.load(Ordering::Relaxed);
+            ledger.stalled(self.0.number, &principal, bytes, since)
+        })
+    }
+
+    /// Records that the client reads again, or that the connection is closed.
+    pub fn clear_stall(&self) {
+        if self.0.is_stalled.swap(false, Ordering::Relaxed) {
+            let number = self.0.number;
+            self.0.all.with_ledger(|ledger| ledger.clear_stall(number));
+        }
+    }
+}
+
+impl ReserveMemory for ConnectionBytes {
+    fn reserve(&self, bytes: usize) -> Option<ReserveFuture> {
+        self.claim(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Debug for ConnectionBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionBytes")
+            .field("number", &self.0.number)
+            .field("bytes", &self.0.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Adds reserved bytes, which the ledger has counted.
+    fn add(&self, bytes: u64) {
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn release_reserved(&self) {
+        let principal = self.principal.get().cloned().unwrap_or_default();
+        self.all.with_ledger(|ledger| {
+            let reserved = self.reserved.swap(0, Ordering::Relaxed);
+            self.bytes.fetch_sub(reserved, Ordering::Relaxed);
+            ledger.subtract(&principal, reserved);
+        });
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // All holds are dropped: each has a reference to this connection.
+        if self.reserved.load(Ordering::Relaxed) > 0 {
+            self.release_reserved();
+        }
+        if self.is_stalled.load(Ordering::Relaxed) {
+            self.all
+                .with_ledger(|ledger| ledger.clear_stall(self.number));
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let principal = self.connection.principal();
+        let connection = &*self.connection.0;
+        connection.all.with_ledger(|ledger| {
+            connection.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+            ledger.subtract(&principal, self.bytes);
+        });
+    }
+}
+
+/// A claim that waits for room. If dropped, the claim is withdrawn.
+struct WaitingClaim {
+    connection: ConnectionBytes,
+    ticket: Option<u64>,
+    bytes: u64,
+}
+
+impl WaitingClaim {
+    /// Takes the granted bytes.
+    fn take(&mut self) {
+        if self.ticket.take().is_some() {
+            let connection = &*self.connection.0;
+            connection.all.with_ledger(|_| connection.add(self.bytes));
+        }
+    }
+}
+
+impl Drop for WaitingClaim {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            let principal = self.connection.principal();
+            let all = &self.connection.0.all;
+            all.with_ledger(|ledger| ledger.withdraw(ticket, &principal, self.bytes));
+        }
+    }
+}
+
+/// Bytes that are counted until the last reference to them is dropped.
+struct CountedBytes {
+    bytes: Bytes,
+    _hold: Arc<Hold>,
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn no_room() -> Response {
+    let problem = Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::Unavailable,
+        "Too many bytes of responses wait for clients that read slowly (http.max_waiting_bytes). \
+         Retry after 1 second."
+            .to_owned(),
+    );
+    let mut response = problem.called("overloaded").into_response();
+    let second = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, second);
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use std::time::Duration;
+
+use axum::body::Body;
+use http_body_util::BodyExt;
+
+use super::*;
+
+const MIB: u64 = 1024 * 1024;
+
+fn connection(all: &WaitingBytes, principal: &str, limit: u64) -> ConnectionBytes {
+    let connection = all.connection(limit);
+    connection.set_principal(|| principal.to_owned());
+    connection
+}
+
+fn body_of(bytes: u64) -> Response {
+    vec![b'x'; usize::try_from(bytes).unwrap()].into_response()
+}
+
+/// Reserves as a call does whose result has this size.
+fn reserve(connection: &ConnectionBytes, bytes: u64) -> Option<ReserveFuture> {
+    connection.reserve(usize::try_from(bytes).unwrap())
+}
+
+fn has_room(connection: &ConnectionBytes, bytes: u64) -> bool {
+    reserve(connection, bytes).is_none()
+}
+
+fn long_ago(seconds: u64) -> Instant {
+    Instant::now() - Duration::from_secs(seconds)
+}
+
+#[tokio::test]
+async fn h6_a_response_counts_until_its_last_buffer_is_freed() {
+    let all = WaitingBytes::default();
+    let one = connection(&all, "a", 64 * MIB);
+    assert!(has_room(&one, 8 * MIB));
+    assert_eq!(all.total(), 8 * MIB);
+    // The actual size replaces the reserved size.
+    let response = one.admit(&Method::POST, body_of(9 * MIB)).await;
+    assert_eq!(all.total(), 9 * MIB);
+    let mut body = response.into_body();
+    let mut whole = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    drop(body);
+    // The system has taken all but one byte, but the buffer is whole.
+    let rest = whole.split_off(usize::try_from(9 * MIB - 1).unwrap());
+    drop(whole);
+    assert_eq!(all.total(), 9 * MIB);
+    drop(rest);
+    assert_eq!(all.total(), 0);
+    // What a request reserved and did not use is free with the next request.
+    assert!(has_room(&one, 3 * MIB));
+    let small = one.admit(&Method::POST, body_of(10)).await;
+    assert_eq!(all.total(), 10);
+    drop(small);
+    assert!(has_room(&one, 3 * MIB));
+    one.begin_request();
+    assert_eq!(all.total(), 0);
+    assert!(has_room(&one, 3 * MIB));
+    drop(one);
+    assert_eq!(all.total(), 0);
+}
+
+#[tokio::test]
+async fn h6_the_large_parts_of_a_stream_count() {
+    let all = WaitingBytes::default();
+    let one = connection(&all, "a", 64 * MIB);
+    let parts = [3 * MIB, 1, 2 * MIB].map(|bytes| {
+        let bytes = usize::try_from(bytes).unwrap();
+        Ok::<_, std::convert::Infallible>(Bytes::from(vec![b'x'; bytes]))
+    });
+    let body = Body::from_stream(futures_util::stream::iter(parts));
+    let response = one.admit(&Method::GET, Response::new(body)).await;
+    // A call of the stream reserves after the stream has begun.
+    assert!(has_room(&one, 4 * MIB));
+    let mut body = response.into_body();
+    let first = body.frame().await.unwrap();
+    assert_eq!(all.total(), 4 * MIB);
+    drop(first);
+    assert_eq!(all.total(), MIB);
+    drop(body.frame().await);
+    let last = body.frame().await;
+    assert_eq!(all.total(), 2 * MIB);
+    drop((last, body));
+    assert_eq!(all.total(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits() {
+    let all = WaitingBytes::default();
+    let connect = || connection(&all, "a", 64 * MIB);
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    let stuck = [20, 5, 10].map(|seconds| (connect(), long_ago(seconds)));
+    for (one, _) in &stuck {
+        assert!(has_room(one, 18 * MIB));
+    }
+    let look = || stuck.each_ref().map(|(one, since)| one.stalled(*since));
+    // Without a call that waits, nobody gives way.
+    assert_eq!(look(), [false; 3]);
+    let next = connect();
+    let waiting = reserve(&next, 8 * MIB).unwrap();
+    assert_eq!(look(), [true, false, false]);
+    // One at a time.
+    assert_eq!(look(), [false; 3]);
+    let [(first, _), rest @ ..] = stuck;
+    drop(first);
+    waiting.await;
+    assert_eq!(all.total(), 44 * MIB);
+    assert!(!rest[0].0.stalled(long_ago(5)) && !rest[1].0.stalled(long_ago(10)));
+    // A client that reads again is no candidate.
+    let another = reserve(&connect(), 14 * MIB);
+    let [(second, _), (third, _)] = rest;
+    third.clear_stall();
+    assert!(second.stalled(long_ago(5)));
+    drop(another);
+}
+
+#[tokio::test]
+async fn h6_a_principal_with_many_bytes_leaves_room_for_others() {
+    let all = WaitingBytes::default();
+    let hog: Vec<_> = (0..100)
+        .map(|_| connection(&all, "hog", 64 * MIB))
+        .collect();
+    let waiting: Vec<_> = hog.iter().filter_map(|one| reserve(one, MIB)).collect();
+    // 6/7 of the limit.
+    assert_eq!(all.total(), 54 * MIB);
+    assert_eq!(waiting.len(), 46);
+    // Claims of the hog hold up nobody else.
+    let others = ["b", "c", "d"].map(|name| connection(&all, name, 64 * MIB));
+    for other in &others {
+        assert!(has_room(other, 3 * MIB));
+    }
+    assert!(all.total() < 64 * MIB);
+}
+
+#[tokio::test]
+async fn h6_claims_are_granted_in_order_and_withdrawn_claims_release_their_bytes() {
+    let all = WaitingBytes::default();
+    let first = connection(&all, "a", 10 * MIB);
+    assert!(has_room(&first, 10 * MIB));
+    let others = [1, 2, 3].map(|number| connection(&all, &format!("other {number}"), 10 * MIB));
+    let large = reserve(&others[0], 8 * MIB).unwrap();
+    let small = reserve(&others[1], 5 * MIB).unwrap();
+    // A later claim does not overtake, although it is small.
+    assert!(reserve(&others[2], MIB).is_some());
+    drop(first);
+    assert_eq!(all.total(), 8 * MIB);
+    // A call that gives up, although its claim is granted, keeps nothing.
+    drop(large);
+    small.await;
+    assert_eq!(all.total(), 5 * MIB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn h6_a_response_larger_than_the_limit_is_delivered() {
+    let all = WaitingBytes::default();
+    let one = connection(&all, "a", 1);
+    assert!(has_room(&one, 16 * MIB));
+    let body = one.admit(&Method::POST, body_of(16 * MIB)).await;
+    // The next large response has to wait, and is refused if the request can be repeated.
+    let other = connection(&all, "b", 1);
+    assert!(reserve(&other, MIB).is_some());
+    let refused = other.admit(&Method::GET, body_of(MIB)).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.headers().contains_key(RETRY_AFTER));
+    let kept = other.admit(&Method::POST, body_of(MIB)).await;
+    assert_eq!(kept.status(), StatusCode::OK);
+    drop((body, kept));
+    let answer = other.admit(&Method::GET, body_of(MIB)).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+}

@@ -1,0 +1,152 @@
+//! Queries of the kernel about other sockets of this host and network namespace: sock_diag(7).
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+/// Returns the number of bytes that the TCP socket with the address `own`, connected to `peer`, has
+/// received and its process has not read; `None` if this host has no such socket.
+#[cfg(target_os = "linux")]
+pub(super) fn tcp_receive_queue(own: SocketAddr, peer: SocketAddr) -> Option<u64> {
+    linux::tcp_receive_queue(own, peer)
+}
+
+/// Returns the number of bytes that the peer of a Unix socket has received and its process has not
+/// read; `None` if the peer is in another network namespace.
+#[cfg(target_os = "linux")]
+pub(super) fn unix_peer_receive_queue(socket: BorrowedFd<'_>) -> Option<u64> {
+    linux::unix_peer_receive_queue(socket)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn tcp_receive_queue(_own: SocketAddr, _peer: SocketAddr) -> Option<u64> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn unix_peer_receive_queue(_socket: BorrowedFd<'_>) -> Option<u64> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::net::{IpAddr, SocketAddr};
+    use std::os::fd::{AsRawFd, BorrowedFd};
+
+    use nix::libc;
+    use nix::sys::socket::{
+        AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
+    };
+    use nix::sys::stat::fstat;
+
+    /// The message type of queries and their answers (`SOCK_DIAG_BY_FAMILY`).
+    const BY_FAMILY: u16 = 20;
+    /// The flag of each query (`NLM_F_REQUEST`).
+    const REQUEST: u16 = 1;
+    const HEADER_BYTES: usize = 16;
+    /// Selects sockets in all states.
+    const ALL_STATES: [u8; 4] = [0xff; 4];
+    /// Selects sockets with any cookie (`INET_DIAG_NOCOOKIE`).
+    const NO_COOKIE: [u8; 8] = [0xff; 8];
+
+    /// The offset of `idiag_rqueue` in `struct inet_diag_msg`.
+    const INET_RECEIVE_QUEUE: usize = 56;
+    /// The size of `struct unix_diag_msg`, which attributes follow.
+    const UNIX_MESSAGE_BYTES: usize = 16;
+    const SHOW_PEER: u32 = 0x04;
+    const SHOW_QUEUES: u32 = 0x10;
+    const PEER: u16 = 2;
+    const QUEUES: u16 = 4;
+
+    pub(super) fn tcp_receive_queue(own: SocketAddr, peer: SocketAddr) -> Option<u64> {
+        let (own_address, peer_address) = (own.ip().to_canonical(), peer.ip().to_canonical());
+        let family = match own_address {
+            IpAddr::V4(_) => libc::AF_INET,
+            IpAddr::V6(_) => libc::AF_INET6,
+        };
+        // `struct inet_diag_req_v2`.
+        let mut query = vec![
+            u8::try_from(family).ok()?,
+            u8::try_from(libc::IPPROTO_TCP).ok()?,
+            0,
+            0,
+        ];
+        query.extend(ALL_STATES);
+        query.extend(own.port().to_be_bytes());
+        query.extend(peer.port().to_be_bytes());
+        query.extend(padded(own_address));
+        query.extend(padded(peer_address));
+        query.extend([0; 4]);
+        query.extend(NO_COOKIE);
+        number(ask(&query)?.get(INET_RECEIVE_QUEUE..)?)
+    }
+
+    pub(super) fn unix_peer_receive_queue(socket: BorrowedFd<'_>) -> Option<u64> {
+        let own = u32::try_from(fstat(socket).ok()?.st_ino).ok()?;
+        let peer = unix_attribute(own, SHOW_PEER, PEER)?;
+        unix_attribute(u32::try_from(peer).ok()?, SHOW_QUEUES, QUEUES)
+    }
+
+    /// Returns the first number of an attribute of the Unix socket with an inode.
+    fn unix_attribute(inode: u32, show: u32, attribute: u16) -> Option<u64> {
+        // `struct unix_diag_req`.
+        let mut query = vec![u8::try_from(libc::AF_UNIX).ok()?, 0, 0, 0];
+        query.extend(ALL_STATES);
+        query.extend(inode.to_ne_bytes());
+        query.extend(show.to_ne_bytes());
+        query.extend(NO_COOKIE);
+        let answer = ask(&query)?;
+        let mut rest = answer.get(UNIX_MESSAGE_BYTES..)?;
+        while let Some((head, _)) = rest.split_first_chunk::<4>() {
+            let [a, b, c, d] = *head;
+            let length = usize::from(u16::from_ne_bytes([a, b]));
+            if u16::from_ne_bytes([c, d]) == attribute {
+                return number(rest.get(4..length)?);
+            }
+            rest = rest.get(length.max(4).next_multiple_of(4)..)?;
+        }
+        None
+    }
+
+    /// Sends a query, and returns the answer without its header; `None` if there is no such socket,
+    /// or if the process may not query sockets.
+    fn ask(query: &[u8]) -> Option<Vec<u8>> {
+        let diagnostics = socket(
+            AddressFamily::Netlink,
+            SockType::Datagram,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkSockDiag,
+        )
+        .ok()?;
+        let length = u32::try_from(HEADER_BYTES + query.len()).ok()?;
+        // `struct nlmsghdr`.
+        let mut message = length.to_ne_bytes().to_vec();
+        message.extend(BY_FAMILY.to_ne_bytes());
+        message.extend(REQUEST.to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend(query);
+        send(diagnostics.as_raw_fd(), &message, MsgFlags::empty()).ok()?;
+        let mut answer = vec![0; 1024];
+        // The kernel has answered before `send` returns.
+        let received = recv(diagnostics.as_raw_fd(), &mut answer, MsgFlags::MSG_DONTWAIT);
+        answer.truncate(received.ok()?);
+        let (header, answer) = answer.split_at_checked(HEADER_BYTES)?;
+        let is_answer = header.get(4..6)? == BY_FAMILY.to_ne_bytes();
+        is_answer.then(|| answer.to_vec())
+    }
+
+    fn number(bytes: &[u8]) -> Option<u64> {
+        let bytes = bytes.first_chunk::<4>()?;
+        Some(u64::from(u32::from_ne_bytes(*bytes)))
+    }
+
+    fn padded(address: IpAddr) -> [u8; 16] {
+        match address {
+            IpAddr::V6(address) => address.octets(),
+            IpAddr::V4(address) => {
+                let mut octets = [0; 16];
+                octets[..4].copy_from_slice(&address.octets());
+                octets
+            }
+        }
+    }
+}
