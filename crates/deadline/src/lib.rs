@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::task::unconstrained;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 /// How late a timer has to be to show that the process did not run.
 const MIN_DELAY: Duration = Duration::from_millis(250);
@@ -42,7 +42,17 @@ pin_project! {
         future: F,
         #[pin]
         delay: Sleep,
-        // When the delay is expected to end; `None` before the first poll.
+    }
+}
+
+pin_project! {
+    /// The future of [`sleep`] and [`sleep_until`].
+    #[must_use = "futures do nothing unless polled"]
+    #[derive(Debug)]
+    pub struct Sleep {
+        #[pin]
+        timer: tokio::time::Sleep,
+        // When the timer is expected to expire; `None` before the first poll.
         expected: Option<Instant>,
         has_extra_time: bool,
     }
@@ -71,9 +81,32 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     Timeout {
         future,
-        delay: tokio::time::sleep_until(deadline),
+        delay: sleep_until(deadline),
+    }
+}
+
+/// Sleeps for `duration`, and for another second if the process was stopped meanwhile. For a
+/// `select!`, in which the other branches wait for another process.
+pub fn sleep(duration: Duration) -> Sleep {
+    sleep_until(Instant::now() + duration)
+}
+
+/// Sleeps until `deadline`, and for another second if the process was stopped meanwhile.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep {
+        timer: tokio::time::sleep_until(deadline),
         expected: None,
         has_extra_time: false,
+    }
+}
+
+impl Sleep {
+    /// Starts the sleep again, with another deadline.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        let this = self.project();
+        this.timer.reset(deadline);
+        *this.expected = None;
+        *this.has_extra_time = false;
     }
 }
 
@@ -81,40 +114,32 @@ impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        if let Poll::Ready(output) = this.future.as_mut().poll(context) {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(context) {
             return Poll::Ready(Ok(output));
         }
-        let deadline = this.delay.deadline();
-        let expected = *this
-            .expected
-            .get_or_insert_with(|| deadline.max(Instant::now()));
-        // Unconstrained, because the timer counts even if the work has used up the task's budget.
-        ready!(pin!(unconstrained(this.delay.as_mut())).poll(context));
-        if *this.has_extra_time || !was_stopped(expected) {
-            return Poll::Ready(Err(Elapsed));
-        }
-        *this.has_extra_time = true;
-        this.delay.as_mut().reset(Instant::now() + EXTRA_TIME);
-        // Registers the timer.
-        pin!(unconstrained(this.delay))
-            .poll(context)
-            .map(|()| Err(Elapsed))
+        this.delay.poll(context).map(|()| Err(Elapsed))
     }
 }
 
-/// Sleeps for `duration`, and for another second if the process was stopped meanwhile. For a
-/// `select!`, in which the other branches wait for another process.
-pub async fn sleep(duration: Duration) {
-    sleep_until(Instant::now() + duration).await;
-}
+impl Future for Sleep {
+    type Output = ();
 
-/// Sleeps until `deadline`, and for another second if the process was stopped meanwhile.
-pub async fn sleep_until(deadline: Instant) {
-    let expected = deadline.max(Instant::now());
-    tokio::time::sleep_until(deadline).await;
-    if was_stopped(expected) {
-        tokio::time::sleep(EXTRA_TIME).await;
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let deadline = this.timer.deadline();
+        let expected = *this
+            .expected
+            .get_or_insert_with(|| deadline.max(Instant::now()));
+        // Unconstrained, because the timer counts even if other work has used up the task's budget.
+        ready!(pin!(unconstrained(this.timer.as_mut())).poll(context));
+        if *this.has_extra_time || !was_stopped(expected) {
+            return Poll::Ready(());
+        }
+        *this.has_extra_time = true;
+        this.timer.as_mut().reset(Instant::now() + EXTRA_TIME);
+        // Registers the timer.
+        pin!(unconstrained(this.timer)).poll(context)
     }
 }
 

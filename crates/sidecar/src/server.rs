@@ -6,6 +6,7 @@ mod memory;
 mod receive_tracker;
 mod serving_threads;
 mod slow_client;
+mod timer;
 mod unread;
 mod waiting_room;
 

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use pillion_core::tool::ErrorCode;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +24,7 @@ use super::listener::Listener;
 use super::memory;
 use super::receive_tracker::{ReceiveTracker, Received};
 use super::slow_client::SlowClientStream;
+use super::timer::StopTolerantTimer;
 use super::unread::UnreadBytes;
 use super::waiting_room::PendingConnection;
 use crate::current_app::CurrentApp;
@@ -152,7 +153,7 @@ impl Connection {
             max_header_bytes: limits.max_header_bytes,
         };
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
+            .timer(StopTolerantTimer)
             // This timeout also applies while a connection is idle.
             .header_read_timeout(limits.idle_timeout)
             .max_headers(limits.max_headers.get())
