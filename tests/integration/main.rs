@@ -51,6 +51,7 @@ mod terminal;
 mod too_large;
 mod tool_calls;
 mod upstream;
+mod upstream_closes;
 mod upstream_faults;
 mod upstream_programs;
 mod wasm_tools;

@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
+use hyper_util::client::legacy::connect::HttpInfo;
 use parking_lot::RwLock;
 use tokio::runtime::{self, Handle};
 use url::Url;
@@ -67,6 +69,9 @@ struct SharedEgressClients {
     lookup: Lookup,
     /// Clients that use the environment's proxy, if there is one.
     clients: Clients,
+    /// Clients that keep no connection, for requests that need a new one. Not separate for each
+    /// runtime, because without kept connections nothing belongs to a runtime.
+    unpooled: UnpooledClients,
     /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
     /// proxy's own machine. `None` if the environment names no proxy.
     direct: Option<Clients>,
@@ -75,6 +80,12 @@ struct SharedEgressClients {
 /// HTTP clients by tokio runtime. The first client may be created outside a runtime, and then
 /// belongs to the first runtime that sends a request.
 type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
+
+#[derive(Default)]
+struct UnpooledClients {
+    environment: OnceLock<reqwest::Client>,
+    direct: OnceLock<reqwest::Client>,
+}
 
 /// Whether requests use the proxies that the environment names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +110,7 @@ impl EgressClient {
     ) -> Result<Self, reqwest::Error> {
         let policy = Arc::new(policy.clone());
         let first = |route| {
-            let client = make(&policy, purpose, &lookup, route)?;
+            let client = make(&policy, purpose, &lookup, route, true)?;
             Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
         };
         let clients = first(Route::Environment)?;
@@ -107,6 +118,7 @@ impl EgressClient {
         let direct = has_proxy.then(|| first(Route::Direct)).transpose()?;
         let shared = SharedEgressClients {
             clients,
+            unpooled: UnpooledClients::default(),
             direct,
             policy,
             purpose,
@@ -128,22 +140,67 @@ impl EgressClient {
         url: &Url,
         headers: HeaderMap,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
+        self.request_with(method, url, headers, self.client(url))
+    }
+
+    /// Creates a request like [`request`](Self::request) that is sent over a new connection.
+    ///
+    /// # Errors
+    /// [`EgressError`] of [`EgressPolicy::check_url`].
+    pub fn request_over_new_connection(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+    ) -> Result<reqwest::RequestBuilder, EgressError> {
+        self.request_with(method, url, headers, self.unpooled_client(url))
+    }
+
+    fn request_with(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        client: reqwest::Client,
+    ) -> Result<reqwest::RequestBuilder, EgressError> {
         self.shared.policy.check_url(url)?;
         let mut request = reqwest::Request::new(method, url.clone());
         *request.headers_mut() = headers;
-        let client = self.client(url);
         Ok(reqwest::RequestBuilder::from_parts(client, request))
+    }
+
+    /// Returns the clients for this URL, and their route.
+    fn clients(&self, url: &Url) -> (&Clients, Route) {
+        let is_local = url.host().is_some_and(|host| is_local_host(&host));
+        match &self.shared.direct {
+            Some(direct) if is_local => (direct, Route::Direct),
+            _ => (&self.shared.clients, Route::Environment),
+        }
+    }
+
+    /// Returns the client that keeps no connections for this URL.
+    fn unpooled_client(&self, url: &Url) -> reqwest::Client {
+        let shared = &self.shared;
+        let (_, route) = self.clients(url);
+        let unpooled = match route {
+            Route::Environment => &shared.unpooled.environment,
+            Route::Direct => &shared.unpooled.direct,
+        };
+        if let Some(client) = unpooled.get() {
+            return client.clone();
+        }
+        match make(&shared.policy, shared.purpose, &shared.lookup, route, false) {
+            Ok(client) => unpooled.get_or_init(|| client).clone(),
+            // Unlikely, because the first client was created with the same certificates.
+            Err(_) => self.client(url),
+        }
     }
 
     /// Returns the client of the current runtime for this URL.
     fn client(&self, url: &Url) -> reqwest::Client {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         let shared = &self.shared;
-        let is_local = url.host().is_some_and(|host| is_local_host(&host));
-        let (clients, route) = match &shared.direct {
-            Some(direct) if is_local => (direct, Route::Direct),
-            _ => (&shared.clients, Route::Environment),
-        };
+        let (clients, route) = self.clients(url);
         let of_here = |clients: &[(Option<runtime::Id>, reqwest::Client)]| {
             let found = clients.iter().find(|(runtime, _)| *runtime == here);
             found.map(|(_, client)| client.clone())
@@ -159,7 +216,7 @@ impl EgressClient {
             *runtime = here;
             return client.clone();
         }
-        match make(&shared.policy, shared.purpose, &shared.lookup, route) {
+        match make(&shared.policy, shared.purpose, &shared.lookup, route, true) {
             Ok(client) => {
                 clients.push((here, client.clone()));
                 client
@@ -171,12 +228,20 @@ impl EgressClient {
     }
 }
 
-/// Creates a client without connections.
+/// Returns the local address of the connection that a response arrived on, which identifies the
+/// connection while it is open.
+pub fn connection_of(response: &reqwest::Response) -> Option<SocketAddr> {
+    let info: Option<&HttpInfo> = response.extensions().get();
+    info.map(HttpInfo::local_addr)
+}
+
+/// Creates a client without connections. `keeps` is whether it keeps connections for later requests.
 fn make(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,
     route: Route,
+    keeps: bool,
 ) -> Result<reqwest::Client, reqwest::Error> {
     // Fails only if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -198,6 +263,9 @@ fn make(
             },
             lookup: Arc::clone(lookup),
         });
+    if !keeps {
+        builder = builder.pool_max_idle_per_host(0);
+    }
     if route == Route::Direct {
         builder = builder.no_proxy();
     }

@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::net::IpAddr;
 
 use super::{AddressClass, HostName};
@@ -66,4 +67,37 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
         return "the request failed".to_owned();
     }
     cause.to_string()
+}
+
+/// Returns whether a request failed before a byte of it was sent because the server refused the
+/// connection or closed it at once, as a server does that is restarting.
+pub fn was_refused(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error_cause) = cause {
+        // A canceled request was never started: its connection was closed before.
+        if let Some(canceled) = error_cause.downcast_ref::<hyper::Error>()
+            && canceled.is_canceled()
+        {
+            return true;
+        }
+        if let Some(io) = error_cause.downcast_ref::<std::io::Error>()
+            && error.is_connect()
+            && is_refusal(io.kind())
+        {
+            return true;
+        }
+        cause = error_cause.source();
+    }
+    false
+}
+
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+    )
 }

@@ -23,6 +23,7 @@ mod endpoint_client;
 mod error;
 mod host_name;
 mod http_client;
+mod keep_alive;
 mod network;
 mod proxy;
 mod redirect;
@@ -36,14 +37,15 @@ use serde::Deserialize;
 use url::{Host, Url};
 
 pub use address::AddressClass;
-pub use client::{EgressClient, Purpose, Trust};
+pub use client::{EgressClient, Purpose, Trust, connection_of};
 pub use endpoint_client::EndpointClient;
 pub use error::EgressError;
-pub use error::root_cause;
+pub use error::{root_cause, was_refused};
 pub use host_name::{HostName, InvalidHostName};
 pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
+pub use keep_alive::{ConnectionChoice, KeepAliveHabit};
 pub use network::{InvalidNetwork, Network};
-pub use shortcut::{DirectClient, SendOutcome};
+pub use shortcut::{DirectClient, DirectError, SendOutcome};
 
 /// Request headers, in lower case, that the connection sets: operators, tools and components cannot
 /// set them.

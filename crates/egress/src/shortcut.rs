@@ -5,22 +5,20 @@
 //! needs none of them: the caller that waits for the response drives the connection, and leaves it
 //! idle for the next request.
 
-use std::future::poll_fn;
+mod driven;
+mod watched_stream;
+
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{Connection, SendRequest, handshake};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use pillion_deadline::timeout;
 use reqwest::ResponseBuilderExt;
@@ -30,10 +28,11 @@ use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 use url::{Host, Position, Url};
 
+use self::driven::{DrivenBody, DrivenConnection};
 use super::client::PRODUCT;
 use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
-use super::{EgressPolicy, HostName, is_local_host};
+use super::{ConnectionChoice, EgressPolicy, HostName, KeepAliveHabit, is_local_host};
 
 /// Timeout for connecting; then the full client is used.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -42,12 +41,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// idle connections, too.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
+/// Maximum number of idle connections of a runtime before the server has kept one: calls use none of
+/// them until then.
+const MAX_UNPROVEN: usize = 8;
+
 /// The outcome of a request.
 pub enum SendOutcome {
     /// A response; its body has not been read yet.
     Answered(reqwest::Response),
     /// The connection broke after the server received, or may have received, the request.
-    Broken(hyper::Error),
+    Broken(DirectError),
     /// The server has not received the request: use the full client.
     NotTaken,
     /// The server redirects to this URL within the origin: use the full client.
@@ -55,6 +58,11 @@ pub enum SendOutcome {
     /// The server redirects to another origin, which is forbidden.
     RedirectRefused,
 }
+
+/// Why a direct request failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the direct connection broke")]
+pub struct DirectError(#[source] hyper::Error);
 
 /// Connections to one URL. Each belongs to the runtime that opened it.
 pub struct DirectClient {
@@ -64,6 +72,7 @@ pub struct DirectClient {
     target: Uri,
     host_header: HeaderValue,
     waiting: Mutex<IdleConnections>,
+    habit: KeepAliveHabit,
     /// Whether the server redirects, so that the full client is faster.
     redirects: AtomicBool,
 }
@@ -103,28 +112,56 @@ impl DirectClient {
                 .ok()?,
             host_header: HeaderValue::from_str(authority).ok()?,
             waiting: Mutex::default(),
+            habit: KeepAliveHabit::default(),
             redirects: AtomicBool::new(false),
         }))
     }
 
-    /// Sends a POST request.
-    pub async fn post(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> SendOutcome {
+    /// Sends a POST request over a connection of this choice.
+    pub async fn post(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        body: Bytes,
+        choice: ConnectionChoice,
+    ) -> SendOutcome {
         if self.redirects.load(Ordering::Relaxed) {
             return SendOutcome::NotTaken;
         }
         let mut request = self.request(headers, body);
         loop {
-            let Some(mut wire) = self.wire().await else {
+            let Some(mut wire) = self.wire(choice).await else {
                 return SendOutcome::NotTaken;
             };
-            match wire.send(request).await {
-                Ok(response) => return self.answered(response, wire).await,
+            let idle = wire.idle;
+            let (error, unsent) = match wire.send(request).await {
+                Ok(response) => {
+                    if idle.is_some() {
+                        self.habit.note_kept();
+                    }
+                    return self.answered(response, wire).await;
+                }
+                Err(failure) => failure,
+            };
+            match (unsent, idle) {
                 // The connection had been closed while it was idle.
-                Err((_, Some(unsent))) if wire.was_used => request = unsent,
-                Err((_, Some(_))) => return SendOutcome::NotTaken,
-                Err((error, None)) => return SendOutcome::Broken(error),
+                (Some(unsent), Some(idle)) => {
+                    self.habit.note_closed(idle);
+                    request = unsent;
+                }
+                (Some(_), None) => return SendOutcome::NotTaken,
+                (None, idle) => {
+                    if let Some(idle) = idle {
+                        self.habit.note_broken(idle);
+                    }
+                    return SendOutcome::Broken(DirectError(error));
+                }
             }
         }
+    }
+
+    /// Forgets how long the server keeps connections, because the server has restarted.
+    pub fn forget_closes(&self) {
+        self.habit.forget_closes();
     }
 
     fn request(&self, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
@@ -171,12 +208,17 @@ impl DirectClient {
     }
 
     /// Returns an idle or a new connection; `None` if connecting fails.
-    async fn wire(&self) -> Option<DrivenConnection> {
+    async fn wire(&self, choice: ConnectionChoice) -> Option<DrivenConnection> {
         let here = Handle::current().id();
-        while let Some(mut wire) = self.take(here) {
-            if wire.turns_out_free().await {
+        while let Some((mut wire, idle)) = self.take(here, choice) {
+            if wire.turns_out_open().await {
+                if choice == ConnectionChoice::Reliable {
+                    self.habit.note_kept();
+                }
+                wire.idle = Some(idle);
                 return Some(wire);
             }
+            self.habit.note_closed(idle);
         }
         for address in self.addresses().await {
             let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
@@ -187,17 +229,29 @@ impl DirectClient {
         None
     }
 
-    fn take(&self, runtime: runtime::Id) -> Option<DrivenConnection> {
-        let idle = &mut self.waiting.lock().idle;
-        let at = idle.iter().rposition(|idle| idle.wire.runtime == runtime)?;
-        Some(idle.remove(at).wire)
+    /// Takes the connection that has been idle for the shortest time, and returns that time, too.
+    fn take(
+        &self,
+        runtime: runtime::Id,
+        choice: ConnectionChoice,
+    ) -> Option<(DrivenConnection, Duration)> {
+        let all = &mut self.waiting.lock().idle;
+        let at = all.iter().rposition(|idle| idle.wire.runtime == runtime)?;
+        let idle = all[at].since.elapsed();
+        let is_allowed = self.habit.allows(idle, choice);
+        is_allowed.then(|| (all.remove(at).wire, idle))
     }
 
     /// Makes a connection idle for the next request. Always returns `None`.
-    fn release(self: &Arc<Self>, mut wire: DrivenConnection) -> Option<DrivenConnection> {
-        wire.was_used = true;
+    fn release(self: &Arc<Self>, wire: DrivenConnection) -> Option<DrivenConnection> {
         let since = Instant::now();
         let mut waiting = self.waiting.lock();
+        let runtime = wire.runtime;
+        let others = waiting.idle.iter();
+        let others = others.filter(|idle| idle.wire.runtime == runtime).count();
+        if !self.habit.is_proven() && others >= MAX_UNPROVEN {
+            return None;
+        }
         waiting.idle.push(Idle { wire, since });
         let closing = waiting.closing.as_ref();
         if closing.is_none_or(AbortOnDropHandle::is_finished)
@@ -244,117 +298,6 @@ impl DirectClient {
         addresses
             .map(|address| SocketAddr::new(address, port))
             .collect()
-    }
-}
-
-type UnsentRequest = Option<Request<Full<Bytes>>>;
-
-/// A connection, which makes progress only while it is polled.
-struct DrivenConnection {
-    /// The runtime that opened the connection.
-    runtime: runtime::Id,
-    sender: SendRequest<Full<Bytes>>,
-    /// `None` after the connection has ended; pending responses then fail.
-    connection: Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
-    was_used: bool,
-}
-
-impl DrivenConnection {
-    async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
-        let _ = stream.set_nodelay(true); // An error only makes the connection slower.
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
-        Some(Self {
-            runtime,
-            sender,
-            connection: Some(connection),
-            was_used: false,
-        })
-    }
-
-    /// Makes progress without waiting. An error reaches the caller that waits for the response.
-    fn advance(&mut self, context: &mut Context<'_>) {
-        if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(context).is_ready()
-        {
-            self.connection = None;
-        }
-    }
-
-    /// Returns whether the connection appears to be ready for the next request.
-    fn is_free(&mut self, context: &mut Context<'_>) -> bool {
-        self.advance(context);
-        self.connection.is_some() && self.sender.is_ready()
-    }
-
-    async fn turns_out_free(&mut self) -> bool {
-        poll_fn(|context| Poll::Ready(self.is_free(context))).await
-    }
-
-    /// Sends a request. An error contains the request if the server cannot have received it.
-    async fn send(
-        &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, (hyper::Error, UnsentRequest)> {
-        let mut answer = pin!(self.sender.try_send_request(request));
-        poll_fn(|context| {
-            self.advance(context);
-            answer.as_mut().poll(context)
-        })
-        .await
-        .map_err(|mut error| {
-            let unsent = error.take_message();
-            (error.into_error(), unsent)
-        })
-    }
-}
-
-/// The body of a response. Reading it drives the connection; after its end, the connection becomes
-/// idle.
-struct DrivenBody {
-    incoming: Incoming,
-    /// Only needed for `Sync`.
-    wire: Mutex<Option<DrivenConnection>>,
-    home: Arc<DirectClient>,
-}
-
-impl Body for DrivenBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = self.get_mut();
-        let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
-        if polled.is_pending()
-            && let Some(wire) = this.wire.get_mut()
-        {
-            wire.advance(context);
-            polled = Pin::new(&mut this.incoming).poll_frame(context);
-        }
-        match &polled {
-            Poll::Ready(None) => {
-                if let Some(mut wire) = this.wire.get_mut().take()
-                    && wire.is_free(context)
-                {
-                    *this.wire.get_mut() = this.home.release(wire);
-                }
-            }
-            Poll::Ready(Some(Err(_))) => *this.wire.get_mut() = None,
-            _ => {}
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        // Without this, the body would not be polled to its end, and the connection would never
-        // become idle.
-        false
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
     }
 }
 

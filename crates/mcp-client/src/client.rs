@@ -104,8 +104,9 @@ impl McpClient {
 
     /// Sends a request and returns the JSON-RPC result as the server wrote it.
     ///
-    /// If the session has expired, opens a new session, once. If the connection breaks, only a
-    /// read-only request is sent a second time.
+    /// If the session has expired, opens a new session, once. If the server refuses connections, waits
+    /// for a restart. If the connection breaks, only a request that is harmless to repeat is sent
+    /// again.
     ///
     /// # Errors
     /// [`McpError`]. The configured timeout applies to the whole operation, including connecting.
@@ -135,7 +136,11 @@ impl McpClient {
             self.run(method, &params, options).await
         });
         let name = || self.operation_name(method, params);
-        self.in_time(options, name, operation).await
+        let outcome = self.in_time(options, name, operation).await;
+        outcome.map_err(|error| match method {
+            "tools/call" => error.for_tool_call(),
+            _ => error,
+        })
     }
 
     /// Returns whether the server responds. Any JSON-RPC response counts, including errors.

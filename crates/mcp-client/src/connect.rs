@@ -13,6 +13,7 @@ use super::dialect::{Opening, ServerDialect};
 use super::http::{HttpLink, is_status};
 use super::peer::Peer;
 use super::probe::{ProbeStep, Steps};
+use super::repeat::MAX_REPEATS;
 use super::session::{IdStyle, Session};
 use super::transport::{EndpointRule, EventStreamTransport, PostTransport};
 use super::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
@@ -268,7 +269,14 @@ impl Connector {
         dialect: ServerDialect,
         steps: &mut Steps,
     ) -> Result<Session, McpErrorKind> {
-        let opened = self.open_as(dialect).await;
+        let mut opened = self.open_as(dialect).await;
+        // The stream for responses was closed during the handshake, which is harmless to repeat.
+        for _ in 0..MAX_REPEATS {
+            if !matches!(opened, Err(McpErrorKind::StreamClosed)) {
+                break;
+            }
+            opened = self.open_as(dialect).await;
+        }
         let spoken = opened.as_ref().map(|session| match session.version() {
             Some(version) => format!("revision {version}"),
             None => "no handshake".to_owned(),

@@ -19,6 +19,8 @@ pub struct McpError {
     wording: MessageStyle,
     /// The server's transport, as configured or detected; `None` while the transport is unknown.
     transport: Option<TransportKind>,
+    /// Whether the error is that of a tool call which the server may have received.
+    may_have_run: bool,
 }
 
 /// The two styles of error messages.
@@ -44,7 +46,26 @@ impl McpError {
             kind,
             wording,
             transport,
+            may_have_run: false,
         }
+    }
+
+    /// Marks the error of a tool call whose connection ended before the response.
+    pub(crate) fn for_tool_call(mut self) -> Self {
+        self.may_have_run = matches!(
+            self.kind,
+            McpErrorKind::Broken(_)
+                | McpErrorKind::StreamClosed
+                | McpErrorKind::ProcessEnded { .. }
+        );
+        self
+    }
+
+    /// Returns whether the error is that of a tool call whose connection ended before the response,
+    /// so that it is unknown whether the tool has run. Such a call is not sent again.
+    #[must_use]
+    pub fn may_have_run(&self) -> bool {
+        self.may_have_run
     }
 
     /// Returns the transport's name in messages of [`MessageStyle::Sse`].
@@ -174,13 +195,13 @@ fn is_unknown_tool_message(message: &str) -> bool {
     message.contains("unknown tool") || is_typescript
 }
 
-impl fmt::Display for McpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl McpError {
+    fn fmt_kind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kind, self.wording) {
             (McpErrorKind::Rpc(error), MessageStyle::Sse) => {
                 write!(f, "MCP Error ({}): {}", error.code, error.message)
             }
-            (McpErrorKind::Rpc(error), MessageStyle::Http) => error.fmt(f),
+            (McpErrorKind::Rpc(error), MessageStyle::Http) => fmt::Display::fmt(error, f),
             (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Sse) => {
                 let transport = self.transport_name();
                 write!(f, "MCP {transport} request failed with HTTP {status}")
@@ -193,12 +214,25 @@ impl fmt::Display for McpError {
             (McpErrorKind::NoResponse, MessageStyle::Sse) if self.transport_name() == "SSE" => {
                 f.write_str("No valid JSON-RPC response found in SSE stream")
             }
-            (McpErrorKind::Disconnected | McpErrorKind::Config(_), _) => self.kind.fmt(f),
+            (McpErrorKind::Disconnected | McpErrorKind::Config(_), _) => {
+                fmt::Display::fmt(&self.kind, f)
+            }
             (kind, MessageStyle::Sse) => {
                 write!(f, "MCP {} request failed: {kind}", self.transport_name())
             }
             (kind, MessageStyle::Http) => write!(f, "MCP request failed: {kind}"),
         }
+    }
+}
+
+impl fmt::Display for McpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_kind(f)?;
+        // The end of a program says the same by itself.
+        if self.may_have_run && !matches!(self.kind, McpErrorKind::ProcessEnded { .. }) {
+            f.write_str("; the tool may have run")?;
+        }
+        Ok(())
     }
 }
 

@@ -2,10 +2,9 @@
 //! redirects only within the origin.
 
 mod answer;
+mod attempts;
 
 use bytes::Bytes;
-use futures_util::TryFutureExt;
-use futures_util::future::Either;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::borrow::Cow;
@@ -19,14 +18,20 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::oauth::OAuthAuthorizer;
+use super::repeat::Repeat;
 use super::{
     Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization, RpcError,
     ServerConfig, ServerConfigError, TransportKind,
 };
+use answer::read_answer;
 pub(super) use answer::{
-    Answer, AnswerReader, content_type, is_event_stream, messages_of, read_answer, read_body,
+    Answer, AnswerReader, content_type, is_event_stream, messages_of, read_body,
 };
-use pillion_egress::{DirectClient, EgressClient, EgressError, Purpose, SendOutcome, Trust};
+use attempts::{Attempts, Reachability};
+use pillion_egress::{
+    ConnectionChoice, DirectClient, EgressClient, EgressError, Purpose, SendOutcome, Trust,
+    was_refused,
+};
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Number of further headers of a message: of the session, the method and the connection.
@@ -46,6 +51,7 @@ pub(super) struct HttpLink {
     message_headers: HeaderMap,
     /// Whether the server keeps a stream open after the response.
     keeps_streams: Arc<AtomicBool>,
+    reachability: Arc<Reachability>,
     pub(super) url: Url,
     pub(super) limits: Limits,
 }
@@ -80,6 +86,7 @@ impl HttpLink {
             message_headers,
             shortcut,
             keeps_streams: Arc::default(),
+            reachability: Arc::new(Reachability::new()),
             client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
             authorizer: authorizer.map(Arc::new),
             headers,
@@ -106,18 +113,43 @@ impl HttpLink {
     }
 
     /// Sends a JSON-RPC message and returns the head of the response, whatever its status, without
-    /// reading the body.
+    /// reading the body. Sends the message again if no byte of it was sent because the server is
+    /// restarting, or if the connection broke and `repeat` allows that.
     pub(super) async fn post(
         &self,
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
+        repeat: Repeat,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        let mut attempts = Attempts::new(self, repeat);
+        loop {
+            match self
+                .post_once(url, &headers, &body, attempts.choice())
+                .await
+            {
+                Ok(response) => {
+                    self.reachability.restarts.note_response();
+                    return Ok(response);
+                }
+                // Boxed, because it is rare and every message would be larger otherwise.
+                Err(error) => Box::pin(attempts.wait(error)).await?,
+            }
+        }
+    }
+
+    async fn post_once(
+        &self,
+        url: &Url,
+        headers: &HeaderMap,
+        body: &Bytes,
+        choice: ConnectionChoice,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let mut url = Cow::Borrowed(url);
         if let Some(shortcut) = &self.shortcut
             && *url == self.url
         {
-            match shortcut.post(&headers, body.clone()).await {
+            match shortcut.post(headers, body.clone(), choice).await {
                 SendOutcome::Answered(response) => return Ok(response),
                 SendOutcome::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
                 SendOutcome::RedirectRefused => return Err(McpErrorKind::Redirect),
@@ -125,8 +157,17 @@ impl HttpLink {
                 SendOutcome::NotTaken => {}
             }
         }
-        let request = self.client.request(Method::POST, &url, headers)?;
-        self.send(request.body(body)).await
+        let request = (Method::POST, &*url, headers.clone(), body.clone());
+        self.send(request, choice).await
+    }
+
+    /// Reads the body of a response, or as much as is necessary to determine its kind.
+    pub(super) async fn read(&self, response: reqwest::Response) -> Result<Answer, McpErrorKind> {
+        let answer = read_answer(response, &self.limits).await;
+        if matches!(answer, Err(McpErrorKind::Broken(_))) {
+            self.reachability.note_cut_off();
+        }
+        answer
     }
 
     /// Reads a stream to its end after the response, so that the next request finds its connection
@@ -175,26 +216,43 @@ impl HttpLink {
         Ok(response)
     }
 
-    /// Sends a GET request and returns the head of the response, whatever its status.
+    /// Sends a GET request and returns the head of the response, whatever its status. Sends the
+    /// request again under the rules of [`post`](Self::post): it is harmless.
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        let request = self.client.request(Method::GET, &self.url, headers)?;
-        self.send(request).await
+        let mut attempts = Attempts::new(self, Repeat::Harmless);
+        loop {
+            let request = (Method::GET, &self.url, headers.clone(), Bytes::new());
+            match self.send(request, attempts.choice()).await {
+                Ok(response) => {
+                    self.reachability.restarts.note_response();
+                    return Ok(response);
+                }
+                Err(error) => Box::pin(attempts.wait(error)).await?,
+            }
+        }
     }
 
-    /// Ends a session, ignoring the response.
+    /// Ends a session, ignoring the response. If the connection breaks, sends the request once more
+    /// over a new one, because a session can be ended twice.
     pub(super) async fn delete(&self, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        let Ok(request) = self.client.request(Method::DELETE, &self.url, headers) else {
-            return; // Without a valid URL there was no session.
-        };
-        // Does not ask the user for an authorization.
-        let _ = match &self.authorizer {
-            Some(authorizer) => authorizer.send_once(request).await,
-            None => request.send().await.map_err(sending),
-        };
+        for is_new in [false, true] {
+            let headers = headers.clone();
+            let Ok(request) = self.request(Method::DELETE, &self.url, headers, is_new) else {
+                return; // Without a valid URL there was no session.
+            };
+            // Does not ask the user for an authorization.
+            let outcome = match &self.authorizer {
+                Some(authorizer) => authorizer.send_once(request).await,
+                None => request.send().await.map_err(sending),
+            };
+            if !matches!(outcome, Err(McpErrorKind::Broken(_))) {
+                return;
+            }
+        }
     }
 
     /// Runs `work` with a time limit, which restarts after each authorization that it needs,
@@ -224,14 +282,45 @@ impl HttpLink {
         }
     }
 
-    fn send(
+    /// Creates a request of the full HTTP client.
+    fn request(
         &self,
-        request: reqwest::RequestBuilder,
-    ) -> impl Future<Output = Result<reqwest::Response, McpErrorKind>> {
-        match &self.authorizer {
-            Some(authorizer) => Either::Left(Box::pin(authorizer.send(request))),
-            None => Either::Right(request.send().map_err(sending)),
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        is_new: bool,
+    ) -> Result<reqwest::RequestBuilder, EgressError> {
+        match is_new {
+            true => self
+                .client
+                .request_over_new_connection(method, url, headers),
+            false => self.client.request(method, url, headers),
         }
+    }
+
+    /// Sends a request with the full HTTP client.
+    async fn send(
+        &self,
+        (method, url, headers, body): (Method, &Url, HeaderMap, Bytes),
+        choice: ConnectionChoice,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        if choice == ConnectionChoice::Reliable {
+            // Polls the operating system, so that the client's tasks learn which of the kept
+            // connections the server has closed.
+            tokio::task::yield_now().await;
+        }
+        let idle = self.reachability.idle();
+        let is_new = self.reachability.needs_new_connection(idle, choice);
+        let mut request = self.request(method, url, headers, is_new)?;
+        if !body.is_empty() {
+            request = request.body(body);
+        }
+        let outcome = match &self.authorizer {
+            Some(authorizer) => Box::pin(authorizer.send(request)).await,
+            None => request.send().await.map_err(sending),
+        };
+        self.reachability.learn(idle.filter(|_| !is_new), &outcome);
+        outcome
     }
 }
 
@@ -258,7 +347,7 @@ pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
         McpErrorKind::Egress(refusal.clone())
     } else if error.is_redirect() {
         McpErrorKind::Redirect
-    } else if error.is_connect() {
+    } else if error.is_connect() || was_refused(&error) {
         // Only the origin, because the rest may contain secrets.
         let origin = error.url().map(|url| url.origin().ascii_serialization());
         let origin = origin.and_then(|origin| origin.parse().ok());

@@ -23,6 +23,8 @@ mod param_headers;
 mod peer;
 mod probe;
 mod protocol_version;
+mod repeat;
+mod restarts;
 mod result_cache;
 mod session;
 mod transport;

@@ -11,6 +11,7 @@ use super::close_signal::CloseSignal;
 use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::{self, Metadata, MirroredHeaders};
 use super::peer::Peer;
+use super::repeat::{MAX_REPEATS, Repeat};
 use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion};
 
@@ -125,20 +126,31 @@ impl Session {
     /// Sends a notification of the caller.
     pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
         let message = jsonrpc::notification(method, Some(params));
-        let sent = self.transport.notify(message);
+        let sent = self.transport.notify(message, Repeat::for_method(method));
         self.ended.run_until_closed(sent).await?
     }
 
-    /// Sends a request that is part of opening the session: it is never cancelled, and HTTP error
-    /// statuses are returned as they are.
+    /// Sends a request that is part of opening the session: it is never cancelled, HTTP error statuses
+    /// are returned as they are, and it is sent again if its connection breaks, because all these
+    /// requests are harmless.
     pub(super) async fn ask(
         &self,
         method: &str,
         params: &RawValue,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut request = self.outgoing(method, params, RequestExtras::default())?;
-        request.opens = true;
-        self.transport.exchange(request).await
+        let mut repeats = 0;
+        loop {
+            let mut request = self.outgoing(method, params, RequestExtras::default())?;
+            request.opens = true;
+            match self.transport.exchange(request).await {
+                // The response was cut off.
+                Err(McpErrorKind::Broken(error)) if repeats < MAX_REPEATS && self.is_open() => {
+                    tracing::debug!(%error, method, "Sending the request again");
+                    repeats += 1;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     fn outgoing(
@@ -164,6 +176,7 @@ impl Session {
             subscriber,
         } = extras;
         let endless = subscriber.is_some();
+        let repeat = Repeat::for_method(method);
         let stateless = self
             .version
             .filter(|version| version.supports(Feature::RequestMetadata));
@@ -175,6 +188,7 @@ impl Session {
                 mirrored: MirroredHeaders::new(),
                 endless,
                 opens: false,
+                repeat,
             });
         }
         let mut request = Metadata::of(params).map_err(McpErrorKind::Encode)?;
@@ -193,6 +207,7 @@ impl Session {
             mirrored,
             endless,
             opens: false,
+            repeat,
         })
     }
 
@@ -245,7 +260,12 @@ impl Session {
         self.set_version(spoken.map_or(offered, ProtocolVersion::closest_handshake_revision));
         self.set_handshake_result(result);
         let done = jsonrpc::notification::<Value>("notifications/initialized", None);
-        match tokio::time::timeout(INITIALIZED_TIMEOUT, self.transport.notify(done)).await {
+        match tokio::time::timeout(
+            INITIALIZED_TIMEOUT,
+            self.transport.notify(done, Repeat::Harmless),
+        )
+        .await
+        {
             Ok(Ok(())) => {}
             // Some servers respond with an error but work anyway.
             Ok(Err(error)) => {
@@ -309,7 +329,7 @@ impl Drop for CancelOnDrop<'_> {
         runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
             let params = json!({"requestId": id, "reason": "The caller gave up"});
             let message = jsonrpc::notification("notifications/cancelled", Some(&params));
-            if let Err(error) = session.transport.notify(message).await {
+            if let Err(error) = session.transport.notify(message, Repeat::Harmless).await {
                 tracing::debug!(%error, "The server rejected `notifications/cancelled`");
             }
         }));

@@ -16,6 +16,7 @@ use bytes::Bytes;
 
 use super::jsonrpc::{RpcOutcome, RpcRequestId};
 use super::metadata::MirroredHeaders;
+use super::repeat::Repeat;
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
 pub(super) use post::PostTransport;
@@ -38,6 +39,7 @@ pub(super) struct SerializedRequest {
     /// Whether the request is part of opening this connection and must not be sent over another
     /// one.
     pub(super) opens: bool,
+    pub(super) repeat: Repeat,
 }
 
 /// A connection to a server. The caller enforces deadlines: dropping a future abandons the exchange
@@ -50,7 +52,11 @@ pub(super) trait Transport: Send + Sync {
     ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>>;
 
     /// Sends a message without a response.
-    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>>;
+    fn notify(
+        &self,
+        message: Bytes,
+        repeat: Repeat,
+    ) -> TransportFuture<'_, Result<(), McpErrorKind>>;
 
     /// Returns whether the connection is usable, as far as known without I/O.
     fn is_open(&self) -> bool;

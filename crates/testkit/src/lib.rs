@@ -1,4 +1,5 @@
 //! Servers for tests: fake MCP servers with every transport, a server with scripted HTTP faults,
+//! a server that closes its connections without announcing it,
 //! TLS servers with expired or untrusted certificates, the real MCP servers of `tests/peers`, a
 //! fake language model, and a real Postgres. Also WebAssembly components, the servers of benchmarks,
 //! and [`skip`], which reports a test that cannot run on this machine.
@@ -13,6 +14,7 @@
 )]
 
 mod checkout;
+mod closing_server;
 mod fake_llm;
 mod fake_mcp;
 mod fake_oauth;
@@ -31,6 +33,7 @@ mod twin;
 mod wasm;
 
 pub use checkout::checkout;
+pub use closing_server::{CloseKind, CloseMoment, ClosingRules, ClosingServer};
 pub use fake_llm::{FakeLlm, LlmAnswer, LlmCall, LlmDialect, LlmFault};
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
 pub use fake_oauth::{FakeOAuth, OAuthRules};

@@ -1,4 +1,6 @@
+use std::future::poll_fn;
 use std::sync::atomic::AtomicUsize;
+use std::task::Poll;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -63,7 +65,9 @@ async fn read_request(stream: &mut TcpStream) -> String {
 }
 
 async fn post(shortcut: &Arc<DirectClient>) -> SendOutcome {
-    shortcut.post(&HeaderMap::new(), Bytes::from("{}")).await
+    shortcut
+        .post(&HeaderMap::new(), Bytes::from("{}"), ConnectionChoice::Any)
+        .await
 }
 
 /// Sends a POST and reads the complete response.
@@ -186,7 +190,8 @@ async fn a_closed_idle_connection_is_replaced() {
     for _ in 0..3 {
         assert_eq!(text(&shortcut).await, "{}");
         // Waits until the end of the connection has arrived.
-        if let Some(mut wire) = shortcut.take(Handle::current().id()) {
+        let taken = shortcut.take(Handle::current().id(), ConnectionChoice::Any);
+        if let Some((mut wire, _)) = taken {
             poll_fn(|context| match wire.is_free(context) {
                 true => Poll::Pending,
                 false => Poll::Ready(()),
@@ -196,6 +201,98 @@ async fn a_closed_idle_connection_is_replaced() {
         }
     }
     assert_eq!(server.connections(), 3);
+}
+
+#[test]
+fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_written() {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener};
+
+    for unread in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (close, closing) = std::sync::mpsc::sync_channel::<()>(0);
+        let (closed, was_closed) = std::sync::mpsc::sync_channel::<()>(0);
+        let serving = std::thread::spawn(move || {
+            let mut buffer = [0; 1024];
+            let (mut first, _) = listener.accept().unwrap();
+            for _ in 0..2 {
+                assert!(first.read(&mut buffer).unwrap() > 0);
+                first.write_all(PLAIN.as_bytes()).unwrap();
+            }
+            closing.recv().unwrap();
+            if unread {
+                // A message that nothing requested, such as the reason for the close.
+                let timeout = b"HTTP/1.1 408 Request Timeout\r\n\r\n";
+                first.write_all(timeout).unwrap();
+            }
+            first.shutdown(Shutdown::Both).unwrap();
+            drop(first);
+            closed.send(()).unwrap();
+            let (mut second, _) = listener.accept().unwrap();
+            assert!(second.read(&mut buffer).unwrap() > 0);
+            second.write_all(PLAIN.as_bytes()).unwrap();
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            let shortcut = url(&format!("http://127.0.0.1:{port}/"));
+            let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
+            for _ in 0..2 {
+                assert_eq!(text(&shortcut).await, "{}");
+            }
+            close.send(()).unwrap();
+            // Blocks the thread, so that the runtime does not learn of the close.
+            was_closed.recv().unwrap();
+            let reliable = ConnectionChoice::Reliable;
+            let sent = shortcut
+                .post(&HeaderMap::new(), Bytes::from("{}"), reliable)
+                .await;
+            assert!(matches!(sent, SendOutcome::Answered(_)));
+        });
+        serving.join().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_call_uses_a_kept_connection_only_after_the_server_has_kept_one() {
+    let server = Server::with(&[PLAIN; 10]).await;
+    let shortcut = server.shortcut();
+    let call = async || {
+        let reliable = ConnectionChoice::Reliable;
+        let sent = shortcut
+            .post(&HeaderMap::new(), Bytes::from("{}"), reliable)
+            .await;
+        let SendOutcome::Answered(response) = sent else {
+            panic!("not answered");
+        };
+        assert_eq!(response.text().await.unwrap(), "{}");
+    };
+    call().await;
+    call().await;
+    assert_eq!(server.connections(), 2);
+    // A request that may be repeated finds out.
+    assert_eq!(text(&shortcut).await, "{}");
+    call().await;
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn after_an_unannounced_close_no_connection_is_kept() {
+    let server = Server::with(&[PLAIN, PLAIN, ""]).await;
+    let shortcut = server.shortcut();
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(text(&shortcut).await, "{}");
+    assert!(matches!(post(&shortcut).await, SendOutcome::Broken(_)));
+    assert_eq!(server.connections(), 1);
+    for connections in 2..5 {
+        assert_eq!(text(&shortcut).await, "{}");
+        assert_eq!(server.connections(), connections);
+    }
+    shortcut.forget_closes();
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(server.connections(), 4);
 }
 
 #[tokio::test]
@@ -262,7 +359,10 @@ async fn a_configured_host_header_is_sent() {
         stream.write_all(PLAIN.as_bytes()).await.unwrap();
         request.to_lowercase()
     };
-    let (request, sent) = tokio::join!(serve, shortcut.post(&headers, Bytes::from("{}")));
+    let (request, sent) = tokio::join!(
+        serve,
+        shortcut.post(&headers, Bytes::from("{}"), ConnectionChoice::Any)
+    );
     assert!(matches!(sent, SendOutcome::Answered(_)));
     assert!(request.contains("\r\nhost: mcp.local\r\n"), "{request}");
     assert!(!request.contains("127.0.0.1"), "{request}");

@@ -17,6 +17,7 @@ use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revisio
 use crate::jsonrpc::RpcOutcome;
 use crate::metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX, with_tasks};
 use crate::peer::ProgressGuard;
+use crate::repeat::{MAX_REPEATS, Repeat};
 use crate::result_cache::McpResultCache;
 use crate::session::{RequestExtras, Session};
 use crate::{Feature, McpErrorKind};
@@ -271,7 +272,7 @@ impl McpClient {
                         self.shared.connections.confirmed().note(&outcome);
                     }
                     let is_other = now.is_ok_and(|now| now != before);
-                    if !is_other && !is_read_only(method) {
+                    if !is_other && !Repeat::for_method(method).is_harmless() {
                         // The error may come from the tool, which may have run, so the request must
                         // not be repeated.
                         return Ok((outcome?, session));
@@ -287,12 +288,13 @@ impl McpClient {
     }
 
     /// Returns whether a request may be sent again for this reason. A request is sent again once
-    /// for each reason, but the connection to a program, or a WebSocket, may end several times
-    /// before a byte of the request has been sent.
+    /// for each reason, but a connection may break, and the connection to a program, or a WebSocket,
+    /// may end before a byte of the request has been sent, several times.
     fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
         let most = match reason {
             RetryReason::SessionExpired if self.shared.connections.is_channel() => MAX_CHANNELS,
+            RetryReason::ConnectionBroken => MAX_REPEATS as usize,
             _ => 1,
         };
         before < most
@@ -364,8 +366,8 @@ impl McpClient {
                 | McpErrorKind::ProcessEnded { .. },
             ) => {
                 let tool = || self.called_tool(method, params);
-                let harmless =
-                    is_read_only(method) || tool().is_some_and(|(tool, _)| tool.harmless_twice);
+                let harmless = Repeat::for_method(method).is_harmless()
+                    || tool().is_some_and(|(tool, _)| tool.harmless_twice);
                 harmless.then_some(RetryReason::ConnectionBroken)
             }
             Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
@@ -396,23 +398,6 @@ impl McpClient {
         let connections = &self.shared.connections;
         connections.detects_dialect() && !connections.confirmed().covers(outcome)
     }
-}
-
-/// Returns whether a method changes nothing on the server.
-fn is_read_only(method: &str) -> bool {
-    matches!(
-        method,
-        "ping"
-            | "server/discover"
-            | "tools/list"
-            | "resources/list"
-            | "resources/templates/list"
-            | "resources/read"
-            | "prompts/list"
-            | "prompts/get"
-            | "completion/complete"
-            | "tasks/get"
-    )
 }
 
 /// Returns whether a server without a handshake now responds like a server that requires one: with

@@ -19,7 +19,7 @@ use crate::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, Tra
 /// program that takes longer to start responds to the next request.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of times that a program is started again for one connection.
+/// Maximum number of times that a program is started, or a WebSocket opened, again for one connection.
 const MAX_STARTS: usize = 3;
 
 /// Opens connections over stdio and WebSocket.
@@ -65,28 +65,28 @@ impl ChannelConnector {
         steps: Steps,
         after: Duration,
     ) -> Option<Result<OpenedSession, McpErrorKind>> {
+        let opened = self.open_repeatedly(steps);
         match &self.link {
-            ChannelLink::Stdio(link) => {
-                let opened = self.open_program(link, steps);
-                pillion_deadline::timeout(after, opened).await.ok()
-            }
-            ChannelLink::WebSocket(link) => link.in_time(after, self.open(steps)).await,
+            ChannelLink::Stdio(_) => pillion_deadline::timeout(after, opened).await.ok(),
+            ChannelLink::WebSocket(link) => link.in_time(after, opened).await,
         }
     }
 
-    /// Opens a session with a program. Starts the program again if it ends during the handshake and
-    /// has responded after an earlier start, because such a program was probably killed.
-    async fn open_program(
-        &self,
-        link: &StdioLink,
-        steps: Steps,
-    ) -> Result<OpenedSession, McpErrorKind> {
+    /// Opens a session, and again if the server ends the connection during the handshake. A program
+    /// is started again only if it has responded after an earlier start, because such a program was
+    /// probably killed.
+    async fn open_repeatedly(&self, steps: Steps) -> Result<OpenedSession, McpErrorKind> {
+        let may_open_again = || match &self.link {
+            ChannelLink::Stdio(link) => link.may_start_again(),
+            ChannelLink::WebSocket(_) => true,
+        };
         for _ in 0..MAX_STARTS {
             match self.open(steps.clone()).await {
-                Err(error) if has_ended(&error) && link.may_start_again() => {
+                Err(error) if has_ended(&error) && may_open_again() => {
                     tracing::debug!(
                         %error,
-                        "Restarting the MCP server process, which ended during the handshake"
+                        "Connecting again to an MCP server that ended the connection during the \
+                        handshake"
                     );
                 }
                 outcome => return outcome,

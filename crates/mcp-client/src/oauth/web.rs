@@ -109,6 +109,30 @@ impl Web {
         Err(OAuthError::MetadataRedirect)
     }
 
+    /// Sends a request and returns the head of the response.
+    ///
+    /// A POST may use up a code or a refresh token, so it must not be sent again after the server may
+    /// have received it. It is therefore sent over a new connection, which the server cannot have
+    /// closed. A GET is sent again, once.
+    async fn response(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<reqwest::Response, OAuthError> {
+        let client = &self.client;
+        if method == Method::GET {
+            let request = client.request(method.clone(), url, headers.clone())?;
+            match request.body(body.clone()).send().await {
+                Err(error) if error.is_request() && !error.is_connect() && !error.is_timeout() => {}
+                outcome => return outcome.map_err(failed),
+            }
+        }
+        let request = client.request_over_new_connection(method, url, headers)?;
+        request.body(body).send().await.map_err(failed)
+    }
+
     async fn send(
         &self,
         method: Method,
@@ -118,8 +142,7 @@ impl Web {
     ) -> Result<WebAnswer, OAuthError> {
         let json = http::HeaderValue::from_static("application/json");
         headers.insert(ACCEPT, json);
-        let request = self.client.request(method, url, headers)?.body(body);
-        let mut response = request.send().await.map_err(failed)?;
+        let mut response = self.response(method, url, headers, body).await?;
         let mut body = Vec::new();
         let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
             // A stream may never end, and is not the expected content.

@@ -10,9 +10,10 @@ use url::Url;
 
 use super::waiting::PendingRequests;
 use super::{SerializedRequest, Transport, TransportFuture};
-use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
+use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
+use crate::repeat::Repeat;
 use crate::{McpErrorKind, ProtocolVersion};
 
 /// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
@@ -137,16 +138,18 @@ impl EventStreamState {
         if let Some(answer) = self.peer.handle_message(message) {
             let poster = Arc::clone(self);
             answers.send(answer, move |message| async move {
-                poster.post(message).await.map(drop)
+                // The server knows its request by the id, and ignores a second response.
+                poster.post(message, Repeat::Harmless).await.map(drop)
             });
         }
     }
 
-    async fn post(&self, message: Bytes) -> Result<Answer, McpErrorKind> {
+    async fn post(&self, message: Bytes, repeat: Repeat) -> Result<Answer, McpErrorKind> {
         let headers = self.link.message_headers();
-        let response = self.link.post(&self.endpoint, headers, message).await?;
+        let posted = self.link.post(&self.endpoint, headers, message, repeat);
+        let response = posted.await?;
         let response = check_status(response).await?;
-        match read_answer(response, &self.link.limits).await {
+        match self.link.read(response).await {
             // Most servers respond with `Accepted` as `text/plain`; the JSON-RPC response comes
             // later.
             Err(McpErrorKind::ContentType { .. } | McpErrorKind::InvalidMessage(_)) => {
@@ -176,6 +179,7 @@ impl EventStreamState {
         self: &Arc<Self>,
         id: &RpcRequestId,
         message: Bytes,
+        repeat: Repeat,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
         let mut answers = Answers::default();
         let mut response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
@@ -190,7 +194,7 @@ impl EventStreamState {
             }
             found
         };
-        match self.post(message).await? {
+        match self.post(message, repeat).await? {
             Answer::Empty => Ok(None),
             Answer::Messages(messages) => Ok(response_in(&mut messages.into_iter())),
             Answer::Stream(mut reader) => {
@@ -224,7 +228,8 @@ impl Transport for EventStreamTransport {
             })?;
             let mut post = {
                 let (poster, id) = (Arc::clone(poster), id.clone());
-                Box::pin(async move { poster.post_for(&id, request.message).await })
+                let (message, repeat) = (request.message, request.repeat);
+                Box::pin(async move { poster.post_for(&id, message, repeat).await })
             };
             let in_answer = tokio::select! {
                 biased;
@@ -250,9 +255,13 @@ impl Transport for EventStreamTransport {
         })
     }
 
-    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(async {
-            if let Answer::Stream(reader) = self.poster.post(message).await? {
+    fn notify(
+        &self,
+        message: Bytes,
+        repeat: Repeat,
+    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+        Box::pin(async move {
+            if let Answer::Stream(reader) = self.poster.post(message, repeat).await? {
                 self.poster.link.finish(reader).await;
             }
             Ok(())
@@ -297,6 +306,7 @@ mod tests {
             mirrored: Vec::new(),
             endless: false,
             opens,
+            repeat: Repeat::Harmless,
         }
     }
 

@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{SerializedRequest, Transport, TransportFuture};
-use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
+use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::{Answers, Peer};
+use crate::repeat::Repeat;
 use crate::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use listener::GetStreamListener;
 use resumption::Resumption;
@@ -96,13 +97,14 @@ impl PostConnection {
         &self,
         message: Bytes,
         mirrored: MirroredHeaders,
+        repeat: Repeat,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let url = &self.link.url;
         let mut headers = self.message_headers();
         for (name, value) in mirrored {
             headers.insert(name, value);
         }
-        let response = self.link.post(url, headers, message).await?;
+        let response = self.link.post(url, headers, message, repeat).await?;
         let response = self.check_session(check_status(response).await)?;
         // Only the response to `initialize` may set the session id; before that, there is no
         // revision.
@@ -152,14 +154,15 @@ impl PostConnection {
         self: &Arc<Self>,
         request: SerializedRequest,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let posted = self.post(request.message, request.mirrored).await;
+        let posted = self.post(request.message, request.mirrored, request.repeat);
+        let posted = posted.await;
         if matches!(posted, Err(McpErrorKind::SessionExpired)) {
             // Not for notifications: some servers reject those with 404 but work anyway.
             self.end_session();
         }
         let response = posted?;
         let mut answers = Answers::default();
-        match read_answer(response, &self.link.limits).await? {
+        match self.link.read(response).await? {
             Answer::Empty => Err(McpErrorKind::NoResponse),
             Answer::Messages(messages) => self
                 .find_response(&request.id, messages, &mut answers)
@@ -274,10 +277,10 @@ impl PostConnection {
         if let Some(answer) = self.peer.handle_message(message) {
             let connection = Arc::clone(self);
             answers.send(answer, move |message| async move {
-                connection
-                    .post(message, MirroredHeaders::new())
-                    .await
-                    .map(drop)
+                // The server knows its request by the id, and ignores a second response.
+                let repeat = Repeat::Harmless;
+                let posted = connection.post(message, MirroredHeaders::new(), repeat);
+                posted.await.map(drop)
             });
         }
     }
@@ -291,16 +294,18 @@ impl Transport for PostTransport {
         Box::pin(self.connection.exchange(request))
     }
 
-    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(async {
-            let response = self
+    fn notify(
+        &self,
+        message: Bytes,
+        repeat: Repeat,
+    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+        Box::pin(async move {
+            let posted = self
                 .connection
-                .post(message, MirroredHeaders::new())
-                .await?;
+                .post(message, MirroredHeaders::new(), repeat);
+            let response = posted.await?;
             // The body is ignored; reading it to its end returns the connection to the pool.
-            if let Ok(Answer::Stream(reader)) =
-                read_answer(response, &self.connection.link.limits).await
-            {
+            if let Ok(Answer::Stream(reader)) = self.connection.link.read(response).await {
                 self.connection.link.finish(reader).await;
             }
             Ok(())

@@ -3,7 +3,6 @@
 
 mod lines;
 mod process;
-mod restarts;
 mod spawn;
 mod stderr;
 
@@ -19,12 +18,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::lines::{LineReader, OutputLine};
 use self::process::{ServerProcess, Streams};
-use self::restarts::Restarts;
 use self::stderr::{LastStderrLine, StderrLog};
 use super::duplex::{Duplex, DuplexOutbox, Inbox, WriteMarker, duplex};
 use super::{SerializedRequest, Transport, TransportFuture};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
+use crate::repeat::Repeat;
+use crate::restarts::{RestartPace, Restarts};
 use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
 
 /// Number of bytes after which a batch of waiting messages is written.
@@ -58,7 +58,7 @@ impl StdioLink {
             command: Arc::new(command),
             label: label.into(),
             limits,
-            restarts: Arc::default(),
+            restarts: Arc::new(Restarts::new(RestartPace::STDIO)),
         }
     }
 
@@ -271,7 +271,11 @@ impl Transport for StdioTransport {
         Box::pin(self.duplex.exchange(request))
     }
 
-    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+    fn notify(
+        &self,
+        message: Bytes,
+        _repeat: Repeat,
+    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(self.duplex.notify(message))
     }
 

@@ -25,6 +25,7 @@ use super::{SerializedRequest, Transport, TransportFuture};
 use crate::http::HttpLink;
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
+use crate::repeat::Repeat;
 use crate::{McpErrorKind, ProtocolVersion};
 
 type UpgradedWebSocket = WebSocketStream<reqwest::Upgraded>;
@@ -179,7 +180,11 @@ impl Transport for WebSocketTransport {
         Box::pin(self.duplex.exchange(request))
     }
 
-    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+    fn notify(
+        &self,
+        message: Bytes,
+        _repeat: Repeat,
+    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(self.duplex.notify(message))
     }
 

@@ -14,6 +14,7 @@ use crate::http::{AnswerReader, messages_of};
 use crate::jsonrpc::{self, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::Answers;
+use crate::repeat::Repeat;
 
 /// Pause before a stream that cannot be resumed is requested again.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
@@ -166,6 +167,7 @@ impl PostConnection {
             mirrored: MirroredHeaders::new(),
             endless: false,
             opens: false,
+            repeat: Repeat::Harmless,
         };
         match pillion_deadline::timeout(PING_TIMEOUT, self.exchange(ping)).await {
             Ok(Ok(_)) => Some(true),

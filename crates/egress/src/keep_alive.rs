@@ -1,0 +1,199 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Which connection a request may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionChoice {
+    /// A kept connection, or a new one. For a request that is safe to send again.
+    Any,
+    /// A kept connection only if the server is known to keep connections. For a request that must
+    /// not be sent again once a byte of it was written.
+    Reliable,
+    /// A new connection. For a request that is sent again.
+    New,
+}
+
+/// Idle time after which an open connection counts as kept by the server.
+const MIN_KEPT_TIME: Duration = Duration::from_millis(50);
+
+/// Shorter idle times than this one are not worth a kept connection.
+const MIN_IDLE_LIMIT: Duration = Duration::from_millis(2);
+
+/// How long the client remembers that a server has closed a kept connection; doubles with each
+/// further request that meets a close.
+const MIN_HABIT_TTL: Duration = Duration::from_secs(60);
+const MAX_HABIT_TTL: Duration = Duration::from_secs(3600);
+
+/// What is known about how long a server keeps idle connections.
+///
+/// A server may close an idle connection at any time without announcing it. If the close and a
+/// request cross, the client cannot tell whether the server has received the request. This type
+/// prevents that: a request that must not be sent again uses a kept connection only after the server
+/// has kept one, and after a close, connections are used only up to half of the idle time at which
+/// the server closed one, for a while.
+#[derive(Debug, Default)]
+pub struct KeepAliveHabit {
+    /// Whether the server has kept a connection since it last closed one early.
+    is_proven: AtomicBool,
+    /// Whether there was a close. If not, requests need not lock `closes`.
+    has_closes: AtomicBool,
+    closes: Mutex<Option<Closes>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Closes {
+    /// Maximum idle time of a connection that may be used.
+    idle_limit: Duration,
+    /// Number of requests that met a close.
+    broken: u32,
+    until: Instant,
+}
+
+impl KeepAliveHabit {
+    /// Returns whether a request may use a connection that has been idle for `idle`.
+    #[must_use]
+    pub fn allows(&self, idle: Duration, choice: ConnectionChoice) -> bool {
+        let is_reliable = || self.is_proven() || idle >= MIN_KEPT_TIME;
+        match choice {
+            ConnectionChoice::New => false,
+            ConnectionChoice::Any => idle <= self.idle_limit(),
+            ConnectionChoice::Reliable => idle <= self.idle_limit() && is_reliable(),
+        }
+    }
+
+    /// Returns whether the server has kept a connection since it last closed one early.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    /// Records that a kept connection was open after its idle time.
+    pub fn note_kept(&self) {
+        if !self.is_proven() {
+            self.is_proven.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that the server has closed a connection that was idle for at most `idle`, before a
+    /// request was sent over it.
+    pub fn note_closed(&self, idle: Duration) {
+        self.note(idle, false);
+    }
+
+    /// Records that a request failed because it met the close of a connection that had been idle for
+    /// `idle`. After the second such request, no connection is kept for a while.
+    pub fn note_broken(&self, idle: Duration) {
+        self.note(idle, true);
+    }
+
+    fn note(&self, idle: Duration, is_broken: bool) {
+        let now = Instant::now();
+        let mut closes = self.closes.lock();
+        let broken = closes.map_or(0, |closes| closes.broken) + u32::from(is_broken);
+        let earlier = closes.filter(|closes| now < closes.until);
+        let half = idle / 2;
+        let idle_limit = earlier.map_or(half, |closes| closes.idle_limit.min(half));
+        let is_again = is_broken && earlier.is_some_and(|closes| closes.broken > 0);
+        let ttl = MIN_HABIT_TTL.saturating_mul(1 << broken.saturating_sub(1).min(10));
+        let until = now + ttl.min(MAX_HABIT_TTL);
+        *closes = Some(Closes {
+            idle_limit: if is_again || idle_limit < MIN_IDLE_LIMIT {
+                Duration::ZERO
+            } else {
+                idle_limit
+            },
+            broken: broken.min(u32::from(u8::MAX)),
+            until: earlier.map_or(until, |closes| closes.until.max(until)),
+        });
+        self.has_closes.store(true, Ordering::Release);
+        if half < MIN_KEPT_TIME {
+            self.is_proven.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets the closes: the server has restarted, which closes every connection.
+    pub fn forget_closes(&self) {
+        if self.has_closes.swap(false, Ordering::AcqRel) {
+            *self.closes.lock() = None;
+        }
+    }
+
+    fn idle_limit(&self) -> Duration {
+        if !self.has_closes.load(Ordering::Acquire) {
+            return Duration::MAX;
+        }
+        match *self.closes.lock() {
+            Some(closes) if Instant::now() < closes.until => closes.idle_limit,
+            _ => Duration::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_request_that_must_not_be_repeated_needs_a_server_that_keeps_connections() {
+        let habit = KeepAliveHabit::default();
+        assert!(habit.allows(Duration::ZERO, ConnectionChoice::Any));
+        assert!(!habit.allows(Duration::ZERO, ConnectionChoice::New));
+        assert!(!habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
+        assert!(habit.allows(MIN_KEPT_TIME, ConnectionChoice::Reliable));
+        habit.note_kept();
+        assert!(habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
+    }
+
+    #[test]
+    fn connections_are_used_up_to_half_of_the_idle_time_of_a_close() {
+        let habit = KeepAliveHabit::default();
+        habit.note_kept();
+        habit.note_closed(4 * SECOND);
+        for choice in [ConnectionChoice::Any, ConnectionChoice::Reliable] {
+            assert!(habit.allows(2 * SECOND, choice));
+            assert!(!habit.allows(3 * SECOND, choice));
+        }
+        // A later close after a longer time does not extend the limit.
+        habit.note_closed(60 * SECOND);
+        assert!(!habit.allows(3 * SECOND, ConnectionChoice::Any));
+        habit.note_closed(MIN_KEPT_TIME);
+        assert!(habit.allows(MIN_KEPT_TIME / 2, ConnectionChoice::Any));
+        assert!(!habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
+        habit.note_closed(MIN_IDLE_LIMIT);
+        assert!(!habit.allows(Duration::from_micros(1), ConnectionChoice::Any));
+        habit.forget_closes();
+        assert!(habit.allows(60 * SECOND, ConnectionChoice::Any));
+    }
+
+    #[test]
+    fn after_two_failed_requests_no_connection_is_kept_for_a_while() {
+        let habit = KeepAliveHabit::default();
+        habit.note_broken(10 * SECOND);
+        assert!(habit.allows(5 * SECOND, ConnectionChoice::Any));
+        habit.note_broken(4 * SECOND);
+        assert!(!habit.allows(Duration::from_micros(1), ConnectionChoice::Any));
+    }
+
+    #[test]
+    fn the_habit_is_forgotten_after_a_while() {
+        let habit = KeepAliveHabit::default();
+        for ttl in [60, 120, 240, 480, 960, 1920, 3600, 3600] {
+            habit.note_broken(SECOND);
+            let mut closes = habit.closes.lock();
+            let closes = closes.as_mut().unwrap();
+            let left = closes.until - Instant::now();
+            assert!(
+                left > (ttl - 1) * SECOND && left <= ttl * SECOND,
+                "{left:?}"
+            );
+            closes.until -= ttl * SECOND;
+        }
+        assert!(habit.allows(60 * SECOND, ConnectionChoice::Any));
+        habit.note_closed(60 * SECOND);
+        assert!(habit.allows(20 * SECOND, ConnectionChoice::Any));
+    }
+}

@@ -1,0 +1,145 @@
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::runtime;
+
+use super::DirectClient;
+use super::watched_stream::{SocketLook, WatchedStream};
+
+type UnsentRequest = Option<Request<Full<Bytes>>>;
+
+/// A connection, which makes progress only while it is polled.
+pub(super) struct DrivenConnection {
+    /// The runtime that opened the connection.
+    pub(super) runtime: runtime::Id,
+    sender: SendRequest<Full<Bytes>>,
+    /// `None` after the connection has ended; pending responses then fail.
+    connection: Option<Connection<TokioIo<WatchedStream>, Full<Bytes>>>,
+    look: SocketLook,
+    /// How long the connection was idle before its current request; `None` for the first request.
+    pub(super) idle: Option<Duration>,
+}
+
+impl DrivenConnection {
+    pub(super) async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
+        let _ = stream.set_nodelay(true); // An error only makes the connection slower.
+        let (stream, look) = WatchedStream::new(stream);
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
+        Some(Self {
+            runtime,
+            sender,
+            connection: Some(connection),
+            look,
+            idle: None,
+        })
+    }
+
+    /// Makes progress without waiting. An error reaches the caller that waits for the response.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && Pin::new(connection).poll(context).is_ready()
+        {
+            self.connection = None;
+        }
+    }
+
+    /// Returns whether the connection appears to be ready for the next request.
+    pub(super) fn is_free(&mut self, context: &mut Context<'_>) -> bool {
+        self.advance(context);
+        self.connection.is_some() && self.sender.is_ready()
+    }
+
+    pub(super) async fn turns_out_free(&mut self) -> bool {
+        poll_fn(|context| Poll::Ready(self.is_free(context))).await
+    }
+
+    /// Returns whether the server has not closed the connection, as far as this machine knows.
+    pub(super) async fn turns_out_open(&mut self) -> bool {
+        self.look.request();
+        self.turns_out_free().await && !self.look.is_pending()
+    }
+
+    /// Sends a request. An error contains the request if the server cannot have received it.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, (hyper::Error, UnsentRequest)> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        poll_fn(|context| {
+            self.advance(context);
+            answer.as_mut().poll(context)
+        })
+        .await
+        .map_err(|mut error| {
+            let unsent = error.take_message();
+            (error.into_error(), unsent)
+        })
+    }
+}
+
+/// The body of a response. Reading it drives the connection; after its end, the connection becomes
+/// idle.
+pub(super) struct DrivenBody {
+    pub(super) incoming: Incoming,
+    /// Only needed for `Sync`.
+    pub(super) wire: Mutex<Option<DrivenConnection>>,
+    pub(super) home: Arc<DirectClient>,
+}
+
+impl Body for DrivenBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
+        if polled.is_pending()
+            && let Some(wire) = this.wire.get_mut()
+        {
+            wire.advance(context);
+            polled = Pin::new(&mut this.incoming).poll_frame(context);
+        }
+        match &polled {
+            Poll::Ready(None) => {
+                if let Some(mut wire) = this.wire.get_mut().take()
+                    && wire.is_free(context)
+                {
+                    *this.wire.get_mut() = this.home.release(wire);
+                }
+            }
+            Poll::Ready(Some(Err(_))) => {
+                let wire = this.wire.get_mut().take();
+                if let Some(idle) = wire.and_then(|wire| wire.idle) {
+                    this.home.habit.note_broken(idle);
+                }
+            }
+            _ => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // Without this, the body would not be polled to its end, and the connection would never
+        // become idle.
+        false
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

@@ -1,0 +1,89 @@
+//! Which messages may be sent again.
+//!
+//! A request that failed before a byte of it was sent is always sent again. If the server may have
+//! received the request, it is sent again only if running it twice is harmless. This module is the
+//! only place that decides which messages are harmless.
+
+/// Maximum number of times that one message is sent again because its connection broke.
+pub(super) const MAX_REPEATS: u32 = 3;
+
+/// Whether a message may be sent again after the server may have received it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// The message may be sent again.
+    Harmless,
+    /// The message may have an effect that a second one would repeat.
+    Never,
+}
+
+impl Repeat {
+    /// Decides for a request or notification of a client.
+    ///
+    /// | messages | a second one |
+    /// | --- | --- |
+    /// | `initialize` | opens another session; the first is unused and expires |
+    /// | `server/discover`, `ping`, lists, `resources/read`, `prompts/get`, `completion/complete`, `tasks/get`, `tasks/list`, `tasks/result` | reads again |
+    /// | `logging/setLevel`, `resources/subscribe`, `resources/unsubscribe`, `subscriptions/listen` | sets the same state |
+    /// | `tasks/cancel` | cancels a task that is cancelled |
+    /// | `notifications/*` of the specification | announces the same fact |
+    /// | `tools/call`, `tasks/update` | may repeat an effect |
+    /// | all others | unknown, so they are never sent again |
+    pub(super) fn for_method(method: &str) -> Self {
+        match method {
+            "initialize"
+            | "server/discover"
+            | "ping"
+            | "tools/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "prompts/list"
+            | "prompts/get"
+            | "completion/complete"
+            | "logging/setLevel"
+            | "subscriptions/listen"
+            | "tasks/get"
+            | "tasks/list"
+            | "tasks/result"
+            | "tasks/cancel"
+            | "notifications/initialized"
+            | "notifications/cancelled"
+            | "notifications/progress"
+            | "notifications/roots/list_changed" => Self::Harmless,
+            _ => Self::Never,
+        }
+    }
+
+    pub(super) fn is_harmless(self) -> bool {
+        self == Self::Harmless
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_that_are_known_to_be_harmless_are_repeated() {
+        for method in [
+            "initialize",
+            "ping",
+            "tools/list",
+            "notifications/initialized",
+        ] {
+            assert_eq!(Repeat::for_method(method), Repeat::Harmless, "{method}");
+        }
+        for method in [
+            "tools/call",
+            "tasks/update",
+            "",
+            "tools/List",
+            "vendor/thing",
+            "tools/list ",
+        ] {
+            assert_eq!(Repeat::for_method(method), Repeat::Never, "{method}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::RngExt;
+use tokio::time::Instant;
+
+use super::McpErrorKind;
+
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// Maximum number of consecutive starts without a response for which callers wait, unless the
+/// server's pace has another limit; after more such starts, calls fail until the backoff has elapsed.
+const MAX_AWAITED_CRASHES: u32 = 3;
+
+/// A crash after this run time starts a new series of crashes.
+const STABLE_RUN_TIME: Duration = Duration::from_secs(10);
+
+/// Minimum run time after which a program that has responded counts as stable.
+const STABLE_RUN_TIME_AFTER_RESPONSE: Duration = Duration::from_secs(1);
+
+/// How fast callers try again to reach a server that restarts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RestartPace {
+    /// Backoff after the first crash; doubles with each further crash.
+    min_backoff: Duration,
+    /// Maximum backoff of a server that responds after each start: its callers wait for the restart.
+    max_answering_backoff: Duration,
+    /// Maximum number of consecutive failed starts for which callers of a server wait that has
+    /// responded before.
+    max_awaited_crashes: u32,
+}
+
+impl RestartPace {
+    /// For a program that this process starts: a start is expensive.
+    pub(super) const STDIO: Self = Self {
+        min_backoff: Duration::from_millis(100),
+        max_answering_backoff: Duration::from_secs(1),
+        max_awaited_crashes: MAX_AWAITED_CRASHES,
+    };
+
+    /// For a server that somebody else restarts: a refused connection costs hardly anything.
+    /// Together, callers wait for 2 to 4 seconds.
+    pub(super) const HTTP: Self = Self {
+        min_backoff: Duration::from_millis(10),
+        max_answering_backoff: Duration::from_millis(200),
+        max_awaited_crashes: 24,
+    };
+}
+
+/// Decides when a server that crashed may be started again, or when to connect again to a server
+/// that refuses connections because it may be restarting. Callers wait for a server that has
+/// responded before.
+pub(super) struct Restarts {
+    pace: RestartPace,
+    /// Whether the server has responded and there was no failure since. If so, requests need not
+    /// lock `crashes`.
+    is_well: AtomicBool,
+    crashes: Mutex<Crashes>,
+}
+
+#[derive(Default)]
+struct Crashes {
+    in_a_row: u32,
+    /// Number of consecutive starts without a response.
+    failed_starts: u32,
+    /// Whether the program responded after the last successful start, so that a restart may
+    /// succeed.
+    has_answered: bool,
+    next_start: Option<Instant>,
+}
+
+impl Restarts {
+    pub(super) fn new(pace: RestartPace) -> Self {
+        Self {
+            pace,
+            is_well: AtomicBool::new(false),
+            crashes: Mutex::default(),
+        }
+    }
+
+    /// Records that the server has refused a connection, and waits until another attempt is due.
+    /// Refusals of concurrent callers count as one. Returns `false` at once if the server has refused
+    /// connections for too long to wait.
+    pub(super) async fn wait_after_refusal(&self) -> bool {
+        {
+            let mut crashes = self.crashes.lock();
+            self.is_well.store(false, Ordering::Release);
+            let now = Instant::now();
+            if crashes.next_start.is_none_or(|next| next <= now) {
+                crashes.failed_starts = crashes.failed_starts.saturating_add(1);
+                let longest = self.pace.max_answering_backoff;
+                crashes.next_start = Some(now + self.backoff(crashes.failed_starts, longest));
+            }
+            if crashes.failed_starts > self.max_awaited(&crashes) {
+                return false;
+            }
+        }
+        self.wait().await.is_ok()
+    }
+
+    /// Records that the server has responded.
+    pub(super) fn note_response(&self) {
+        if !self.is_well.load(Ordering::Acquire) {
+            let mut crashes = self.crashes.lock();
+            *crashes = Crashes {
+                has_answered: true,
+                ..Crashes::default()
+            };
+            self.is_well.store(true, Ordering::Release);
+        }
+    }
+
+    /// Returns the number of consecutive failed starts for which callers wait.
+    fn max_awaited(&self, crashes: &Crashes) -> u32 {
+        match crashes.has_answered {
+            true => self.pace.max_awaited_crashes,
+            false => MAX_AWAITED_CRASHES,
+        }
+    }
+
+    /// Returns the backoff after `count` failures, reduced by up to half, so that many clients do not
+    /// start or reach servers at the same time.
+    fn backoff(&self, count: u32, longest: Duration) -> Duration {
+        let doublings = count.saturating_sub(1).min(16);
+        let backoff = self.pace.min_backoff.saturating_mul(1 << doublings);
+        let jitter = rand::rng().random_range(0.5..=1.0);
+        backoff.min(longest).mul_f64(jitter)
+    }
+
+    /// Waits until the server may be started. Callers wait for a program that responds after each
+    /// start, because its backoff is short, however often the program ends.
+    ///
+    /// # Errors
+    /// [`McpErrorKind::KnownDown`], at once, if the program keeps ending before it responds.
+    pub(super) async fn wait(&self) -> Result<(), McpErrorKind> {
+        let (is_awaited, next_start) = {
+            let crashes = self.crashes.lock();
+            let is_awaited = crashes.failed_starts <= self.max_awaited(&crashes);
+            (is_awaited, crashes.next_start)
+        };
+        let Some(next_start) = next_start else {
+            return Ok(());
+        };
+        let retry_after = next_start.saturating_duration_since(Instant::now());
+        if !is_awaited && !retry_after.is_zero() {
+            return Err(McpErrorKind::KnownDown {
+                retry_after,
+                cause: None,
+            });
+        }
+        tokio::time::sleep_until(next_start).await;
+        Ok(())
+    }
+
+    /// Records that a process ended after running for `lived`, with or without a response.
+    pub(super) fn crashed(&self, lived: Duration, has_answered: bool) {
+        let mut crashes = self.crashes.lock();
+        let (stable, longest) = match has_answered {
+            true => (
+                STABLE_RUN_TIME_AFTER_RESPONSE,
+                self.pace.max_answering_backoff,
+            ),
+            false => (STABLE_RUN_TIME, MAX_PAUSE),
+        };
+        let is_first = lived >= stable;
+        let more = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
+        crashes.in_a_row = more(crashes.in_a_row);
+        if has_answered {
+            crashes.failed_starts = 0;
+            crashes.has_answered = true;
+        } else {
+            crashes.failed_starts = more(crashes.failed_starts);
+        }
+        // Crashes after a response and failed starts have separate backoffs.
+        let row = match has_answered {
+            true => crashes.in_a_row,
+            false => crashes.failed_starts,
+        };
+        crashes.next_start = Some(Instant::now() + self.backoff(row, longest));
+    }
+
+    /// Returns whether a program whose start failed should be started again at once, because the
+    /// program has responded recently.
+    pub(super) fn may_start_again(&self) -> bool {
+        let crashes = self.crashes.lock();
+        crashes.has_answered && crashes.failed_starts <= self.max_awaited(&crashes)
+    }
+
+    /// Discards the last crash: some servers exit when they receive a request before the handshake.
+    pub(super) fn undo_crash(&self) {
+        let mut crashes = self.crashes.lock();
+        crashes.in_a_row = crashes.in_a_row.saturating_sub(1);
+        crashes.failed_starts = crashes.failed_starts.saturating_sub(1);
+        crashes.next_start = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_and_then_callers_are_rejected_at_once() {
+        let restarts = Restarts::new(RestartPace::STDIO);
+        restarts.wait().await.unwrap();
+        for (crash, longest) in [(1, 100), (2, 200), (3, 400)] {
+            restarts.crashed(Duration::ZERO, false);
+            let before = Instant::now();
+            restarts.wait().await.unwrap();
+            let waited = before.elapsed().as_millis();
+            assert!(
+                (longest / 2..=longest + 1).contains(&waited),
+                "{crash}: {waited}"
+            );
+        }
+        restarts.crashed(Duration::ZERO, false);
+        let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
+            panic!()
+        };
+        assert!(retry_after <= Duration::from_millis(800));
+        // Half-open: one attempt is allowed after the backoff.
+        tokio::time::sleep(retry_after).await;
+        restarts.wait().await.unwrap();
+        for _ in 0..100 {
+            restarts.crashed(Duration::ZERO, false);
+        }
+        let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
+            panic!()
+        };
+        assert!(retry_after <= MAX_PAUSE);
+        // A crash after a long run time starts a new series.
+        restarts.crashed(STABLE_RUN_TIME, false);
+        restarts.wait().await.unwrap();
+        restarts.crashed(Duration::ZERO, false);
+        restarts.undo_crash();
+        let before = Instant::now();
+        restarts.wait().await.unwrap();
+        assert!(before.elapsed().is_zero());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_wait_for_a_server_that_works_between_restarts() {
+        let restarts = Restarts::new(RestartPace::STDIO);
+        for lived in [Duration::ZERO, STABLE_RUN_TIME_AFTER_RESPONSE] {
+            for _ in 0..50 {
+                restarts.crashed(lived, true);
+                let before = Instant::now();
+                restarts.wait().await.unwrap();
+                assert!(before.elapsed() <= RestartPace::STDIO.max_answering_backoff * 2);
+                assert!(restarts.may_start_again());
+            }
+        }
+        let before = Instant::now();
+        restarts.wait().await.unwrap();
+        assert!(
+            before.elapsed() <= RestartPace::STDIO.min_backoff,
+            "it had run for a while"
+        );
+        // After several starts without a response, the program is not started again at once.
+        for _ in 0..MAX_AWAITED_CRASHES {
+            restarts.crashed(Duration::ZERO, false);
+            assert!(restarts.may_start_again());
+        }
+        restarts.crashed(Duration::ZERO, false);
+        assert!(!restarts.may_start_again());
+        restarts.wait().await.unwrap_err();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_wait_a_few_seconds_for_a_server_that_refuses_connections() {
+        let restarts = Restarts::new(RestartPace::HTTP);
+        // A server that has never responded is probably not running.
+        let started = Instant::now();
+        while restarts.wait_after_refusal().await {}
+        assert!(
+            started.elapsed() <= Duration::from_millis(100),
+            "{:?}",
+            started.elapsed()
+        );
+        restarts.note_response();
+        let started = Instant::now();
+        let caller = async || {
+            let mut attempts = 0;
+            while restarts.wait_after_refusal().await {
+                attempts += 1;
+            }
+            attempts
+        };
+        // Refusals of concurrent callers count as one.
+        let (first, second) = tokio::join!(caller(), caller());
+        assert_eq!((first, second), (24, 24));
+        let waited = started.elapsed();
+        assert!(waited >= Duration::from_secs(2), "{waited:?}");
+        assert!(waited <= Duration::from_millis(4300), "{waited:?}");
+        assert!(!restarts.wait_after_refusal().await);
+        restarts.note_response();
+        assert!(restarts.wait_after_refusal().await);
+    }
+}

@@ -1,0 +1,357 @@
+//! A server that closes its connections without announcing it, at every moment and in every way,
+//! and a server that restarts: no tool call arrives twice, no request fails that is safe to repeat,
+//! and no tool call fails that the server cannot have received.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::iter;
+use pillion_mcp_client::{
+    ErrorClass, McpClient, McpError, McpErrorKind, McpLogLevel, ServerConfig, TransportKind,
+};
+use pillion_testkit::{CloseKind, CloseMoment, ClosingRules, ClosingServer};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+const IDLE: Duration = Duration::from_millis(15);
+
+const MOMENTS: [CloseMoment; 6] = [
+    CloseMoment::AfterResponse,
+    CloseMoment::AfterIdle(IDLE),
+    CloseMoment::AtFirstByte,
+    CloseMoment::InHead,
+    CloseMoment::InsteadOfResponse,
+    CloseMoment::InResponse,
+];
+
+const KINDS: [CloseKind; 3] = [CloseKind::Fin, CloseKind::Close, CloseKind::Reset];
+
+/// Number of requests of [`session`] that can meet the close.
+const REQUESTS: usize = 16;
+
+fn client(server: &ClosingServer, stateless: bool) -> McpClient {
+    let mut config = ServerConfig::new("closing", &server.url).unwrap();
+    if !stateless {
+        config.transport = TransportKind::StreamableHttp;
+    }
+    config.timeout = Duration::from_secs(10);
+    McpClient::new(config)
+}
+
+/// Calls the tool; `call` identifies the call on the server.
+async fn work(client: &McpClient, call: i64) -> Result<(), McpError> {
+    let called = client.call_tool("work", &json!({"call": call})).await;
+    called.map(drop)
+}
+
+/// Checks that an error says that the tool may have run.
+fn is_unknown_outcome(error: &McpError) -> bool {
+    error.class() == ErrorClass::Unavailable
+        && matches!(error.kind(), McpErrorKind::Broken(_))
+        && error.to_string().contains("may have run")
+}
+
+/// Sends each kind of request, with tool calls between them. Returns the failures of tool calls, by
+/// number, and describes all other failures.
+async fn session(client: &McpClient, pause: Duration) -> (HashMap<i64, McpError>, Vec<String>) {
+    let (mut calls, mut failures) = (HashMap::new(), Vec::new());
+    let mut next = 0;
+    for step in 0..10 {
+        let (name, outcome) = match step {
+            0 => ("tools/list", client.list_tools().await.map(drop)),
+            1 => ("ping", client.ping().await),
+            2 => ("prompts/list", client.list_prompts().await.map(drop)),
+            3 => (
+                "prompts/get",
+                client.get_prompt("greet", &json!({})).await.map(drop),
+            ),
+            4 => ("resources/list", client.list_resources().await.map(drop)),
+            5 => (
+                "resources/read",
+                client.read_resource("a:b").await.map(drop),
+            ),
+            6 => {
+                let templates = client.list_resource_templates().await;
+                ("resources/templates/list", templates.map(drop))
+            }
+            7 => {
+                let reference = json!({"type": "ref/prompt", "name": "greet"});
+                let completed = client.complete(&reference, "a", "b").await;
+                ("completion/complete", completed.map(drop))
+            }
+            8 => (
+                "logging/setLevel",
+                client.set_log_level(McpLogLevel::Info).await,
+            ),
+            _ => ("ping", client.ping().await),
+        };
+        if let Err(error) = outcome {
+            failures.push(format!("{name}: {error}"));
+        }
+        for _ in 0..2 {
+            sleep(pause).await;
+            if let Err(error) = work(client, next).await {
+                calls.insert(next, error);
+            }
+            next += 1;
+        }
+        sleep(pause).await;
+    }
+    (calls, failures)
+}
+
+/// Plays one case. Returns what was wrong.
+async fn play(rules: ClosingRules, pause: Duration) -> Vec<String> {
+    let server = ClosingServer::start(rules);
+    let client = client(&server, rules.stateless);
+    let (calls, mut wrong) = session(&client, pause).await;
+    let received = server.calls();
+    for (call, times) in &received {
+        if *times > 1 {
+            wrong.push(format!("call {call} was received {times} times"));
+        }
+    }
+    for (call, error) in &calls {
+        if !is_unknown_outcome(error) {
+            wrong.push(format!("call {call}: {error}"));
+        }
+    }
+    let max = match (rules.only, rules.moment) {
+        // The server closes connections after responses, and this was visible to the client.
+        (_, CloseMoment::AfterResponse | CloseMoment::AfterIdle(_)) if !pause.is_zero() => 0,
+        // Learned during the handshake.
+        (None, CloseMoment::AfterResponse) => 0,
+        // The one request that met the close. If a close coincides with a call, whether the server
+        // received the call is unknown.
+        (Some(_), _) => 1,
+        // A server without a handshake may let the client learn its habit from a call.
+        (None, _) => usize::from(rules.stateless),
+    };
+    if calls.len() > max {
+        let numbers: Vec<_> = calls.keys().collect();
+        wrong.push(format!("{} of 20 calls failed: {numbers:?}", calls.len()));
+    }
+    if !wrong.is_empty() {
+        wrong.insert(0, format!("pause {pause:?}, {rules:?}"));
+    }
+    wrong
+}
+
+fn cases() -> Vec<(ClosingRules, Duration)> {
+    let mut cases = Vec::new();
+    for (dialect, moment) in (0..3).flat_map(|dialect| MOMENTS.map(|moment| (dialect, moment))) {
+        for kind in KINDS {
+            for only in [None].into_iter().chain((0..REQUESTS).map(Some)) {
+                for redirects in [false, true] {
+                    let rules = ClosingRules {
+                        moment,
+                        kind,
+                        only,
+                        stateless: dialect == 2,
+                        streams: dialect == 1,
+                        redirects,
+                        work: Duration::ZERO,
+                    };
+                    let pause = match moment {
+                        CloseMoment::AfterIdle(idle) => idle + Duration::from_millis(25),
+                        _ if only.is_none_or(|only| only % 2 == 0) => Duration::ZERO,
+                        _ => Duration::from_millis(10),
+                    };
+                    cases.push((rules, pause));
+                }
+            }
+        }
+    }
+    cases
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unannounced_close_fails_only_calls_that_may_have_run() {
+    let cases = cases();
+    let count = cases.len();
+    let played = iter(cases).map(|(rules, pause)| tokio::spawn(play(rules, pause)));
+    let wrong: Vec<_> = played
+        .buffer_unordered(16)
+        .map(Result::unwrap)
+        .filter(|wrong| std::future::ready(!wrong.is_empty()))
+        .collect()
+        .await;
+    let listed: Vec<_> = wrong
+        .iter()
+        .take(40)
+        .map(|wrong| wrong.join("\n    "))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {count} cases:\n{}",
+        wrong.len(),
+        listed.join("\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_keeps_no_connection_costs_no_call() {
+    const CALLS: i64 = 300;
+    let mut shares = Vec::new();
+    for redirects in [false, true] {
+        for moment in MOMENTS {
+            for kind in KINDS {
+                let server = ClosingServer::start(ClosingRules {
+                    moment,
+                    kind,
+                    only: None,
+                    redirects,
+                    ..ClosingRules::default()
+                });
+                let client = client(&server, false);
+                let mut failed = 0;
+                for call in 0..CALLS {
+                    failed += i64::from(work(&client, call).await.is_err());
+                    if matches!(moment, CloseMoment::AfterIdle(_)) {
+                        // Around the server's idle time.
+                        let more = u64::try_from(call).unwrap() % 5;
+                        sleep(
+                            IDLE + Duration::from_micros(300 * more) - Duration::from_micros(500),
+                        )
+                        .await;
+                    }
+                }
+                assert!(server.calls().values().all(|times| *times == 1));
+                shares.push((redirects, moment, kind, failed));
+            }
+        }
+    }
+    let allowed = |moment| match moment {
+        // The idle time of a server is learned from the first call that meets the close.
+        CloseMoment::AfterIdle(_) => 1,
+        _ => 0,
+    };
+    let report: Vec<_> = shares
+        .iter()
+        .map(|(redirects, moment, kind, failed)| {
+            let share = 100 * failed / CALLS;
+            let path = if *redirects { "full" } else { "direct" };
+            format!("{path} {moment:?} {kind:?}: {failed} of {CALLS} failed ({share} %)")
+        })
+        .collect();
+    let report = report.join("\n");
+    eprintln!("{report}");
+    assert!(
+        shares
+            .iter()
+            .all(|(_, moment, _, failed)| *failed <= allowed(*moment)),
+        "{report}"
+    );
+}
+
+/// Calls the tool, and sends pings, from 16 callers while the server restarts twice.
+async fn restart(down: Duration, redirects: bool, stateless: bool) {
+    const CALLERS: usize = 16;
+    let mut server = ClosingServer::start(ClosingRules {
+        stateless,
+        redirects,
+        work: Duration::from_millis(3),
+        ..ClosingRules::default()
+    });
+    let client = client(&server, stateless);
+    client.list_tools().await.unwrap();
+    let next = Arc::new(AtomicI64::new(0));
+    let started = Instant::now();
+    let until = started + Duration::from_secs(2) + down;
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let (client, next) = (client.clone(), Arc::clone(&next));
+            tokio::spawn(async move {
+                let mut failures = Vec::new();
+                while Instant::now() < until {
+                    let call = next.fetch_add(1, Ordering::SeqCst);
+                    if let Err(error) = work(&client, call).await {
+                        failures.push((call, started.elapsed(), error));
+                    }
+                    if caller % 4 == 0
+                        && let Err(error) = client.ping().await
+                    {
+                        failures.push((-1, started.elapsed(), error));
+                    }
+                }
+                failures
+            })
+        })
+        .collect();
+    sleep(Duration::from_millis(200)).await;
+    for _ in 0..2 {
+        server = tokio::task::spawn_blocking(move || {
+            server.stop();
+            std::thread::sleep(down);
+            server.start_again();
+            server
+        })
+        .await
+        .unwrap();
+        sleep(Duration::from_millis(500)).await;
+    }
+    let mut report = String::new();
+    let (mut unknown, mut wrong) = (0, 0);
+    for caller in callers {
+        let failures = caller.await.unwrap();
+        // At each restart, a caller has one call in progress.
+        if failures.len() > 2 {
+            wrong += 1;
+        }
+        for (call, after, error) in failures {
+            if call >= 0 && is_unknown_outcome(&error) {
+                unknown += 1;
+            } else {
+                wrong += 1;
+            }
+            report.push_str(&format!("call {call} after {after:?}: {error}\n"));
+        }
+    }
+    let total = next.load(Ordering::SeqCst);
+    eprintln!(
+        "full {redirects}, down {down:?}: {total} calls, {unknown} cut off, {wrong} wrong failures"
+    );
+    assert_eq!(wrong, 0, "{report}");
+    assert!(server.calls().values().all(|times| *times == 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_fails_only_calls_that_may_have_run() {
+    for down in [10, 300, 1000] {
+        for redirects in [false, true] {
+            for stateless in [false, true] {
+                restart(Duration::from_millis(down), redirects, stateless).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stays_down_fails_calls_in_a_bounded_time() {
+    let mut server = ClosingServer::start(ClosingRules::default());
+    let client = client(&server, false);
+    work(&client, 0).await.unwrap();
+    server.stop();
+    let started = Instant::now();
+    let error = work(&client, 1).await.unwrap_err();
+    assert!(matches!(error.kind(), McpErrorKind::Connect(_)), "{error}");
+    let waited = started.elapsed();
+    assert!(
+        waited > Duration::from_secs(1) && waited < Duration::from_secs(5),
+        "{waited:?}"
+    );
+    // Later calls do not wait again, until the server has responded.
+    for _ in 0..10 {
+        let started = Instant::now();
+        work(&client, 2).await.unwrap_err();
+        assert!(started.elapsed() < Duration::from_millis(200));
+    }
+    server.start_again();
+    client.end_pause();
+    work(&client, 3).await.unwrap();
+}
