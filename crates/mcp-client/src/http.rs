@@ -3,10 +3,11 @@
 
 mod answer;
 mod attempts;
+mod failure;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -20,17 +21,15 @@ use url::Url;
 use super::oauth::OAuthAuthorizer;
 use super::repeat::Repeat;
 use super::{
-    Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization, RpcError,
-    ServerConfig, ServerConfigError, TransportKind,
+    Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization,
+    ServerConfig, TransportKind,
 };
 use answer::read_answer;
-pub(super) use answer::{
-    Answer, AnswerReader, content_type, is_event_stream, messages_of, read_body,
-};
+pub(super) use answer::{Answer, AnswerReader, content_type, is_event_stream, messages_of};
 use attempts::{Attempts, Reachability};
+pub(super) use failure::{check_status, is_status, not_oauth, sending};
 use pillion_egress::{
     ConnectionChoice, DirectClient, EgressClient, EgressError, Purpose, SendOutcome, Trust,
-    was_refused,
 };
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -340,67 +339,4 @@ async fn poll_twice<T>(work: impl Future<Output = T>) -> Option<T> {
         }
     })
     .await
-}
-
-pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
-    if let Some(refusal) = EgressError::cause_of(&error) {
-        McpErrorKind::Egress(refusal.clone())
-    } else if error.is_redirect() {
-        McpErrorKind::Redirect
-    } else if error.is_connect() || was_refused(&error) {
-        // Only the origin, because the rest may contain secrets.
-        let origin = error.url().map(|url| url.origin().ascii_serialization());
-        let origin = origin.and_then(|origin| origin.parse().ok());
-        let error = error.without_url();
-        McpErrorKind::Connect(match origin {
-            Some(origin) => error.with_url(origin),
-            None => error,
-        })
-    } else {
-        McpErrorKind::Broken(error.without_url().into())
-    }
-}
-
-/// Returns the response if its status is a success.
-pub(super) async fn check_status(
-    response: reqwest::Response,
-) -> Result<reqwest::Response, McpErrorKind> {
-    if response.status().is_success() {
-        Ok(response)
-    } else {
-        Err(Box::pin(status_error(response)).await)
-    }
-}
-
-/// Creates the error for a response's status, from its head and body.
-async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
-    const MAX_REASON_LEN: usize = 64 * 1024;
-    const BODY_TIMEOUT: Duration = Duration::from_secs(2);
-    let text = |header: Option<&HeaderValue>| {
-        let text = header?.to_str().ok()?;
-        Some(text.chars().take(1024).collect::<String>())
-    };
-    let headers = response.headers();
-    let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
-    let challenge = text(headers.get(WWW_AUTHENTICATE));
-    let status = response.status().as_u16();
-    let body = timeout(BODY_TIMEOUT, read_body(&mut response, MAX_REASON_LEN)).await;
-    let body = body.ok().and_then(Result::ok).unwrap_or_default();
-    McpErrorKind::HttpStatus {
-        status,
-        retry_after: seconds.map(Duration::from_secs),
-        challenge,
-        rpc: RpcError::of_error_body(&body).map(Box::new),
-    }
-}
-
-/// Returns whether an error is one of these HTTP statuses.
-pub(super) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
-    matches!(error, McpErrorKind::HttpStatus { status, .. }
-        if statuses.iter().any(|wanted| wanted.as_u16() == *status))
-}
-
-/// Returns the error for completing an authorization at a server without OAuth.
-pub(super) fn not_oauth() -> McpErrorKind {
-    ServerConfigError::OAuth { key: "type" }.into()
 }

@@ -4,8 +4,20 @@
 //! received the request, it is sent again only if running it twice is harmless. This module is the
 //! only place that decides which messages are harmless.
 
+use super::McpErrorKind;
+
 /// Maximum number of times that one message is sent again because its connection broke.
 pub(super) const MAX_REPEATS: u32 = 3;
+
+/// The last error of a message that was sent again in vain. It is not repeated further.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection broke repeatedly")]
+pub(super) struct RepeatedInVain(#[source] pub(super) Box<dyn std::error::Error + Send + Sync>);
+
+/// Returns whether the connection broke, and the message has not been sent again in vain.
+pub(super) fn is_first_break(error: &McpErrorKind) -> bool {
+    matches!(error, McpErrorKind::Broken(error) if !error.is::<RepeatedInVain>())
+}
 
 /// Whether a message may be sent again after the server may have received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

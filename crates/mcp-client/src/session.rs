@@ -11,7 +11,7 @@ use super::close_signal::CloseSignal;
 use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::{self, Metadata, MirroredHeaders};
 use super::peer::Peer;
-use super::repeat::{MAX_REPEATS, Repeat};
+use super::repeat::{MAX_REPEATS, Repeat, is_first_break};
 use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion};
 
@@ -144,7 +144,7 @@ impl Session {
             request.opens = true;
             match self.transport.exchange(request).await {
                 // The response was cut off.
-                Err(McpErrorKind::Broken(error)) if repeats < MAX_REPEATS && self.is_open() => {
+                Err(error) if is_first_break(&error) && repeats < MAX_REPEATS && self.is_open() => {
                     tracing::debug!(%error, method, "Sending the request again");
                     repeats += 1;
                 }
@@ -260,12 +260,8 @@ impl Session {
         self.set_version(spoken.map_or(offered, ProtocolVersion::closest_handshake_revision));
         self.set_handshake_result(result);
         let done = jsonrpc::notification::<Value>("notifications/initialized", None);
-        match tokio::time::timeout(
-            INITIALIZED_TIMEOUT,
-            self.transport.notify(done, Repeat::Harmless),
-        )
-        .await
-        {
+        let notified = self.transport.notify(done, Repeat::Harmless);
+        match tokio::time::timeout(INITIALIZED_TIMEOUT, notified).await {
             Ok(Ok(())) => {}
             // Some servers respond with an error but work anyway.
             Ok(Err(error)) => {

@@ -152,6 +152,7 @@ fn cases() -> Vec<(ClosingRules, Duration)> {
                         moment,
                         kind,
                         only,
+                        always: false,
                         stateless: dialect == 2,
                         streams: dialect == 1,
                         redirects,
@@ -354,4 +355,29 @@ async fn a_server_that_stays_down_fails_calls_in_a_bounded_time() {
     server.start_again();
     client.end_pause();
     work(&client, 3).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_every_request_gets_each_a_few_times() {
+    for moment in [
+        CloseMoment::AtFirstByte,
+        CloseMoment::InsteadOfResponse,
+        CloseMoment::InResponse,
+    ] {
+        let server = ClosingServer::start(ClosingRules {
+            moment,
+            always: true,
+            ..ClosingRules::default()
+        });
+        let client = client(&server, false);
+        let error = client.list_tools().await.unwrap_err();
+        assert!(matches!(error.kind(), McpErrorKind::Broken(_)), "{error}");
+        // `initialize` and three repetitions, and the end of a session that a response has named.
+        let max = 4 + usize::from(moment == CloseMoment::InResponse);
+        assert!(
+            server.connections() <= max,
+            "{moment:?}: {}",
+            server.connections()
+        );
+    }
 }

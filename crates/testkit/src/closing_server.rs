@@ -54,6 +54,8 @@ pub struct ClosingRules {
     /// The only request, counted from 0, that meets a close, even on a new connection. If `None`,
     /// every request meets a close that arrives on a connection that has carried another before.
     pub only: Option<usize>,
+    /// Whether every request meets a close, even on a new connection.
+    pub always: bool,
     /// Whether the server has no handshake (revision 2026-07-28).
     pub stateless: bool,
     /// Whether responses are event streams.
@@ -72,6 +74,7 @@ impl Default for ClosingRules {
             moment: CloseMoment::AfterResponse,
             kind: CloseKind::Fin,
             only: Some(usize::MAX),
+            always: false,
             stateless: false,
             streams: false,
             redirects: false,
@@ -264,6 +267,7 @@ impl State {
     /// `turn`th of its connection.
     fn meets(&self, number: usize, turn: usize) -> bool {
         match self.rules.only {
+            _ if self.rules.always => true,
             Some(only) => only == number,
             None => turn > 0,
         }

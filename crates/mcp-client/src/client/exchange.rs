@@ -17,7 +17,7 @@ use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revisio
 use crate::jsonrpc::RpcOutcome;
 use crate::metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX, with_tasks};
 use crate::peer::ProgressGuard;
-use crate::repeat::{MAX_REPEATS, Repeat};
+use crate::repeat::{MAX_REPEATS, Repeat, is_first_break};
 use crate::result_cache::McpResultCache;
 use crate::session::{RequestExtras, Session};
 use crate::{Feature, McpErrorKind};
@@ -361,10 +361,13 @@ impl McpClient {
         match outcome {
             Err(McpErrorKind::SessionExpired) => Some(RetryReason::SessionExpired),
             Err(
-                McpErrorKind::Broken(_)
+                error @ (McpErrorKind::Broken(_)
                 | McpErrorKind::StreamClosed
-                | McpErrorKind::ProcessEnded { .. },
+                | McpErrorKind::ProcessEnded { .. }),
             ) => {
+                if matches!(error, McpErrorKind::Broken(_)) && !is_first_break(error) {
+                    return None;
+                }
                 let tool = || self.called_tool(method, params);
                 let harmless = Repeat::for_method(method).is_harmless()
                     || tool().is_some_and(|(tool, _)| tool.harmless_twice);

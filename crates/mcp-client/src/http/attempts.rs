@@ -6,7 +6,7 @@ use pillion_egress::{ConnectionChoice, KeepAliveHabit, connection_of, was_refuse
 
 use super::HttpLink;
 use crate::McpErrorKind;
-use crate::repeat::{MAX_REPEATS, Repeat};
+use crate::repeat::{MAX_REPEATS, Repeat, RepeatedInVain};
 use crate::restarts::{RestartPace, Restarts};
 
 /// Pause before the second repetition; doubles with each further one. The first repetition follows at
@@ -142,7 +142,12 @@ impl<'a> Attempts<'a> {
                 self.broken += 1;
                 Ok(())
             }
-            _ => Err(error),
+            _ => Err(match error {
+                McpErrorKind::Broken(error) if self.broken > 0 => {
+                    McpErrorKind::Broken(Box::new(RepeatedInVain(error)))
+                }
+                error => error,
+            }),
         }
     }
 }
