@@ -1,10 +1,14 @@
 use std::sync::Arc;
 
+use ext_php_rs::types::Zval;
 use pillion_core::executor::{ApprovalFuture, ApprovalRequest, Approver, Decision};
 use pillion_core::tool::ToolFailure;
 
+use serde_json::Value;
+
 use super::callback::{self, CallDetails};
 use crate::execution_registry::{ExecutionJob, ExecutionRegistry};
+use crate::json::encode_arguments;
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::Failure;
 
@@ -42,7 +46,8 @@ impl Approver for PhpApprover {
     }
 }
 
-/// Calls the `approve` callable: true approves, false denies, null leaves the call undecided.
+/// Calls the `approve` callable: true approves, arguments approve the call with these arguments,
+/// false denies, null leaves the call undecided.
 pub(super) fn ask(
     hooks: Option<Hooks<'_>>,
     request: &ApprovalRequest,
@@ -53,14 +58,25 @@ pub(super) fn ask(
         context: &request.context,
         approval: Some(&request.id),
     };
-    let answer = callback::call_option(hooks, hooks::APPROVE, &details, "bool", |returned| {
-        Ok(returned.bool().map(|is_approved| {
-            if is_approved {
-                Decision::Approved
-            } else {
-                Decision::Denied
-            }
-        }))
-    })?;
+    let expected = "bool, arguments by name";
+    let answer = callback::call_option(hooks, hooks::APPROVE, &details, expected, read_decision)?;
     Ok(answer.map(|decision| decision.unwrap_or(Decision::Undecided)))
+}
+
+fn read_decision(returned: &Zval) -> Result<Option<Decision>, Failure> {
+    if returned.is_array() {
+        let arguments: Value =
+            serde_json::from_str(encode_arguments(returned)?.get()).unwrap_or_default();
+        return Ok(match arguments {
+            Value::Object(arguments) => Some(Decision::Edited(arguments)),
+            _ => None,
+        });
+    }
+    Ok(returned.bool().map(|is_approved| {
+        if is_approved {
+            Decision::Approved
+        } else {
+            Decision::Denied
+        }
+    }))
 }

@@ -69,6 +69,20 @@ final class ApprovalTest extends TestCase
         $run(['approved' => [$id => 7]]);
     }
 
+    public function testG3TheCallableMayChangeTheArguments(): void
+    {
+        $options = ['approvals' => ['default' => 'always-ask']];
+        $run = fn (array $edited) => $this->execute($options + ['approve' => fn () => $edited], 'calculator', ['expression' => '6 * 8']);
+        $result = $run(['expression' => '6 * 7']);
+        self::assertSame('42', (string) $result->result);
+        self::assertSame(['expression' => '6 * 7'], $result->metadata['approved_arguments']);
+        foreach ([['expression' => []], []] as $invalid) {
+            $refused = $run($invalid);
+            self::assertSame('invalid_input', $refused->errorCode);
+            self::assertStringStartsWith('The arguments of the approver: ', $refused->error);
+        }
+    }
+
     public function testG1ARuleMayUseAnAliasAndTheStrictestRuleWins(): void
     {
         $this->registry->alias('dice', 'roll');
@@ -337,10 +351,12 @@ final class ApprovalTest extends TestCase
         self::assertSame(['internal_error', 'no idea'], [$result->errorCode, $result->error]);
         $result = $this->execute(['approve' => fn () => throw new InvalidInputException('x')], 'delete');
         self::assertFalse($result->success);
-        foreach (['yes' => 'string', '1' => 'int'] as $answer => $type) {
+        foreach ([['yes', 'string'], [1, 'int'], [['a.txt'], 'array'], [(object) ['path' => 'a.txt'], 'stdClass']] as [$answer, $type]) {
             $result = $this->execute(['approve' => fn () => $answer], 'delete');
-            self::assertSame("The callable 'approve' must return bool or null, not $type", $result->error);
+            self::assertSame("The callable 'approve' must return bool, arguments by name or null, not $type", $result->error);
         }
+        // JSON cannot represent these arguments.
+        self::assertFalse($this->execute(['approve' => fn () => ['path' => NAN]], 'delete')->success);
         self::assertSame([], $this->ran);
     }
 

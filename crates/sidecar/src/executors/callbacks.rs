@@ -27,15 +27,15 @@ impl Approver for PhpApprover {
             let _turn = execution.acquire_turn_unless_held(&request.context).await;
             let mut params = params(&request.tool, &request.arguments, &request.context);
             params["approvalId"] = json!(request.id);
-            let response = execution
+            let mut response = execution
                 .request("approve", params, "The approval request")
                 .await?;
-            let decision = response.decision;
+            let (decision, edited) = (response.decision, response.arguments.take());
             if let Some(Err(failure)) = response.into_output() {
                 return Err(failure);
             }
             Ok(match decision {
-                Some(true) => Decision::Approved,
+                Some(true) => edited.map_or(Decision::Approved, Decision::Edited),
                 Some(false) => Decision::Denied,
                 None => Decision::Undecided,
             })

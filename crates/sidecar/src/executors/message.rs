@@ -146,6 +146,9 @@ pub(super) struct Response {
     /// The decision of the callable `approve`.
     #[serde(default)]
     pub(super) decision: Option<bool>,
+    /// The arguments with which an approved call runs instead of its own.
+    #[serde(default)]
+    pub(super) arguments: Option<JsonObject>,
     /// The outcome of a tool or of the callable `before`; or the failure of a callable.
     #[serde(default)]
     pub(super) outcome: Option<Box<ToolResult>>,

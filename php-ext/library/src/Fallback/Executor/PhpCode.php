@@ -43,16 +43,20 @@ final class PhpCode
     /** Asks the callable `approve`. Returns the response as JSON. */
     public function approve(\stdClass $params): string
     {
-        $decision = null;
-        $failed = self::encodeOutcome(function () use ($params, &$decision): ?ToolResult {
+        $response = '';
+        $failed = self::encodeOutcome(function () use ($params, &$response): ?ToolResult {
             $decision = $this->ask($this->options->approve, $params);
-            if ($decision !== null && !is_bool($decision)) {
+            if (is_array($decision) && ($decision === [] || !array_is_list($decision))) {
+                $response = '{"decision":true,"arguments":' . Json::encodeArguments($decision) . '}';
+            } elseif ($decision === null || is_bool($decision)) {
+                $response = '{"decision":' . json_encode($decision) . '}';
+            } else {
                 $type = get_debug_type($decision);
-                throw new ToolFailure('internal_error', "The callable 'approve' must return bool or null, not $type");
+                throw new ToolFailure('internal_error', "The callable 'approve' must return bool, arguments by name or null, not $type");
             }
             return null;
         });
-        return $failed ?? '{"decision":' . json_encode($decision) . '}';
+        return $failed ?? $response;
     }
 
     /** Asks the callable `before`. Returns the response as JSON. */
