@@ -290,7 +290,7 @@ fn a_process_that_reads_nothing_fills_no_memory() {
     php.writer
         .set_write_timeout(Some(Duration::from_secs(3)))
         .unwrap();
-    let before = daemon.memory("VmRSS");
+    let before = daemon.memory_bytes("VmRSS");
     let id = "x".repeat(200_000);
     let unknown = json!({"jsonrpc": "2.0", "id": id, "method": "unknown"}).to_string() + "\n";
     let sent = (0..1_000).take_while(|_| php.writer.write_all(unknown.as_bytes()).is_ok());
@@ -301,7 +301,7 @@ fn a_process_that_reads_nothing_fills_no_memory() {
     let mut other = Php::connect(&daemon.socket, &json!({}));
     other.execute(1, &json!({"calls": [call("a", "nothing", "{}")]}));
     assert_eq!(other.results(1, 1)[0]["error_code"], "not_found");
-    let grown = daemon.memory("VmRSS").saturating_sub(before);
+    let grown = daemon.memory_bytes("VmRSS").saturating_sub(before);
     assert!(grown < 64 << 20, "{grown}");
 }
 

@@ -160,8 +160,8 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Returns a memory size of the process in bytes, such as `VmRSS`: proc_pid_status(5).
-    pub fn memory(&self, name: &str) -> u64 {
+    /// Returns a memory size of the process, such as `VmRSS`, in bytes: proc_pid_status(5).
+    pub fn memory_bytes(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).unwrap();
         let line = status.lines().find(|line| line.starts_with(name)).unwrap();

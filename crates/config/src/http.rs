@@ -23,21 +23,21 @@ pub struct HttpSection {
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub idle_timeout: Duration,
     /// Maximum time in which a client reads nothing of its response; then the connection is closed.
-    /// A slow client that keeps reading is not disconnected, whatever its rate. The system reports
-    /// what a client on another host has read only in steps of up to 128 KiB, so such a client has
-    /// four times this time; with the default, a client that reads at least 1.1 kB/s is never
-    /// disconnected.
+    /// A slow client that keeps reading is not disconnected by this timeout. The system reports
+    /// what a client on another host, or in another network namespace, has read only in steps of up
+    /// to 128 KiB, so such a client has four times this time: with the default, enough for a client
+    /// that reads at least 1.1 kB/s.
     #[serde(rename = "write_timeout_ms", deserialize_with = "millis::positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub write_timeout: Duration,
     /// Maximum memory for response bytes that wait for clients, over all connections. A large
     /// response is counted from before it is built until its last byte is sent. Above this limit,
     /// further large results wait for room, at most until their call's deadline. Meanwhile, clients
-    /// that have read nothing for at least 2 s are disconnected (for a client on another host that
-    /// reads less than 4.4 kB/s, 30 s), the one that has stalled longest first; clients that read
-    /// are not. One principal (a token, or a user of this host) has at most 6/7 of the limit.
-    /// Results that are being read or built take further memory: at most
-    /// `executor.max_output_bytes` for each running call, several times.
+    /// that have read nothing for at least 2 s are disconnected, the one that has stalled longest
+    /// first. For a client on another host, or in another network namespace, this time is 30 s:
+    /// enough for a client that reads at least 4.4 kB/s. One principal (a token, or a user of this
+    /// host) gets room for at most 6/7 of the limit. Results that are being read or built take
+    /// further memory: up to several times `executor.max_output_bytes` for each running call.
     pub max_waiting_bytes: NonZeroUsize,
     /// Maximum size of a request head, in bytes, at least 8,192; a larger head gets status 431.
     #[serde(deserialize_with = "head_bytes")]

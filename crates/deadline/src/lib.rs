@@ -1,6 +1,6 @@
 //! Timeouts for work that depends on another process, such as reading a response.
 //!
-//! A process that was stopped (`SIGSTOP`, a suspended virtual machine) finds its timers expired when
+//! A process that was stopped (`SIGSTOP`, a paused container) finds its timers expired when
 //! it continues, while the response may have arrived long ago. These timeouts give such work another
 //! second: a timer that expires much too late shows that the process did not run. In a process that
 //! runs, they are the timeouts of `tokio::time`.
@@ -14,10 +14,10 @@ use pin_project_lite::pin_project;
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-/// How late a timer has to be to show that the process did not run.
+/// Minimum delay of a timer that shows that the process did not run.
 const MIN_DELAY: Duration = Duration::from_millis(250);
 
-/// How much time the work gets after the process continues: enough to read what has arrived.
+/// Time that the work gets after the process continues: enough to read what has arrived.
 const EXTRA_TIME: Duration = Duration::from_secs(1);
 
 /// The work did not complete in time.
@@ -143,8 +143,8 @@ impl Future for Sleep {
     }
 }
 
-/// Returns whether the process was stopped: a timer that was to expire at `expected` expires much
-/// later, namely now.
+/// Returns whether the process was stopped, if a timer that was to expire at `expected` expires
+/// now: whether the timer is at least 250 ms late.
 #[must_use]
 pub fn was_stopped(expected: Instant) -> bool {
     Instant::now() >= expected + MIN_DELAY
@@ -159,8 +159,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Stops the clock's owner for a minute: all timers expire at once.
-    async fn stopped() {
+    /// Simulates a process that is stopped for a minute: all timers expire at once.
+    async fn stop_for_a_minute() {
         tokio::task::yield_now().await;
         advance(Duration::from_secs(60)).await;
     }
@@ -169,7 +169,7 @@ mod tests {
     async fn a_response_that_arrived_while_the_process_was_stopped_is_in_time() {
         let (sender, receiver) = oneshot::channel();
         let waiting = tokio::spawn(timeout(LIMIT, receiver));
-        stopped().await;
+        stop_for_a_minute().await;
         // The task that reads the response may run after the task that waits for it.
         tokio::time::sleep(Duration::from_millis(100)).await;
         sender.send(7).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     async fn the_extra_time_is_limited() {
         let waiting = tokio::spawn(timeout(LIMIT, std::future::pending::<()>()));
         let sleeping = tokio::spawn(sleep(LIMIT));
-        stopped().await;
+        stop_for_a_minute().await;
         let began = Instant::now();
         assert!(waiting.await.unwrap().is_err());
         sleeping.await.unwrap();

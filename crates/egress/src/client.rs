@@ -69,8 +69,8 @@ struct SharedEgressClients {
     lookup: Lookup,
     /// Clients that use the environment's proxy, if there is one.
     clients: Clients,
-    /// Clients that keep no connection, for requests that need a new one. Not separate for each
-    /// runtime, because without kept connections nothing belongs to a runtime.
+    /// Clients that keep no connection, for requests that need a new connection. Shared by all
+    /// runtimes, because only a kept connection belongs to a runtime.
     unpooled: UnpooledClients,
     /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
     /// proxy's own machine. `None` if the environment names no proxy.
@@ -228,20 +228,21 @@ impl EgressClient {
     }
 }
 
-/// Returns the local address of the connection that a response arrived on, which identifies the
-/// connection while it is open.
-pub fn connection_of(response: &reqwest::Response) -> Option<SocketAddr> {
+/// Returns the local address of the connection over which a response arrived. The address
+/// identifies the connection while the connection is open.
+pub fn local_address(response: &reqwest::Response) -> Option<SocketAddr> {
     let info: Option<&HttpInfo> = response.extensions().get();
     info.map(HttpInfo::local_addr)
 }
 
-/// Creates a client without connections. `keeps` is whether it keeps connections for later requests.
+/// Creates a client, which has no connections yet. `keeps_connections` is whether the client keeps
+/// connections for later requests.
 fn make(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,
     route: Route,
-    keeps: bool,
+    keeps_connections: bool,
 ) -> Result<reqwest::Client, reqwest::Error> {
     // Fails only if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -263,7 +264,7 @@ fn make(
             },
             lookup: Arc::clone(lookup),
         });
-    if !keeps {
+    if !keeps_connections {
         builder = builder.pool_max_idle_per_host(0);
     }
     if route == Route::Direct {

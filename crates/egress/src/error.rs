@@ -70,7 +70,7 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// Returns whether a request failed before a byte of it was sent because the server refused the
-/// connection or closed it at once, as a server does that is restarting.
+/// connection or closed it at once, as a restarting server does.
 pub fn was_refused(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error_cause) = cause {

@@ -18,7 +18,7 @@ pub enum ConnectionChoice {
 /// Idle time after which an open connection counts as kept by the server.
 const MIN_KEPT_TIME: Duration = Duration::from_millis(50);
 
-/// Shorter idle times than this one are not worth a kept connection.
+/// Minimum idle time for which a kept connection is worthwhile.
 const MIN_IDLE_LIMIT: Duration = Duration::from_millis(2);
 
 /// How long the client remembers that a server has closed a kept connection; doubles with each
@@ -30,9 +30,9 @@ const MAX_HABIT_TTL: Duration = Duration::from_secs(3600);
 ///
 /// A server may close an idle connection at any time without announcing it. If the close and a
 /// request cross, the client cannot tell whether the server has received the request. This type
-/// prevents that: a request that must not be sent again uses a kept connection only after the server
-/// has kept one, and after a close, connections are used only up to half of the idle time at which
-/// the server closed one, for a while.
+/// makes that unlikely: a request that must not be sent again uses a kept connection only after the
+/// server has kept one, and after a close, connections are used only up to half of the idle time at
+/// which the server closed one, for a while.
 #[derive(Debug, Default)]
 pub struct KeepAliveHabit {
     /// Whether the server has kept a connection since it last closed one early.
@@ -95,11 +95,11 @@ impl KeepAliveHabit {
         let earlier = closes.filter(|closes| now < closes.until);
         let half = idle / 2;
         let idle_limit = earlier.map_or(half, |closes| closes.idle_limit.min(half));
-        let is_again = is_broken && earlier.is_some_and(|closes| closes.broken > 0);
+        let has_broken_before = is_broken && earlier.is_some_and(|closes| closes.broken > 0);
         let ttl = MIN_HABIT_TTL.saturating_mul(1 << broken.saturating_sub(1).min(10));
         let until = now + ttl.min(MAX_HABIT_TTL);
         *closes = Some(Closes {
-            idle_limit: if is_again || idle_limit < MIN_IDLE_LIMIT {
+            idle_limit: if has_broken_before || idle_limit < MIN_IDLE_LIMIT {
                 Duration::ZERO
             } else {
                 idle_limit

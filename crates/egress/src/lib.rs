@@ -37,7 +37,7 @@ use serde::Deserialize;
 use url::{Host, Url};
 
 pub use address::AddressClass;
-pub use client::{EgressClient, Purpose, Trust, connection_of};
+pub use client::{EgressClient, Purpose, Trust, local_address};
 pub use endpoint_client::EndpointClient;
 pub use error::EgressError;
 pub use error::{root_cause, was_refused};

@@ -41,9 +41,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// idle connections, too.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum number of idle connections of a runtime before the server has kept one: calls use none of
-/// them until then.
-const MAX_UNPROVEN: usize = 8;
+/// Maximum number of idle connections of a runtime until the server is known to keep connections:
+/// until then, calls do not use idle connections.
+const MAX_UNPROVEN_CONNECTIONS: usize = 8;
 
 /// The outcome of a request.
 pub enum SendOutcome {
@@ -117,7 +117,7 @@ impl DirectClient {
         }))
     }
 
-    /// Sends a POST request over a connection of this choice.
+    /// Sends a POST request over a connection that `choice` allows.
     pub async fn post(
         self: &Arc<Self>,
         headers: &HeaderMap,
@@ -190,7 +190,7 @@ impl DirectClient {
             }
         }
         // Without a body, nothing would return the connection.
-        let wire = match incoming.is_end_stream() && wire.turns_out_free().await {
+        let wire = match incoming.is_end_stream() && wire.is_free_now().await {
             true => self.release(wire),
             false => Some(wire),
         };
@@ -211,7 +211,7 @@ impl DirectClient {
     async fn wire(&self, choice: ConnectionChoice) -> Option<DrivenConnection> {
         let here = Handle::current().id();
         while let Some((mut wire, idle)) = self.take(here, choice) {
-            if wire.turns_out_open().await {
+            if wire.is_open_now().await {
                 if choice == ConnectionChoice::Reliable {
                     self.habit.note_kept();
                 }
@@ -229,17 +229,20 @@ impl DirectClient {
         None
     }
 
-    /// Takes the connection that has been idle for the shortest time, and returns that time, too.
+    /// Takes the connection that has been idle for the shortest time. Returns the connection and
+    /// that time, or `None` if `choice` allows no idle connection.
     fn take(
         &self,
         runtime: runtime::Id,
         choice: ConnectionChoice,
     ) -> Option<(DrivenConnection, Duration)> {
-        let all = &mut self.waiting.lock().idle;
-        let at = all.iter().rposition(|idle| idle.wire.runtime == runtime)?;
-        let idle = all[at].since.elapsed();
+        let entries = &mut self.waiting.lock().idle;
+        let at = entries
+            .iter()
+            .rposition(|entry| entry.wire.runtime == runtime)?;
+        let idle = entries[at].since.elapsed();
         let is_allowed = self.habit.allows(idle, choice);
-        is_allowed.then(|| (all.remove(at).wire, idle))
+        is_allowed.then(|| (entries.remove(at).wire, idle))
     }
 
     /// Makes a connection idle for the next request. Always returns `None`.
@@ -247,9 +250,11 @@ impl DirectClient {
         let since = Instant::now();
         let mut waiting = self.waiting.lock();
         let runtime = wire.runtime;
-        let others = waiting.idle.iter();
-        let others = others.filter(|idle| idle.wire.runtime == runtime).count();
-        if !self.habit.is_proven() && others >= MAX_UNPROVEN {
+        let entries = waiting.idle.iter();
+        let others = entries
+            .filter(|entry| entry.wire.runtime == runtime)
+            .count();
+        if !self.habit.is_proven() && others >= MAX_UNPROVEN_CONNECTIONS {
             return None;
         }
         waiting.idle.push(Idle { wire, since });

@@ -24,21 +24,21 @@ use crate::problem::Problem;
 use body::CountedBody;
 use ledger::{Claim, Ledger};
 
-/// Responses and events smaller than this are not counted, in bytes: the number of connections
-/// limits them.
+/// Minimum size of a response or event that is counted, in bytes. The number of connections limits
+/// the memory of smaller ones.
 const MIN_COUNTED_BYTES: u64 = 16 * 1024;
 
 /// Maximum time that a response waits for room if no call reserved memory for it.
-const MAX_RESPONSE_WAIT: Duration = Duration::from_secs(10);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The response bytes that wait for clients, over all connections. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct WaitingBytes(Arc<Account>);
+pub struct WaitingBytes(Arc<SharedLedger>);
 
 #[derive(Default)]
-struct Account {
+struct SharedLedger {
     ledger: Mutex<Ledger>,
-    /// The total of the ledger, for a look without its lock.
+    /// The total of the ledger, which can be read without the lock.
     total: AtomicU64,
     limit: AtomicU64,
     next_connection: AtomicU64,
@@ -46,12 +46,13 @@ struct Account {
 
 /// The bytes that wait for the client of one connection. Cheap to clone; clones share one count.
 #[derive(Clone)]
-pub struct ConnectionBytes(Arc<Connection>);
+pub struct ConnectionBytes(Arc<ConnectionCount>);
 
-struct Connection {
+struct ConnectionCount {
     all: WaitingBytes,
     number: u64,
-    /// Who reads the responses: all connections of a principal share its part of the limit.
+    /// The principal that reads the responses. All connections of a principal share one part of the
+    /// limit.
     principal: OnceLock<Arc<str>>,
     /// Reserved bytes that belong to no response yet.
     reserved: AtomicU64,
@@ -70,7 +71,7 @@ impl WaitingBytes {
     /// Returns the count of a new connection, and sets the limit for all connections.
     pub fn connection(&self, limit: u64) -> ConnectionBytes {
         self.0.limit.store(limit, Ordering::Relaxed);
-        ConnectionBytes(Arc::new(Connection {
+        ConnectionBytes(Arc::new(ConnectionCount {
             all: self.clone(),
             number: self.0.next_connection.fetch_add(1, Ordering::Relaxed),
             principal: OnceLock::new(),
@@ -86,12 +87,12 @@ impl WaitingBytes {
     }
 
     fn with_ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
-        let account = &*self.0;
-        let mut ledger = account.ledger.lock();
-        ledger.limit = account.limit.load(Ordering::Relaxed);
-        let changed = change(&mut ledger);
-        account.total.store(ledger.total(), Ordering::Relaxed);
-        changed
+        let shared = &*self.0;
+        let mut ledger = shared.ledger.lock();
+        ledger.limit = shared.limit.load(Ordering::Relaxed);
+        let outcome = change(&mut ledger);
+        shared.total.store(ledger.total(), Ordering::Relaxed);
+        outcome
     }
 }
 
@@ -104,7 +105,8 @@ impl fmt::Debug for WaitingBytes {
 }
 
 impl ConnectionBytes {
-    /// Sets the principal that reads the responses. The first principal of a connection stays.
+    /// Sets the principal that reads the responses. Only the first call for a connection has an
+    /// effect.
     pub fn set_principal(&self, principal: impl FnOnce() -> String) {
         self.0.principal.get_or_init(|| principal().into());
     }
@@ -113,7 +115,7 @@ impl ConnectionBytes {
         Arc::clone(self.0.principal.get_or_init(|| "".into()))
     }
 
-    /// Starts a request: what the previous one reserved and did not use is released.
+    /// Starts a request: releases the bytes that the previous request reserved and did not use.
     pub fn begin_request(&self) {
         if self.0.reserved.load(Ordering::Relaxed) > 0 {
             self.0.release_reserved();
@@ -122,8 +124,8 @@ impl ConnectionBytes {
 
     /// Counts a response. Without a reservation, a large response waits for room.
     ///
-    /// If there is no room in time, a response that can be requested again is replaced by status
-    /// 503; any other response is kept, because its request may have changed something.
+    /// If there is no room within 10 seconds, a response that can be requested again is replaced by
+    /// status 503; any other response is kept, because its request may have changed something.
     pub async fn admit(&self, method: &Method, response: Response) -> Response {
         let length = response.body().size_hint().exact();
         let reserved = self.0.reserved.load(Ordering::Relaxed);
@@ -133,9 +135,7 @@ impl ConnectionBytes {
                 if reserved == 0 {
                     let has_room = match self.claim(bytes) {
                         None => true,
-                        Some(room) => pillion_deadline::timeout(MAX_RESPONSE_WAIT, room)
-                            .await
-                            .is_ok(),
+                        Some(room) => pillion_deadline::timeout(ROOM_TIMEOUT, room).await.is_ok(),
                     };
                     if !has_room && method.is_safe() {
                         return no_room();
@@ -148,8 +148,8 @@ impl ConnectionBytes {
         }
     }
 
-    /// Claims memory. Returns `None` if it is reserved, otherwise a future that resolves when it
-    /// is.
+    /// Claims memory. Returns `None` if the memory is reserved, otherwise a future that resolves
+    /// when the memory is reserved.
     fn claim(&self, bytes: u64) -> Option<ReserveFuture> {
         let connection = &self.0;
         let principal = self.principal();
@@ -160,18 +160,18 @@ impl ConnectionBytes {
             }
             claim
         });
-        let Claim::Waiting(ticket, granted) = claimed else {
+        let Claim::Waiting(claim_id, granted) = claimed else {
             return None;
         };
-        let mut waiting = WaitingClaim {
+        let mut pending = PendingClaim {
             connection: self.clone(),
-            ticket: Some(ticket),
+            claim_id: Some(claim_id),
             bytes,
         };
         Some(Box::pin(async move {
             // The sender is dropped only with the ledger.
             drop(granted.await);
-            waiting.take();
+            pending.take();
         }))
     }
 
@@ -212,13 +212,13 @@ impl ConnectionBytes {
     }
 
     /// Records that the client has read nothing since `since`. Returns whether the connection is to
-    /// be closed, because other responses need its memory.
-    pub fn stalled(&self, since: Instant) -> bool {
+    /// be closed, because other responses need the memory.
+    pub fn note_stall(&self, since: Instant) -> bool {
         let principal = self.principal();
         self.0.is_stalled.store(true, Ordering::Relaxed);
         self.0.all.with_ledger(|ledger| {
             let bytes = self.0.bytes.load(Ordering::Relaxed);
-            ledger.stalled(self.0.number, &principal, bytes, since)
+            ledger.note_stall(self.0.number, &principal, bytes, since)
         })
     }
 
@@ -246,7 +246,7 @@ impl fmt::Debug for ConnectionBytes {
     }
 }
 
-impl Connection {
+impl ConnectionCount {
     /// Adds reserved bytes, which the ledger has counted.
     fn add(&self, bytes: u64) {
         self.reserved.fetch_add(bytes, Ordering::Relaxed);
@@ -263,7 +263,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         // All holds are dropped: each has a reference to this connection.
         if self.reserved.load(Ordering::Relaxed) > 0 {
@@ -288,28 +288,28 @@ impl Drop for Hold {
 }
 
 /// A claim that waits for room. If dropped, the claim is withdrawn.
-struct WaitingClaim {
+struct PendingClaim {
     connection: ConnectionBytes,
-    ticket: Option<u64>,
+    claim_id: Option<u64>,
     bytes: u64,
 }
 
-impl WaitingClaim {
+impl PendingClaim {
     /// Takes the granted bytes.
     fn take(&mut self) {
-        if self.ticket.take().is_some() {
+        if self.claim_id.take().is_some() {
             let connection = &*self.connection.0;
             connection.all.with_ledger(|_| connection.add(self.bytes));
         }
     }
 }
 
-impl Drop for WaitingClaim {
+impl Drop for PendingClaim {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
+        if let Some(claim_id) = self.claim_id.take() {
             let principal = self.connection.principal();
             let all = &self.connection.0.all;
-            all.with_ledger(|ledger| ledger.withdraw(ticket, &principal, self.bytes));
+            all.with_ledger(|ledger| ledger.withdraw(claim_id, &principal, self.bytes));
         }
     }
 }

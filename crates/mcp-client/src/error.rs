@@ -19,7 +19,7 @@ pub struct McpError {
     wording: MessageStyle,
     /// The server's transport, as configured or detected; `None` while the transport is unknown.
     transport: Option<TransportKind>,
-    /// Whether the error is that of a tool call which the server may have received.
+    /// Whether this is the error of a tool call that the server may have received.
     may_have_run: bool,
 }
 
@@ -61,7 +61,7 @@ impl McpError {
         self
     }
 
-    /// Returns whether the error is that of a tool call whose connection ended before the response,
+    /// Returns whether this is the error of a tool call whose connection ended before the response,
     /// so that it is unknown whether the tool has run. Such a call is not sent again.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
@@ -228,7 +228,7 @@ impl McpError {
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_kind(f)?;
-        // The end of a program says the same by itself.
+        // The message of `ProcessEnded` says why the outcome is unknown.
         if self.may_have_run && !matches!(self.kind, McpErrorKind::ProcessEnded { .. }) {
             f.write_str("; the tool may have run")?;
         }

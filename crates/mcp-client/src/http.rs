@@ -112,8 +112,8 @@ impl HttpLink {
     }
 
     /// Sends a JSON-RPC message and returns the head of the response, whatever its status, without
-    /// reading the body. Sends the message again if no byte of it was sent because the server is
-    /// restarting, or if the connection broke and `repeat` allows that.
+    /// reading the body. Sends the message again if the server refused the connection because it
+    /// may be restarting, or if the connection broke and `repeat` allows a second message.
     pub(super) async fn post(
         &self,
         url: &Url,
@@ -131,7 +131,7 @@ impl HttpLink {
                     self.reachability.restarts.note_response();
                     return Ok(response);
                 }
-                // Boxed, because it is rare and every message would be larger otherwise.
+                // Boxed, because waiting is rare and would enlarge the future of every message.
                 Err(error) => Box::pin(attempts.wait(error)).await?,
             }
         }
@@ -216,7 +216,7 @@ impl HttpLink {
     }
 
     /// Sends a GET request and returns the head of the response, whatever its status. Sends the
-    /// request again under the rules of [`post`](Self::post): it is harmless.
+    /// request again under the rules of [`post`](Self::post) for a harmless message.
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
@@ -234,7 +234,7 @@ impl HttpLink {
     }
 
     /// Ends a session, ignoring the response. If the connection breaks, sends the request once more
-    /// over a new one, because a session can be ended twice.
+    /// over a new connection, which is harmless.
     pub(super) async fn delete(&self, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
@@ -281,7 +281,8 @@ impl HttpLink {
         }
     }
 
-    /// Creates a request of the full HTTP client.
+    /// Creates a request of the full HTTP client. `is_new` is whether the request needs a new
+    /// connection.
     fn request(
         &self,
         method: Method,
@@ -289,11 +290,11 @@ impl HttpLink {
         headers: HeaderMap,
         is_new: bool,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        match is_new {
-            true => self
-                .client
-                .request_over_new_connection(method, url, headers),
-            false => self.client.request(method, url, headers),
+        if is_new {
+            self.client
+                .request_over_new_connection(method, url, headers)
+        } else {
+            self.client.request(method, url, headers)
         }
     }
 

@@ -1,8 +1,9 @@
 //! Which messages may be sent again.
 //!
-//! A request that failed before a byte of it was sent is always sent again. If the server may have
-//! received the request, it is sent again only if running it twice is harmless. This module is the
-//! only place that decides which messages are harmless.
+//! A request that failed before a byte of it was sent may always be sent again. If the server may
+//! have received the request, the request is sent again only if running it twice is harmless. Only
+//! this module decides which messages are harmless, except for calls of a tool whose annotations
+//! say that the tool is read-only or idempotent.
 
 use super::McpErrorKind;
 

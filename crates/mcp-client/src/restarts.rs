@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::McpErrorKind;
 
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Maximum number of consecutive starts without a response for which callers wait, unless the
-/// server's pace has another limit; after more such starts, calls fail until the backoff has elapsed.
+/// Maximum number of consecutive failed starts of a program, or refusals of a server that has never
+/// responded, for which callers wait; after more, calls fail until the backoff has elapsed.
 const MAX_AWAITED_CRASHES: u32 = 3;
 
 /// A crash after this run time starts a new series of crashes.
@@ -24,9 +24,9 @@ const STABLE_RUN_TIME_AFTER_RESPONSE: Duration = Duration::from_secs(1);
 pub(super) struct RestartPace {
     /// Backoff after the first crash; doubles with each further crash.
     min_backoff: Duration,
-    /// Maximum backoff of a server that responds after each start: its callers wait for the restart.
-    max_answering_backoff: Duration,
-    /// Maximum number of consecutive failed starts for which callers of a server wait that has
+    /// Maximum backoff of a server that responds after each start; callers wait for its restart.
+    max_responding_backoff: Duration,
+    /// Maximum number of consecutive failed starts for which callers wait for a server that has
     /// responded before.
     max_awaited_crashes: u32,
 }
@@ -35,15 +35,15 @@ impl RestartPace {
     /// For a program that this process starts: a start is expensive.
     pub(super) const STDIO: Self = Self {
         min_backoff: Duration::from_millis(100),
-        max_answering_backoff: Duration::from_secs(1),
+        max_responding_backoff: Duration::from_secs(1),
         max_awaited_crashes: MAX_AWAITED_CRASHES,
     };
 
-    /// For a server that somebody else restarts: a refused connection costs hardly anything.
-    /// Together, callers wait for 2 to 4 seconds.
+    /// For a server that this process does not start: a refused connection costs hardly anything. A
+    /// caller waits for 2 to 4 seconds in total.
     pub(super) const HTTP: Self = Self {
         min_backoff: Duration::from_millis(10),
-        max_answering_backoff: Duration::from_millis(200),
+        max_responding_backoff: Duration::from_millis(200),
         max_awaited_crashes: 24,
     };
 }
@@ -55,18 +55,19 @@ pub(super) struct Restarts {
     pace: RestartPace,
     /// Whether the server has responded and there was no failure since. If so, requests need not
     /// lock `crashes`.
-    is_well: AtomicBool,
+    is_healthy: AtomicBool,
     crashes: Mutex<Crashes>,
 }
 
 #[derive(Default)]
 struct Crashes {
+    /// Number of consecutive crashes.
     in_a_row: u32,
     /// Number of consecutive starts without a response.
     failed_starts: u32,
     /// Whether the program responded after the last successful start, so that a restart may
     /// succeed.
-    has_answered: bool,
+    has_responded: bool,
     next_start: Option<Instant>,
 }
 
@@ -74,23 +75,23 @@ impl Restarts {
     pub(super) fn new(pace: RestartPace) -> Self {
         Self {
             pace,
-            is_well: AtomicBool::new(false),
+            is_healthy: AtomicBool::new(false),
             crashes: Mutex::default(),
         }
     }
 
     /// Records that the server has refused a connection, and waits until another attempt is due.
-    /// Refusals of concurrent callers count as one. Returns `false` at once if the server has refused
-    /// connections for too long to wait.
+    /// Refusals of concurrent callers count as one. Returns `false`, without waiting, if the server
+    /// has refused too many consecutive connections.
     pub(super) async fn wait_after_refusal(&self) -> bool {
         {
             let mut crashes = self.crashes.lock();
-            self.is_well.store(false, Ordering::Release);
+            self.is_healthy.store(false, Ordering::Release);
             let now = Instant::now();
             if crashes.next_start.is_none_or(|next| next <= now) {
                 crashes.failed_starts = crashes.failed_starts.saturating_add(1);
-                let longest = self.pace.max_answering_backoff;
-                crashes.next_start = Some(now + self.backoff(crashes.failed_starts, longest));
+                let max_backoff = self.pace.max_responding_backoff;
+                crashes.next_start = Some(now + self.backoff(crashes.failed_starts, max_backoff));
             }
             if crashes.failed_starts > self.max_awaited(&crashes) {
                 return false;
@@ -101,31 +102,32 @@ impl Restarts {
 
     /// Records that the server has responded.
     pub(super) fn note_response(&self) {
-        if !self.is_well.load(Ordering::Acquire) {
+        if !self.is_healthy.load(Ordering::Acquire) {
             let mut crashes = self.crashes.lock();
             *crashes = Crashes {
-                has_answered: true,
+                has_responded: true,
                 ..Crashes::default()
             };
-            self.is_well.store(true, Ordering::Release);
+            self.is_healthy.store(true, Ordering::Release);
         }
     }
 
     /// Returns the number of consecutive failed starts for which callers wait.
     fn max_awaited(&self, crashes: &Crashes) -> u32 {
-        match crashes.has_answered {
-            true => self.pace.max_awaited_crashes,
-            false => MAX_AWAITED_CRASHES,
+        if crashes.has_responded {
+            self.pace.max_awaited_crashes
+        } else {
+            MAX_AWAITED_CRASHES
         }
     }
 
     /// Returns the backoff after `count` failures, reduced by up to half, so that many clients do not
     /// start or reach servers at the same time.
-    fn backoff(&self, count: u32, longest: Duration) -> Duration {
+    fn backoff(&self, count: u32, max_backoff: Duration) -> Duration {
         let doublings = count.saturating_sub(1).min(16);
         let backoff = self.pace.min_backoff.saturating_mul(1 << doublings);
         let jitter = rand::rng().random_range(0.5..=1.0);
-        backoff.min(longest).mul_f64(jitter)
+        backoff.min(max_backoff).mul_f64(jitter)
     }
 
     /// Waits until the server may be started. Callers wait for a program that responds after each
@@ -153,38 +155,40 @@ impl Restarts {
         Ok(())
     }
 
-    /// Records that a process ended after running for `lived`, with or without a response.
-    pub(super) fn crashed(&self, lived: Duration, has_answered: bool) {
+    /// Records that a process ended after running for `run_time`, with or without a response.
+    pub(super) fn crashed(&self, run_time: Duration, has_responded: bool) {
         let mut crashes = self.crashes.lock();
-        let (stable, longest) = match has_answered {
-            true => (
+        let (stable_run_time, max_backoff) = if has_responded {
+            (
                 STABLE_RUN_TIME_AFTER_RESPONSE,
-                self.pace.max_answering_backoff,
-            ),
-            false => (STABLE_RUN_TIME, MAX_PAUSE),
+                self.pace.max_responding_backoff,
+            )
+        } else {
+            (STABLE_RUN_TIME, MAX_BACKOFF)
         };
-        let is_first = lived >= stable;
+        let is_first = run_time >= stable_run_time;
         let more = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
         crashes.in_a_row = more(crashes.in_a_row);
-        if has_answered {
+        if has_responded {
             crashes.failed_starts = 0;
-            crashes.has_answered = true;
+            crashes.has_responded = true;
         } else {
             crashes.failed_starts = more(crashes.failed_starts);
         }
         // Crashes after a response and failed starts have separate backoffs.
-        let row = match has_answered {
-            true => crashes.in_a_row,
-            false => crashes.failed_starts,
+        let count = if has_responded {
+            crashes.in_a_row
+        } else {
+            crashes.failed_starts
         };
-        crashes.next_start = Some(Instant::now() + self.backoff(row, longest));
+        crashes.next_start = Some(Instant::now() + self.backoff(count, max_backoff));
     }
 
     /// Returns whether a program whose start failed should be started again at once, because the
     /// program has responded recently.
     pub(super) fn may_start_again(&self) -> bool {
         let crashes = self.crashes.lock();
-        crashes.has_answered && crashes.failed_starts <= self.max_awaited(&crashes)
+        crashes.has_responded && crashes.failed_starts <= self.max_awaited(&crashes)
     }
 
     /// Discards the last crash: some servers exit when they receive a request before the handshake.
@@ -228,7 +232,7 @@ mod tests {
         let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
             panic!()
         };
-        assert!(retry_after <= MAX_PAUSE);
+        assert!(retry_after <= MAX_BACKOFF);
         // A crash after a long run time starts a new series.
         restarts.crashed(STABLE_RUN_TIME, false);
         restarts.wait().await.unwrap();
@@ -242,12 +246,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn callers_wait_for_a_server_that_works_between_restarts() {
         let restarts = Restarts::new(RestartPace::STDIO);
-        for lived in [Duration::ZERO, STABLE_RUN_TIME_AFTER_RESPONSE] {
+        for run_time in [Duration::ZERO, STABLE_RUN_TIME_AFTER_RESPONSE] {
             for _ in 0..50 {
-                restarts.crashed(lived, true);
+                restarts.crashed(run_time, true);
                 let before = Instant::now();
                 restarts.wait().await.unwrap();
-                assert!(before.elapsed() <= RestartPace::STDIO.max_answering_backoff * 2);
+                assert!(before.elapsed() <= RestartPace::STDIO.max_responding_backoff * 2);
                 assert!(restarts.may_start_again());
             }
         }

@@ -130,9 +130,9 @@ impl Session {
         self.ended.run_until_closed(sent).await?
     }
 
-    /// Sends a request that is part of opening the session: it is never cancelled, HTTP error statuses
-    /// are returned as they are, and it is sent again if its connection breaks, because all these
-    /// requests are harmless.
+    /// Sends a request that is part of opening the session. Such a request is never cancelled, HTTP
+    /// error statuses are returned as they are, and the request is sent again if its connection
+    /// breaks, because a second one is harmless.
     pub(super) async fn ask(
         &self,
         method: &str,

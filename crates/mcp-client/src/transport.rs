@@ -39,6 +39,7 @@ pub(super) struct SerializedRequest {
     /// Whether the request is part of opening this connection and must not be sent over another
     /// one.
     pub(super) opens: bool,
+    /// Whether the request may be sent again after the server may have received it.
     pub(super) repeat: Repeat,
 }
 

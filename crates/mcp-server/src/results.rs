@@ -13,8 +13,8 @@ use crate::McpServer;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 use pillion_gateway::results::RESULT_URI_PREFIX;
 
-/// Maximum time that a request waits for memory for a stored result.
-const MAX_MEMORY_WAIT: Duration = Duration::from_secs(10);
+/// Timeout for reserving memory for a stored result.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the `ReadResourceResult` if the URI names an offloaded result of this caller.
 pub(super) async fn read(
@@ -39,8 +39,8 @@ pub(super) async fn read(
     let size = usize::try_from(found.bytes).unwrap_or(usize::MAX);
     let memory = caller.context.result_memory.as_ref();
     if let Some(reserved) = memory.and_then(|memory| memory.reserve(size)) {
-        let reserved = pillion_deadline::timeout(MAX_MEMORY_WAIT, reserved).await;
-        reserved.map_err(|_| {
+        let outcome = pillion_deadline::timeout(MEMORY_TIMEOUT, reserved).await;
+        outcome.map_err(|_| {
             let reason = "Too many bytes of results wait for clients that read slowly: try again \
                           later";
             RpcError::new(INTERNAL_ERROR, reason)
@@ -52,8 +52,8 @@ pub(super) async fn read(
         bytes.extend_from_slice(&piece);
         Ok(bytes)
     };
-    let bytes = pieces.try_fold(Vec::with_capacity(size), append).await;
-    let bytes = bytes.map_err(unreadable)?;
+    let read = pieces.try_fold(Vec::with_capacity(size), append).await;
+    let bytes = read.map_err(unreadable)?;
     let text = String::from_utf8_lossy(&bytes);
     let contents = json!([{"uri": uri, "mimeType": media_type, "text": text}]);
     raw(&json!({ "contents": contents })).map(Some)

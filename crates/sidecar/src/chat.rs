@@ -470,7 +470,7 @@ fn context_of(stored_chat: &StoredChat, chatter: &ChatCaller) -> CallContext {
         },
         caller: Some("chat".to_owned()),
         channel: stored_chat.channel.clone(),
-        // The model reads the results.
+        // The model reads the results, not an HTTP client.
         result_memory: None,
         ..chatter.context.clone()
     }

@@ -23,7 +23,7 @@ pub enum CloseMoment {
     AfterResponse,
     /// After this idle time.
     AfterIdle(Duration),
-    /// When the first bytes of a request have arrived, which stay unread.
+    /// When the first bytes of a request have arrived, without reading them.
     AtFirstByte,
     /// After reading a part of a request's head.
     InHead,
@@ -38,13 +38,13 @@ pub enum CloseMoment {
 pub enum CloseKind {
     /// Ends its side, and discards what still arrives: the client reads the end of the stream.
     Fin,
-    /// Closes the socket: like `Fin`, but what is unread or still arrives is answered by a reset.
+    /// Closes the socket: like `Fin`, but unread data, or data that still arrives, causes a reset.
     Close,
     /// Resets the connection: the client reads an error.
     Reset,
 }
 
-/// The habits of a [`ClosingServer`].
+/// How a [`ClosingServer`] behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct ClosingRules {
     /// When the server closes a connection.
@@ -52,7 +52,7 @@ pub struct ClosingRules {
     /// How the server closes a connection.
     pub kind: CloseKind,
     /// The only request, counted from 0, that meets a close, even on a new connection. If `None`,
-    /// every request meets a close that arrives on a connection that has carried another before.
+    /// each request that is not the first of its connection meets a close.
     pub only: Option<usize>,
     /// Whether every request meets a close, even on a new connection.
     pub always: bool,
@@ -84,7 +84,7 @@ impl Default for ClosingRules {
 }
 
 /// An MCP server that closes its connections without announcing it, and counts what it receives.
-/// Runs on a thread of its own, and can restart at the same address.
+/// Runs on a separate thread, and can restart at the same address.
 #[derive(Debug)]
 pub struct ClosingServer {
     /// The URL that clients connect to.

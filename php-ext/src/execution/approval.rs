@@ -3,7 +3,6 @@ use std::sync::Arc;
 use ext_php_rs::types::Zval;
 use pillion_core::executor::{ApprovalFuture, ApprovalRequest, Approver, Decision};
 use pillion_core::tool::ToolFailure;
-
 use serde_json::Value;
 
 use super::callback::{self, CallDetails};

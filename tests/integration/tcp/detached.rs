@@ -62,7 +62,7 @@ fn the_memory_of_requests_without_clients_is_limited() {
     far.set_mood(Mood::Asleep);
     let server = Server::start(&configuration(&far, ""));
     let headers = open(&server, RUNNER);
-    let before = server.daemon.memory("VmRSS");
+    let before = server.daemon.memory_bytes("VmRSS");
     let long = "x".repeat(900_000);
     let many = vec![0; 400_000];
     let message = |number: usize| {
@@ -99,7 +99,7 @@ fn the_memory_of_requests_without_clients_is_limited() {
             });
         }
     });
-    let grown = server.daemon.memory("VmRSS").saturating_sub(before);
+    let grown = server.daemon.memory_bytes("VmRSS").saturating_sub(before);
     assert!(grown < 250 * MIB, "{} MiB", grown / MIB);
     // Another principal is served.
     let hers = open(&server, HERS);

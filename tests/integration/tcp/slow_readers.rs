@@ -130,7 +130,7 @@ impl SlowReader {
 /// Readers of several rates, over TCP and the Unix socket, with large and small receive buffers.
 fn readers_of_all_rates(server: &Server) -> Vec<SlowReader> {
     let tenth = Duration::from_millis(100);
-    let patient = || {
+    let tcp = || {
         let stream = server.connect();
         stream
             .set_read_timeout(Some(Duration::from_secs(120)))
@@ -144,13 +144,13 @@ fn readers_of_all_rates(server: &Server) -> Vec<SlowReader> {
     let unix = || UnixStream::connect(&server.daemon.socket).unwrap();
     vec![
         // 100 B/s, 1 kB/s, 3 kB/s, 10 kB/s, and bursts.
-        SlowReader::new(patient(), 10, tenth),
-        SlowReader::new(patient(), 100, tenth),
-        SlowReader::new(patient(), 300, tenth),
-        SlowReader::new(patient(), 1_000, tenth),
-        SlowReader::new(patient(), 1_000, 15 * tenth),
-        SlowReader::new(small(patient()), 10, tenth),
-        SlowReader::new(small(patient()), 300, tenth),
+        SlowReader::new(tcp(), 10, tenth),
+        SlowReader::new(tcp(), 100, tenth),
+        SlowReader::new(tcp(), 300, tenth),
+        SlowReader::new(tcp(), 1_000, tenth),
+        SlowReader::new(tcp(), 1_000, 15 * tenth),
+        SlowReader::new(small(tcp()), 10, tenth),
+        SlowReader::new(small(tcp()), 300, tenth),
         SlowReader::new(unix(), 10, tenth),
         SlowReader::new(unix(), 300, tenth),
     ]
@@ -268,20 +268,21 @@ fn h6_the_memory_for_stuck_readers_is_limited() {
         let execute = "POST /api/v1/tools/execute/far_roll";
         let (_, _, answer) = server.authorized(RUNNER, execute, "{}");
         assert!(answer.len() > 2 * bytes);
-        let before = server.daemon.memory("VmHWM");
+        let before = server.daemon.memory_bytes("VmHWM");
         let stuck = stuck_readers(&server, count);
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(8) {
             // Another principal gets its responses at once.
-            let (asked, calculator) = (Instant::now(), "POST /api/v1/tools/execute/calculator");
+            let (requested_at, calculator) =
+                (Instant::now(), "POST /api/v1/tools/execute/calculator");
             let sum = server.authorized(ADMIN, calculator, r#"{"expression": "2 + 2"}"#);
             assert!(sum.2.contains(r#""success":true,"#), "{}", sum.2);
-            assert!(asked.elapsed() < Duration::from_secs(15));
+            assert!(requested_at.elapsed() < Duration::from_secs(15));
             thread::sleep(Duration::from_millis(500));
         }
         let (_, _, answer) = server.authorized(ADMIN, execute, "{}");
         assert!(answer.len() > 2 * bytes, "{answer:.200}");
-        let grown = (server.daemon.memory("VmHWM") - before) / MIB as u64;
+        let grown = (server.daemon.memory_bytes("VmHWM") - before) / MIB as u64;
         // The limit, and what the running calls need to read and build their results.
         assert!(
             grown < 64 + 110,

@@ -234,7 +234,7 @@ impl ToolResultCache {
         loop {
             let mut leading = match self.look_up(&key, rule.ttl) {
                 CacheLookup::Cached(output, age) => {
-                    return Ok(copied(&output, age, reservation).await);
+                    return Ok(copy_cached(&output, age, reservation).await);
                 }
                 CacheLookup::Lead(leader) => {
                     let output = run.await?;
@@ -245,13 +245,13 @@ impl ToolResultCache {
                 }
                 CacheLookup::Follow(leading) => leading,
             };
-            let finished = leading.wait_for(Option::is_some);
-            let finished = pillion_deadline::timeout_at(request.deadline, finished).await;
+            let published = leading.wait_for(Option::is_some);
+            let waited = pillion_deadline::timeout_at(request.deadline, published).await;
             // Cloned, because a reference would lock the channel.
-            match finished.map(|finished| finished.map(|output| output.clone())) {
+            match waited.map(|received| received.map(|output| output.clone())) {
                 Ok(Ok(Some(output))) => {
                     self.state.lock().hits += 1;
-                    return Ok(copied(&output, Duration::ZERO, reservation).await);
+                    return Ok(copy_cached(&output, Duration::ZERO, reservation).await);
                 }
                 Ok(Ok(None)) => {}
                 // The other call failed or was cancelled, which does not affect this call.
@@ -301,7 +301,7 @@ impl ToolResultCache {
             for scope in [CacheScope::Private, CacheScope::Public] {
                 let key = request.key(scope);
                 if let Some((output, age)) = self.find(&key) {
-                    return Ok(copied(&output, age, reservation).await);
+                    return Ok(copy_cached(&output, age, reservation).await);
                 }
             }
         }
@@ -339,7 +339,7 @@ impl Drop for SharedRun<'_> {
 
 /// Copies a cached result, marks the copy as cached, and reduces its `ttlMs` by its age. Reserves the
 /// memory for the copy first.
-async fn copied(output: &ToolOutput, age: Duration, reservation: &Reservation) -> ToolOutput {
+async fn copy_cached(output: &ToolOutput, age: Duration, reservation: &Reservation) -> ToolOutput {
     reservation.extend(output::size(output)).await;
     let mut output = output.clone().with_metadata("cached", json!(true));
     if let Some(ttl) = output.result.get_mut("ttlMs") {

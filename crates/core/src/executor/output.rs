@@ -88,7 +88,7 @@ impl Bound {
             return Ok(output);
         }
         let name = tool.name();
-        let failure = || {
+        let no_store = || {
             let message = format!("Tool '{name}' returned {size} bytes; the limit is {most}");
             ToolFailure::internal(message)
         };
@@ -97,7 +97,7 @@ impl Bound {
             context,
             output,
         };
-        offload(result_store, result, most.min(PREVIEW), failure).await
+        offload(result_store, result, most.min(PREVIEW), no_store).await
     }
 }
 
@@ -110,27 +110,30 @@ pub(super) async fn offload_without_memory(
     result_store: Option<&dyn ResultStore>,
     result: OversizedResult,
 ) -> Result<ToolOutput, ToolFailure> {
-    let (name, size) = (result.tool.name().clone(), size(&result.output));
-    let failure = || {
+    let (name, bytes) = (result.tool.name().clone(), size(&result.output));
+    let no_store = || {
         ToolFailure::internal(format!(
-            "Tool '{name}' has run and returned {size} bytes, which are lost: too many bytes of \
+            "Tool '{name}' has run and returned {bytes} bytes, which are lost: too many bytes of \
              results wait for clients that read slowly"
         ))
     };
-    offload(result_store, result, PREVIEW, failure).await
+    offload(result_store, result, PREVIEW, no_store).await
 }
 
-/// Stores a result, and returns its beginning of at most `most` bytes. Without a store, fails with
-/// `failure`.
+/// Stores a result, and returns a preview of at most `max_preview_bytes` bytes.
+///
+/// # Errors
+/// The error of the store, or that of `no_store` if there is no store. Either failure has the
+/// preview.
 async fn offload(
     result_store: Option<&dyn ResultStore>,
     result: OversizedResult,
-    most: usize,
-    failure: impl FnOnce() -> ToolFailure,
+    max_preview_bytes: usize,
+    no_store: impl FnOnce() -> ToolFailure,
 ) -> Result<ToolOutput, ToolFailure> {
-    let beginning = preview_of(&result.output.result, most);
+    let beginning = preview_of(&result.output.result, max_preview_bytes);
     let Some(result_store) = result_store else {
-        return Err(cut(failure(), beginning));
+        return Err(cut(no_store(), beginning));
     };
     let metadata = result.output.metadata.clone();
     let stored = match result_store.put(result).await {
@@ -141,7 +144,7 @@ async fn offload(
         "{beginning}\n[Truncated: the result has {} bytes. Full result: {}]",
         stored.bytes, stored.url
     );
-    let place = json!({
+    let reference = json!({
         "id": stored.id,
         "bytes": stored.bytes,
         "mediaType": stored.media_type,
@@ -151,7 +154,7 @@ async fn offload(
         metadata,
         ..ToolOutput::text(text)
     };
-    Ok(preview.with_metadata("stored_result", place))
+    Ok(preview.with_metadata("stored_result", reference))
 }
 
 /// Returns the maximum size of a failure: the smaller of the limits for outputs and results, but at

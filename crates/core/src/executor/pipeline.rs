@@ -261,7 +261,8 @@ impl Executor {
         let size = output::size(&output);
         tool.record_output_bytes(size);
         let output = output::cap(tool, output, size, config.max_output_bytes)?;
-        // The call keeps its permit while it waits: at most as many outputs as permits wait here.
+        // The call keeps its permit while it waits, so there are at most as many waiting outputs as
+        // permits.
         reservation.extend(size).await;
         Ok(output)
     }

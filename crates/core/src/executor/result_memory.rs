@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ResultMemory, ToolFailure};
 
-/// Results smaller than this need no reservation, in bytes: the number of calls limits them.
+/// Minimum size of a result that needs a reservation, in bytes. The number of calls limits the
+/// memory of smaller results.
 const MIN_RESERVED_BYTES: usize = 64 * 1024;
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// Returns whether there was no memory for the output.
+    /// Returns whether there was no memory for the output until the deadline.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
@@ -68,7 +69,6 @@ impl Reservation {
             return;
         }
         if let Some(reserved) = memory.reserve(rest) {
-            // The call holds its permit meanwhile, so that few outputs wait for memory.
             let outcome = timeout_at(self.deadline, reserved).await;
             self.has_failed.store(outcome.is_err(), Ordering::Relaxed);
         }

@@ -136,7 +136,7 @@ impl RegisteredTool {
         }
     }
 
-    /// Returns how large the next output may be, in bytes, as far as earlier outputs tell.
+    /// Returns the expected size of the next output, in bytes, which follows from earlier outputs.
     pub(crate) fn expected_output_bytes(&self) -> usize {
         self.expected_output_bytes.load(Ordering::Relaxed)
     }

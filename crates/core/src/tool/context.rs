@@ -69,8 +69,8 @@ pub struct CallContext {
     pub extra: JsonObject,
     /// The link to the caller for progress and elicitation, if the interface supports either.
     pub link: Option<Link>,
-    /// The memory for the call's result, if the interface limits it. The executor reserves memory
-    /// for a result that the caller gets, so nested calls need none.
+    /// The memory for the call's result, if the interface limits that memory. `None` for nested
+    /// calls, because only results that the caller gets are counted.
     pub result_memory: Option<ResultMemory>,
     /// The trace of the call. Tools of MCP servers forward it to their server.
     pub trace: Option<TraceContext>,

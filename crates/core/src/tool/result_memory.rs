@@ -2,14 +2,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Waits until memory is reserved.
+/// Resolves when memory is reserved. If dropped before, reserves nothing.
 pub type ReserveFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The memory of an interface for results that wait until their client reads them. Many clients
 /// that read slowly could otherwise use up the memory of the process.
 pub trait ReserveMemory: Send + Sync + 'static {
-    /// Reserves memory for a result. Returns `None` if the memory is reserved, otherwise a future
-    /// that resolves when it is.
+    /// Reserves memory for a result of `bytes` bytes. Returns `None` if the memory is reserved,
+    /// otherwise a future that resolves when the memory is reserved.
     fn reserve(&self, bytes: usize) -> Option<ReserveFuture>;
 }
 
@@ -18,13 +18,13 @@ pub trait ReserveMemory: Send + Sync + 'static {
 pub struct ResultMemory(Arc<dyn ReserveMemory>);
 
 impl ResultMemory {
-    /// Creates the memory of a client.
+    /// Wraps the memory of a client.
     pub fn new(memory: impl ReserveMemory) -> Self {
         Self(Arc::new(memory))
     }
 
-    /// Reserves memory for a result. Returns `None` if the memory is reserved, otherwise a future
-    /// that resolves when it is.
+    /// Reserves memory for a result of `bytes` bytes. Returns `None` if the memory is reserved,
+    /// otherwise a future that resolves when the memory is reserved.
     #[must_use]
     pub fn reserve(&self, bytes: usize) -> Option<ReserveFuture> {
         self.0.reserve(bytes)

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::runtime;
 
 use super::DirectClient;
-use super::watched_stream::{SocketLook, WatchedStream};
+use super::watched_stream::{SocketCheck, WatchedStream};
 
 type UnsentRequest = Option<Request<Full<Bytes>>>;
 
@@ -27,7 +27,7 @@ pub(super) struct DrivenConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` after the connection has ended; pending responses then fail.
     connection: Option<Connection<TokioIo<WatchedStream>, Full<Bytes>>>,
-    look: SocketLook,
+    check: SocketCheck,
     /// How long the connection was idle before its current request; `None` for the first request.
     pub(super) idle: Option<Duration>,
 }
@@ -35,13 +35,13 @@ pub(super) struct DrivenConnection {
 impl DrivenConnection {
     pub(super) async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
         let _ = stream.set_nodelay(true); // An error only makes the connection slower.
-        let (stream, look) = WatchedStream::new(stream);
+        let (stream, check) = WatchedStream::new(stream);
         let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
         Some(Self {
             runtime,
             sender,
             connection: Some(connection),
-            look,
+            check,
             idle: None,
         })
     }
@@ -61,14 +61,15 @@ impl DrivenConnection {
         self.connection.is_some() && self.sender.is_ready()
     }
 
-    pub(super) async fn turns_out_free(&mut self) -> bool {
+    pub(super) async fn is_free_now(&mut self) -> bool {
         poll_fn(|context| Poll::Ready(self.is_free(context))).await
     }
 
-    /// Returns whether the server has not closed the connection, as far as this machine knows.
-    pub(super) async fn turns_out_open(&mut self) -> bool {
-        self.look.request();
-        self.turns_out_free().await && !self.look.is_pending()
+    /// Returns whether the connection is ready, and this machine has received no close of the
+    /// server.
+    pub(super) async fn is_open_now(&mut self) -> bool {
+        self.check.request();
+        self.is_free_now().await && !self.check.is_pending()
     }
 
     /// Sends a request. An error contains the request if the server cannot have received it.
@@ -76,10 +77,10 @@ impl DrivenConnection {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, (hyper::Error, UnsentRequest)> {
-        let mut answer = pin!(self.sender.try_send_request(request));
+        let mut response = pin!(self.sender.try_send_request(request));
         poll_fn(|context| {
             self.advance(context);
-            answer.as_mut().poll(context)
+            response.as_mut().poll(context)
         })
         .await
         .map_err(|mut error| {

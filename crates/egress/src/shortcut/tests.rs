@@ -237,8 +237,8 @@ fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_writt
             .enable_all()
             .build();
         runtime.unwrap().block_on(async {
-            let shortcut = url(&format!("http://127.0.0.1:{port}/"));
-            let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
+            let address = url(&format!("http://127.0.0.1:{port}/"));
+            let shortcut = DirectClient::to(&address, &EgressPolicy::default()).unwrap();
             for _ in 0..2 {
                 assert_eq!(text(&shortcut).await, "{}");
             }
@@ -272,7 +272,7 @@ async fn a_call_uses_a_kept_connection_only_after_the_server_has_kept_one() {
     call().await;
     call().await;
     assert_eq!(server.connections(), 2);
-    // A request that may be repeated finds out.
+    // A request that may be repeated shows that the server keeps connections.
     assert_eq!(text(&shortcut).await, "{}");
     call().await;
     assert_eq!(server.connections(), 2);

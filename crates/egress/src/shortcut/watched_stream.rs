@@ -8,40 +8,40 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A request to look at the socket itself with the next read.
+/// A request to check the socket itself with the next read.
 ///
-/// The runtime learns of a close only when it polls the operating system, which it does between
-/// tasks: until then, a read says that nothing has arrived.
+/// The runtime learns of a close only when it polls the operating system between tasks. Until then,
+/// a read returns `Pending` even if the server has closed the connection.
 #[derive(Clone, Default)]
-pub(super) struct SocketLook(Arc<AtomicBool>);
+pub(super) struct SocketCheck(Arc<AtomicBool>);
 
-impl SocketLook {
-    /// Lets the next read look at the socket.
+impl SocketCheck {
+    /// Makes the next read check the socket.
     pub(super) fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the next read is still to look at the socket.
+    /// Returns whether there was no read since the request.
     pub(super) fn is_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A stream that can be told to look at the socket itself: if the server has closed the connection,
-/// or sent anything, the read fails.
+/// A stream that checks the socket itself on request: if the server has closed the connection, or
+/// sent anything, the next read fails.
 pub(super) struct WatchedStream {
     stream: TcpStream,
-    look: SocketLook,
+    check: SocketCheck,
 }
 
 impl WatchedStream {
-    pub(super) fn new(stream: TcpStream) -> (Self, SocketLook) {
-        let look = SocketLook::default();
+    pub(super) fn new(stream: TcpStream) -> (Self, SocketCheck) {
+        let check = SocketCheck::default();
         let watched = Self {
             stream,
-            look: look.clone(),
+            check: check.clone(),
         };
-        (watched, look)
+        (watched, check)
     }
 
     /// Returns whether nothing has arrived: neither data, nor the end of the stream, nor an error.
@@ -57,8 +57,8 @@ impl AsyncRead for WatchedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.look.is_pending() {
-            self.look.0.store(false, Ordering::Relaxed);
+        if self.check.is_pending() {
+            self.check.0.store(false, Ordering::Relaxed);
             if !self.is_quiet() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }

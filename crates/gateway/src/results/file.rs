@@ -19,7 +19,7 @@ pub(super) const UNFINISHED_SUFFIX: &str = ".part";
 /// Maximum length of the header line, in bytes.
 const MAX_HEADER_LEN: u64 = 16 * 1024;
 
-/// Maximum size of a piece in which a result is read, in bytes.
+/// Maximum size of the pieces in which a result is read, in bytes.
 const MAX_PIECE_BYTES: u64 = 64 * 1024;
 
 /// The header in the first line of a file.
@@ -43,7 +43,7 @@ pub struct OpenedResult {
     start: u64,
 }
 
-/// A part of a file that is not read yet.
+/// The part of a file that has not been read yet.
 struct FileRange {
     file: File,
     start: u64,
@@ -120,8 +120,8 @@ impl OpenedResult {
         })
     }
 
-    /// Returns a range of the result, which must exist, in pieces. Each piece is read when the
-    /// previous one is written, so that a large result takes little memory.
+    /// Returns the bytes of `range`, which must be within the result, in pieces of at most 64 KiB.
+    /// A piece is read when the consumer polls for it, so that a large result takes little memory.
     ///
     /// # Errors
     /// If the first piece cannot be read.

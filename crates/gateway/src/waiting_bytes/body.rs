@@ -75,6 +75,7 @@ impl HttpBody for CountedBody {
 impl Drop for CountedBody {
     fn drop(&mut self) {
         if let Count::Parts(connection) = &self.count {
+            // Calls of the stream may have reserved bytes that no event used.
             connection.begin_request();
         }
     }

@@ -4,47 +4,48 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How many times the free bytes one principal may have. Alone, it may have 6/7 of the limit,
-/// so there is room for others at any time ("dynamic thresholds", Choudhury and Hahne, 1998).
+/// Maximum bytes of one principal, as a multiple of the free bytes. A principal alone may have 6/7
+/// of the limit, so there is room for others at any time ("dynamic thresholds", Choudhury and
+/// Hahne, 1998).
 const MAX_SHARE: u64 = 6;
 
-/// Who has how many bytes, and which claims wait for room.
+/// The bytes of each principal, and the claims that wait for room.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) limit: u64,
     total: u64,
     principals: HashMap<Arc<str>, u64>,
-    next_ticket: u64,
+    next_claim_id: u64,
     /// The claims that wait, in order of arrival.
-    claims: BTreeMap<u64, WaitingClaim>,
-    /// The connections whose clients read nothing, by number.
-    stalled: BTreeMap<u64, Stalled>,
+    claims: BTreeMap<u64, QueuedClaim>,
+    /// The connections whose clients read nothing, by connection number.
+    stalled: BTreeMap<u64, StalledConnection>,
 }
 
 pub(super) enum Claim {
     Granted,
-    /// The ticket of the claim, and its grant.
+    /// The id of the claim, and the receiver of the message that the claim is granted.
     Waiting(u64, oneshot::Receiver<()>),
 }
 
-struct WaitingClaim {
+struct QueuedClaim {
     principal: Arc<str>,
     bytes: u64,
     granted: oneshot::Sender<()>,
 }
 
-struct Stalled {
+struct StalledConnection {
     principal: Arc<str>,
     since: Instant,
     bytes: u64,
     /// Whether the connection is about to close.
-    closes: bool,
+    is_closing: bool,
 }
 
 /// Why there is no room for a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
-    /// The principal has its share.
+    /// The principal has used up its share.
     Share,
     /// All principals together have too many bytes.
     Total,
@@ -80,25 +81,25 @@ impl Ledger {
 
     pub(super) fn claim(&mut self, principal: &Arc<str>, bytes: u64) -> Claim {
         let (granted, grant) = oneshot::channel();
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        let claim = WaitingClaim {
+        let claim_id = self.next_claim_id;
+        self.next_claim_id += 1;
+        let claim = QueuedClaim {
             principal: Arc::clone(principal),
             bytes,
             granted,
         };
-        self.claims.insert(ticket, claim);
+        self.claims.insert(claim_id, claim);
         self.grant();
-        if self.claims.contains_key(&ticket) {
-            Claim::Waiting(ticket, grant)
+        if self.claims.contains_key(&claim_id) {
+            Claim::Waiting(claim_id, grant)
         } else {
             Claim::Granted
         }
     }
 
     /// Withdraws a claim; if it was granted, releases its bytes.
-    pub(super) fn withdraw(&mut self, ticket: u64, principal: &Arc<str>, bytes: u64) {
-        match self.claims.remove(&ticket) {
+    pub(super) fn withdraw(&mut self, claim_id: u64, principal: &Arc<str>, bytes: u64) {
+        match self.claims.remove(&claim_id) {
             Some(_) => self.grant(),
             None => self.subtract(principal, bytes),
         }
@@ -109,9 +110,9 @@ impl Ledger {
     fn grant(&mut self) {
         let mut blocked: Vec<Arc<str>> = Vec::new();
         let mut fitting = Vec::new();
-        let tickets: Vec<u64> = self.claims.keys().copied().collect();
-        for ticket in tickets {
-            let Some(claim) = self.claims.get(&ticket) else {
+        let claim_ids: Vec<u64> = self.claims.keys().copied().collect();
+        for claim_id in claim_ids {
+            let Some(claim) = self.claims.get(&claim_id) else {
                 continue;
             };
             if blocked.contains(&claim.principal) {
@@ -121,7 +122,7 @@ impl Ledger {
             match self.obstacle(&principal, bytes) {
                 None => {
                     self.add(&principal, bytes);
-                    fitting.extend(self.claims.remove(&ticket));
+                    fitting.extend(self.claims.remove(&claim_id));
                 }
                 Some(Obstacle::Share) => blocked.push(principal),
                 Some(Obstacle::Total) => break,
@@ -148,28 +149,28 @@ impl Ledger {
 
     /// Records that the client of a connection has read nothing since `since`. Returns whether the
     /// connection is to be closed.
-    pub(super) fn stalled(
+    pub(super) fn note_stall(
         &mut self,
         number: u64,
         principal: &Arc<str>,
         bytes: u64,
         since: Instant,
     ) -> bool {
-        if self.stalled.values().any(|stalled| stalled.closes) {
+        if self.stalled.values().any(|stalled| stalled.is_closing) {
             return false;
         }
-        let stalled = Stalled {
+        let stalled = StalledConnection {
             principal: Arc::clone(principal),
             since,
             bytes,
-            closes: false,
+            is_closing: false,
         };
         self.stalled.insert(number, stalled);
-        let closes = self.next_to_close() == Some(number);
+        let is_closing = self.next_to_close() == Some(number);
         if let Some(stalled) = self.stalled.get_mut(&number) {
-            stalled.closes = closes;
+            stalled.is_closing = is_closing;
         }
-        closes
+        is_closing
     }
 
     pub(super) fn clear_stall(&mut self, number: u64) {
@@ -195,22 +196,28 @@ impl Ledger {
             }
             blocked.push(&claim.principal);
         }
-        // Events are counted even if there is no room.
+        // `Ledger::add` counts bytes even if there is no room.
         let is_over = self.total > self.limit;
         is_over.then(|| self.longest_stalled_of_largest()).flatten()
     }
 
     fn longest_stalled_of_largest(&self) -> Option<u64> {
-        let holding = self.stalled.values().filter(|it| it.bytes > 0);
-        let principals = holding.map(|it| &it.principal);
+        let holding = self
+            .stalled
+            .values()
+            .filter(|connection| connection.bytes > 0);
+        let principals = holding.map(|connection| &connection.principal);
         let largest = principals.max_by_key(|principal| self.principals.get(*principal))?;
         self.longest_stalled(largest)
     }
 
     fn longest_stalled(&self, principal: &str) -> Option<u64> {
-        let holding = self.stalled.iter().filter(|(_, it)| it.bytes > 0);
-        let own = holding.filter(|(_, it)| &*it.principal == principal);
-        own.min_by_key(|(number, it)| (it.since, **number))
+        let holding = self
+            .stalled
+            .iter()
+            .filter(|(_, connection)| connection.bytes > 0);
+        let own = holding.filter(|(_, connection)| &*connection.principal == principal);
+        own.min_by_key(|(number, connection)| (connection.since, **number))
             .map(|(number, _)| *number)
     }
 }

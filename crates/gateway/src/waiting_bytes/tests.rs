@@ -94,24 +94,24 @@ async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits()
     for (one, _) in &stuck {
         assert!(has_room(one, 18 * MIB));
     }
-    let look = || stuck.each_ref().map(|(one, since)| one.stalled(*since));
-    // Without a call that waits, nobody gives way.
+    let look = || stuck.each_ref().map(|(one, since)| one.note_stall(*since));
+    // Without a call that waits, no connection is closed.
     assert_eq!(look(), [false; 3]);
     let next = connect();
     let waiting = reserve(&next, 8 * MIB).unwrap();
     assert_eq!(look(), [true, false, false]);
-    // One at a time.
+    // Only one connection is closed at a time.
     assert_eq!(look(), [false; 3]);
     let [(first, _), rest @ ..] = stuck;
     drop(first);
     waiting.await;
     assert_eq!(all.total(), 44 * MIB);
-    assert!(!rest[0].0.stalled(long_ago(5)) && !rest[1].0.stalled(long_ago(10)));
+    assert!(!rest[0].0.note_stall(long_ago(5)) && !rest[1].0.note_stall(long_ago(10)));
     // A client that reads again is no candidate.
     let another = reserve(&connect(), 14 * MIB);
     let [(second, _), (third, _)] = rest;
     third.clear_stall();
-    assert!(second.stalled(long_ago(5)));
+    assert!(second.note_stall(long_ago(5)));
     drop(another);
 }
 
@@ -122,10 +122,10 @@ async fn h6_a_principal_with_many_bytes_leaves_room_for_others() {
         .map(|_| connection(&all, "hog", 64 * MIB))
         .collect();
     let waiting: Vec<_> = hog.iter().filter_map(|one| reserve(one, MIB)).collect();
-    // 6/7 of the limit.
+    // 6/7 of the limit, in whole MiB.
     assert_eq!(all.total(), 54 * MIB);
     assert_eq!(waiting.len(), 46);
-    // Claims of the hog hold up nobody else.
+    // Waiting claims of one principal do not delay other principals.
     let others = ["b", "c", "d"].map(|name| connection(&all, name, 64 * MIB));
     for other in &others {
         assert!(has_room(other, 3 * MIB));
@@ -166,6 +166,6 @@ async fn h6_a_response_larger_than_the_limit_is_delivered() {
     let kept = other.admit(&Method::POST, body_of(MIB)).await;
     assert_eq!(kept.status(), StatusCode::OK);
     drop((body, kept));
-    let answer = other.admit(&Method::GET, body_of(MIB)).await;
-    assert_eq!(answer.status(), StatusCode::OK);
+    let admitted = other.admit(&Method::GET, body_of(MIB)).await;
+    assert_eq!(admitted.status(), StatusCode::OK);
 }

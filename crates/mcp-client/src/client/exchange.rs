@@ -288,8 +288,8 @@ impl McpClient {
     }
 
     /// Returns whether a request may be sent again for this reason. A request is sent again once
-    /// for each reason, but a connection may break, and the connection to a program, or a WebSocket,
-    /// may end before a byte of the request has been sent, several times.
+    /// for each reason, but several times if a connection breaks, or if the connection to a
+    /// program, or a WebSocket, ends before a byte of the request has been sent.
     fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
         let most = match reason {

@@ -192,9 +192,9 @@ impl TaskPoller<'_> {
     }
 
     async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
-        let asked =
+        let outcome =
             pillion_deadline::timeout(POLL_TIMEOUT, self.client.plain(method, params)).await;
-        asked.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
+        outcome.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
     /// Returns whether an error says nothing about the task.

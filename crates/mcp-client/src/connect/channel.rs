@@ -19,7 +19,8 @@ use crate::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, Tra
 /// program that takes longer to start responds to the next request.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of times that a program is started, or a WebSocket opened, again for one connection.
+/// Maximum number of times that a program is started again, or a WebSocket is opened again, for one
+/// connection.
 const MAX_STARTS: usize = 3;
 
 /// Opens connections over stdio and WebSocket.
@@ -72,9 +73,9 @@ impl ChannelConnector {
         }
     }
 
-    /// Opens a session, and again if the server ends the connection during the handshake. A program
-    /// is started again only if it has responded after an earlier start, because such a program was
-    /// probably killed.
+    /// Opens a session, and tries again if the server ends the connection during the handshake. A
+    /// program is started again only if it has responded after an earlier start, because such a
+    /// program was probably killed.
     async fn open_repeatedly(&self, steps: Steps) -> Result<OpenedSession, McpErrorKind> {
         let may_open_again = || match &self.link {
             ChannelLink::Stdio(link) => link.may_start_again(),
@@ -231,9 +232,9 @@ impl ChannelConnector {
         session.set_version(version);
         let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
-        let asked =
+        let timed =
             pillion_deadline::timeout(patience, session.ask("server/discover", &params)).await;
-        let outcome = asked.unwrap_or(Err(McpErrorKind::timeout(patience)));
+        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(patience)));
         let found = discovered(outcome, session);
         let tried = format!("{} server/discover ({version})", self.name());
         steps.note(tried, found.as_ref().map(Discovered::describe));

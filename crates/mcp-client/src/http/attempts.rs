@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pillion_egress::{ConnectionChoice, KeepAliveHabit, connection_of, was_refused};
+use pillion_egress::{ConnectionChoice, KeepAliveHabit, local_address, was_refused};
 
 use super::HttpLink;
 use crate::McpErrorKind;
@@ -25,6 +25,7 @@ pub(super) struct Reachability {
 #[derive(Debug, Clone, Copy)]
 struct LastResponse {
     at: Instant,
+    /// The local address of the connection, which identifies the connection while it is open.
     connection: Option<SocketAddr>,
 }
 
@@ -37,8 +38,8 @@ impl Reachability {
         }
     }
 
-    /// Returns for how long the connections of the full HTTP client have been idle; `None` if there
-    /// are none.
+    /// Returns how long the connections of the full HTTP client have been idle at least; `None` if
+    /// the client has received no response.
     pub(super) fn idle(&self) -> Option<Duration> {
         self.last_response.lock().map(|last| last.at.elapsed())
     }
@@ -52,8 +53,8 @@ impl Reachability {
         choice == ConnectionChoice::New || idle.is_some_and(|idle| !self.habit.allows(idle, choice))
     }
 
-    /// Records that a response of the full HTTP client was cut off. A server may do that to every
-    /// connection that it has kept.
+    /// Records that the body of a response was cut off. The server may cut off every response over
+    /// a connection that it has kept.
     pub(super) fn note_cut_off(&self) {
         self.habit.note_broken(Duration::ZERO);
     }
@@ -67,14 +68,14 @@ impl Reachability {
     ) {
         match outcome {
             Ok(response) => {
-                let connection = connection_of(response);
+                let connection = local_address(response);
                 let at = Instant::now();
-                let last = self
+                let previous = self
                     .last_response
                     .lock()
                     .replace(LastResponse { at, connection });
-                let last = last.and_then(|last| last.connection);
-                if last.is_some() && last == connection {
+                let previous_connection = previous.and_then(|previous| previous.connection);
+                if previous_connection.is_some() && previous_connection == connection {
                     self.habit.note_kept();
                 }
             }
@@ -105,7 +106,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Returns the connection for the next attempt.
+    /// Returns which connection the next attempt may use.
     pub(super) fn choice(&self) -> ConnectionChoice {
         match self.repeat {
             _ if self.broken > 0 => ConnectionChoice::New,

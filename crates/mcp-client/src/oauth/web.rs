@@ -111,10 +111,11 @@ impl Web {
 
     /// Sends a request and returns the head of the response.
     ///
-    /// A POST may use up a code or a refresh token, so it must not be sent again after the server may
-    /// have received it. It is therefore sent over a new connection, which the server cannot have
-    /// closed. A GET is sent again, once.
-    async fn response(
+    /// A POST may use up a code or a refresh token, so a POST must not be sent again after the
+    /// server may have received it. A POST is therefore sent over a new connection: the server may
+    /// have closed a kept connection. If the connection of a GET breaks, the GET is sent again,
+    /// once.
+    async fn fetch_head(
         &self,
         method: Method,
         url: &Url,
@@ -142,7 +143,7 @@ impl Web {
     ) -> Result<WebAnswer, OAuthError> {
         let json = http::HeaderValue::from_static("application/json");
         headers.insert(ACCEPT, json);
-        let mut response = self.response(method, url, headers, body).await?;
+        let mut response = self.fetch_head(method, url, headers, body).await?;
         let mut body = Vec::new();
         let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
             // A stream may never end, and is not the expected content.

@@ -138,7 +138,7 @@ impl EventStreamState {
         if let Some(answer) = self.peer.handle_message(message) {
             let poster = Arc::clone(self);
             answers.send(answer, move |message| async move {
-                // The server knows its request by the id, and ignores a second response.
+                // Harmless, because the server ignores a second response to its request.
                 poster.post(message, Repeat::Harmless).await.map(drop)
             });
         }

@@ -154,8 +154,8 @@ impl PostConnection {
         self: &Arc<Self>,
         request: SerializedRequest,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let posted = self.post(request.message, request.mirrored, request.repeat);
-        let posted = posted.await;
+        let post = self.post(request.message, request.mirrored, request.repeat);
+        let posted = post.await;
         if matches!(posted, Err(McpErrorKind::SessionExpired)) {
             // Not for notifications: some servers reject those with 404 but work anyway.
             self.end_session();
@@ -277,7 +277,7 @@ impl PostConnection {
         if let Some(answer) = self.peer.handle_message(message) {
             let connection = Arc::clone(self);
             answers.send(answer, move |message| async move {
-                // The server knows its request by the id, and ignores a second response.
+                // Harmless, because the server ignores a second response to its request.
                 let repeat = Repeat::Harmless;
                 let posted = connection.post(message, MirroredHeaders::new(), repeat);
                 posted.await.map(drop)

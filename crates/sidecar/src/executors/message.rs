@@ -146,7 +146,7 @@ pub(super) struct Response {
     /// The decision of the callable `approve`.
     #[serde(default)]
     pub(super) decision: Option<bool>,
-    /// The arguments with which an approved call runs instead of its own.
+    /// The arguments that replace those of an approved call.
     #[serde(default)]
     pub(super) arguments: Option<JsonObject>,
     /// The outcome of a tool or of the callable `before`; or the failure of a callable.

@@ -102,7 +102,7 @@ pub(super) async fn stdio(
     }
     let current_app = CurrentApp::of(request.extensions(), &app, super::router);
     let context = CallContext {
-        // The memory is for responses over HTTP.
+        // Only responses over HTTP are counted, not those over an upgraded connection.
         result_memory: None,
         ..context
     };

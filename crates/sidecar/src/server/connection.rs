@@ -132,8 +132,8 @@ impl Connection {
         } = self;
         let app = current_app.app();
         let limits = app.http();
-        let waiting = app.process().waiting_bytes.clone();
-        let waiting = waiting.connection(limits.max_waiting_bytes.get() as u64);
+        let max_waiting_bytes = limits.max_waiting_bytes.get() as u64;
+        let waiting_bytes = app.process().waiting_bytes.connection(max_waiting_bytes);
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let receive_tracker = ReceiveTracker::default();
         let flag = Arc::clone(&was_cut_off);
@@ -141,7 +141,7 @@ impl Connection {
             stream,
             limits.write_timeout,
             flag,
-            waiting.clone(),
+            waiting_bytes.clone(),
             receive_tracker.clone(),
         );
         let requests = Requests {
@@ -149,7 +149,7 @@ impl Connection {
             peer,
             admission: permit.admission(),
             receive_tracker,
-            waiting,
+            waiting_bytes,
             max_header_bytes: limits.max_header_bytes,
         };
         let connection = http1::Builder::new()
@@ -228,7 +228,7 @@ struct Requests {
     peer: Peer,
     admission: Option<Arc<Admission>>,
     receive_tracker: ReceiveTracker,
-    waiting: ConnectionBytes,
+    waiting_bytes: ConnectionBytes,
     max_header_bytes: usize,
 }
 
@@ -239,16 +239,18 @@ impl Service<Request<Incoming>> for Requests {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let Self {
-            admission, waiting, ..
+            admission,
+            waiting_bytes,
+            ..
         } = self.clone();
         let mut request = request.map(|body| Body::new(Received::new(body, &self.receive_tracker)));
-        waiting.begin_request();
+        waiting_bytes.begin_request();
         if head_bytes(&request) > self.max_header_bytes {
             // The parser rejects a head of this size only if the head arrives in parts.
             return Box::pin(ready(Ok(head_too_large())));
         }
         request.extensions_mut().insert(self.peer);
-        request.extensions_mut().insert(waiting.clone());
+        request.extensions_mut().insert(waiting_bytes.clone());
         if let Some(admission) = &admission {
             admission.set_checking(true);
             request.extensions_mut().insert(Arc::clone(admission));
@@ -268,7 +270,7 @@ impl Service<Request<Incoming>> for Requests {
             if is_last {
                 close(&mut response);
             }
-            Ok(waiting.admit(&method, response).await)
+            Ok(waiting_bytes.admit(&method, response).await)
         })
     }
 }

@@ -24,9 +24,10 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// that reads 4.4 kB/s completes a step of 128 KiB in this time.
 const STEP_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many times the write timeout a client may need for a step of its reading. With the default
-/// write timeout, a client that reads 1.1 kB/s completes a step of 128 KiB in this time.
-const STEP_WRITE_TIMEOUTS: u32 = 4;
+/// Multiple of the write timeout after which a client whose reading shows only in steps is
+/// disconnected. With the default write timeout, a client that reads 1.1 kB/s completes a step of
+/// 128 KiB in this time.
+const STEP_WRITE_TIMEOUT_FACTOR: u32 = 4;
 
 /// Maximum time to read further data from a client after its response, so that the client can
 /// notice the response.
@@ -56,14 +57,16 @@ pub(super) struct SlowClientStream<S> {
 }
 
 struct Waiting {
-    next_look: Pin<Box<Sleep>>,
+    next_check: Pin<Box<Sleep>>,
+    /// The result of the last check.
     unread: Option<Unread>,
     progress_at: Instant,
 }
 
 impl Waiting {
-    /// Checks whether the client has read something since the last look.
-    fn look(&mut self, unread: Option<Unread>, now: Instant) -> bool {
+    /// Returns whether the client has read something since the last check, and stores what it has
+    /// not read.
+    fn check(&mut self, unread: Option<Unread>, now: Instant) -> bool {
         let has_progressed = unread
             .zip(self.unread)
             .is_some_and(|(unread, before)| unread.has_shrunk_since(before));
@@ -79,7 +82,10 @@ impl Waiting {
         let (stall, write) = match self.unread {
             Some(Unread {
                 is_exact: false, ..
-            }) => (STEP_STALL_TIMEOUT, write_timeout * STEP_WRITE_TIMEOUTS),
+            }) => (
+                STEP_STALL_TIMEOUT,
+                write_timeout * STEP_WRITE_TIMEOUT_FACTOR,
+            ),
             Some(Unread { is_exact: true, .. }) | None => (STALL_TIMEOUT, write_timeout),
         };
         (self.progress_at + stall, self.progress_at + write)
@@ -121,43 +127,42 @@ impl<S: UnreadBytes> SlowClientStream<S> {
         let write_timeout = self.write_timeout;
         let interval = (write_timeout / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let stream = &self.stream;
-        // The first look comes after an interval: most clients have read by then, and cost nothing.
+        // The first check comes after an interval: most clients have read by then, and cost
+        // nothing.
         let waiting = self.waiting.get_or_insert_with(|| Waiting {
-            next_look: Box::pin(sleep(interval)),
+            next_check: Box::pin(sleep(interval)),
             unread: None,
             progress_at: Instant::now(),
         });
         loop {
-            ready!(waiting.next_look.as_mut().poll(context));
+            ready!(waiting.next_check.as_mut().poll(context));
             let now = Instant::now();
-            if pillion_deadline::was_stopped(waiting.next_look.deadline()) {
+            if pillion_deadline::was_stopped(waiting.next_check.deadline()) {
                 // The client may have been stopped as well.
-                waiting.progress_at += now - waiting.next_look.deadline();
+                waiting.progress_at += now - waiting.next_check.deadline();
             }
-            if waiting.look(stream.unread(), now) {
+            if waiting.check(stream.unread(), now) {
                 self.waiting_bytes.clear_stall();
             }
             let (stalls_at, deadline) = waiting.deadlines(write_timeout);
-            let gives_way = now >= stalls_at && self.waiting_bytes.stalled(waiting.progress_at);
-            if now >= deadline || gives_way {
+            let must_close = now >= stalls_at && self.waiting_bytes.note_stall(waiting.progress_at);
+            if now >= deadline || must_close {
                 self.waiting = None;
                 self.was_cut_off.store(true, Ordering::Relaxed);
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            let next_look = (now + interval).min(deadline);
-            let next_look = if stalls_at > now {
-                next_look.min(stalls_at)
-            } else {
-                next_look
-            };
-            waiting.next_look.as_mut().reset(next_look);
+            let mut next_check = (now + interval).min(deadline);
+            if stalls_at > now {
+                next_check = next_check.min(stalls_at);
+            }
+            waiting.next_check.as_mut().reset(next_check);
         }
     }
 }
 
 impl<S> Drop for SlowClientStream<S> {
     fn drop(&mut self) {
-        // Another call may still have the count of this connection.
+        // A call in progress may still have a clone of `waiting_bytes`.
         self.waiting_bytes.clear_stall();
     }
 }
@@ -318,10 +323,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn h6_a_client_whose_reading_shows_in_steps_has_time_for_a_step() {
         let now = Instant::now();
-        let look = |bytes, is_exact| Some(Unread { bytes, is_exact });
+        let unread = |bytes, is_exact| Some(Unread { bytes, is_exact });
         let mut waiting = Waiting {
-            next_look: Box::pin(sleep(Duration::ZERO)),
-            unread: look(1_000_000, false),
+            next_check: Box::pin(sleep(Duration::ZERO)),
+            unread: unread(1_000_000, false),
             progress_at: now,
         };
         // The window of a client that reads 1.1 kB/s opens each 119 s.
@@ -329,17 +334,17 @@ mod tests {
         for steps in 1..4 {
             for _ in 0..118 {
                 at += Duration::from_secs(1);
-                let unread = look(1_000_000 - (steps - 1) * 128 * 1024, false);
-                assert!(!waiting.look(unread, at));
+                let current = unread(1_000_000 - (steps - 1) * 128 * 1024, false);
+                assert!(!waiting.check(current, at));
                 assert!(at < waiting.deadlines(Duration::from_secs(30)).1);
             }
             at += Duration::from_secs(1);
-            assert!(waiting.look(look(1_000_000 - steps * 128 * 1024, false), at));
+            assert!(waiting.check(unread(1_000_000 - steps * 128 * 1024, false), at));
         }
         // A client of this host that reads one byte has read something.
         let times = |waiting: &Waiting| waiting.deadlines(Duration::from_secs(30));
-        assert!(!waiting.look(look(500_000, true), at));
-        assert!(waiting.look(look(499_999, true), at + Duration::from_secs(1)));
+        assert!(!waiting.check(unread(500_000, true), at));
+        assert!(waiting.check(unread(499_999, true), at + Duration::from_secs(1)));
         let stalled = (Duration::from_secs(3), Duration::from_secs(31));
         assert_eq!(times(&waiting), (at + stalled.0, at + stalled.1));
     }

@@ -1,4 +1,4 @@
-//! How much of what was written to a client the client has not read.
+//! The number of bytes that were written to a client and that the client has not read.
 
 mod socket_diagnostics;
 
@@ -15,9 +15,9 @@ const OUTPUT_QUEUE: Opcode = 0x5411;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unread {
     pub(super) bytes: u64,
-    /// Whether each byte that the client reads reduces `bytes`. This is so for a client on the same
-    /// host. The receive window of a client on another host opens only after the client has read up
-    /// to 128 KiB, and until then `bytes` does not change.
+    /// Whether each byte that the client reads reduces `bytes`. True for a client in the same
+    /// network namespace of the same host. The receive window of any other client opens only after
+    /// the client has read up to 128 KiB, and until then `bytes` does not change.
     pub(super) is_exact: bool,
 }
 
@@ -69,9 +69,9 @@ impl UnreadBytes for TcpStream {
 
     fn unread(&self) -> Option<Unread> {
         let unacknowledged = output_queue(self.as_fd())?;
-        let received = self.peer_addr().ok().zip(self.local_addr().ok());
+        let addresses = self.peer_addr().ok().zip(self.local_addr().ok());
         let received =
-            received.and_then(|(peer, own)| socket_diagnostics::tcp_receive_queue(peer, own));
+            addresses.and_then(|(peer, own)| socket_diagnostics::tcp_receive_queue(peer, own));
         Some(match received {
             Some(received) => Unread::exact(unacknowledged + received),
             None => Unread::in_steps(unacknowledged),

@@ -38,7 +38,7 @@ mod linux {
     };
     use nix::sys::stat::fstat;
 
-    /// The message type of queries and their answers (`SOCK_DIAG_BY_FAMILY`).
+    /// The message type of queries and their responses (`SOCK_DIAG_BY_FAMILY`).
     const BY_FAMILY: u16 = 20;
     /// The flag of each query (`NLM_F_REQUEST`).
     const REQUEST: u16 = 1;
@@ -52,9 +52,13 @@ mod linux {
     const INET_RECEIVE_QUEUE: usize = 56;
     /// The size of `struct unix_diag_msg`, which attributes follow.
     const UNIX_MESSAGE_BYTES: usize = 16;
+    /// Selects the attribute [`PEER`] (`UDIAG_SHOW_PEER`).
     const SHOW_PEER: u32 = 0x04;
+    /// Selects the attribute [`QUEUES`] (`UDIAG_SHOW_RQLEN`).
     const SHOW_QUEUES: u32 = 0x10;
+    /// The inode of the peer (`UNIX_DIAG_PEER`).
     const PEER: u16 = 2;
+    /// The lengths of the queues, that of received bytes first (`UNIX_DIAG_RQLEN`).
     const QUEUES: u16 = 4;
 
     pub(super) fn tcp_receive_queue(own: SocketAddr, peer: SocketAddr) -> Option<u64> {
@@ -77,7 +81,7 @@ mod linux {
         query.extend(padded(peer_address));
         query.extend([0; 4]);
         query.extend(NO_COOKIE);
-        number(ask(&query)?.get(INET_RECEIVE_QUEUE..)?)
+        number(send_query(&query)?.get(INET_RECEIVE_QUEUE..)?)
     }
 
     pub(super) fn unix_peer_receive_queue(socket: BorrowedFd<'_>) -> Option<u64> {
@@ -86,7 +90,7 @@ mod linux {
         unix_attribute(u32::try_from(peer).ok()?, SHOW_QUEUES, QUEUES)
     }
 
-    /// Returns the first number of an attribute of the Unix socket with an inode.
+    /// Returns the first number in `attribute` of the Unix socket with this inode.
     fn unix_attribute(inode: u32, show: u32, attribute: u16) -> Option<u64> {
         // `struct unix_diag_req`.
         let mut query = vec![u8::try_from(libc::AF_UNIX).ok()?, 0, 0, 0];
@@ -94,12 +98,12 @@ mod linux {
         query.extend(inode.to_ne_bytes());
         query.extend(show.to_ne_bytes());
         query.extend(NO_COOKIE);
-        let answer = ask(&query)?;
-        let mut rest = answer.get(UNIX_MESSAGE_BYTES..)?;
+        let response = send_query(&query)?;
+        let mut rest = response.get(UNIX_MESSAGE_BYTES..)?;
         while let Some((head, _)) = rest.split_first_chunk::<4>() {
-            let [a, b, c, d] = *head;
-            let length = usize::from(u16::from_ne_bytes([a, b]));
-            if u16::from_ne_bytes([c, d]) == attribute {
+            let [length_0, length_1, type_0, type_1] = *head;
+            let length = usize::from(u16::from_ne_bytes([length_0, length_1]));
+            if u16::from_ne_bytes([type_0, type_1]) == attribute {
                 return number(rest.get(4..length)?);
             }
             rest = rest.get(length.max(4).next_multiple_of(4)..)?;
@@ -107,9 +111,9 @@ mod linux {
         None
     }
 
-    /// Sends a query, and returns the answer without its header; `None` if there is no such socket,
-    /// or if the process may not query sockets.
-    fn ask(query: &[u8]) -> Option<Vec<u8>> {
+    /// Sends a query, and returns the response without its header; `None` if there is no such
+    /// socket, or if the process may not query sockets.
+    fn send_query(query: &[u8]) -> Option<Vec<u8>> {
         let diagnostics = socket(
             AddressFamily::Netlink,
             SockType::Datagram,
@@ -125,13 +129,17 @@ mod linux {
         message.extend([0; 8]);
         message.extend(query);
         send(diagnostics.as_raw_fd(), &message, MsgFlags::empty()).ok()?;
-        let mut answer = vec![0; 1024];
-        // The kernel has answered before `send` returns.
-        let received = recv(diagnostics.as_raw_fd(), &mut answer, MsgFlags::MSG_DONTWAIT);
-        answer.truncate(received.ok()?);
-        let (header, answer) = answer.split_at_checked(HEADER_BYTES)?;
-        let is_answer = header.get(4..6)? == BY_FAMILY.to_ne_bytes();
-        is_answer.then(|| answer.to_vec())
+        let mut response = vec![0; 1024];
+        // The kernel has responded before `send` returns.
+        let received = recv(
+            diagnostics.as_raw_fd(),
+            &mut response,
+            MsgFlags::MSG_DONTWAIT,
+        );
+        response.truncate(received.ok()?);
+        let (header, response) = response.split_at_checked(HEADER_BYTES)?;
+        let is_response = header.get(4..6)? == BY_FAMILY.to_ne_bytes();
+        is_response.then(|| response.to_vec())
     }
 
     fn number(bytes: &[u8]) -> Option<u64> {
