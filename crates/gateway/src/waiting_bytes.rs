@@ -8,8 +8,8 @@ mod body;
 mod ledger;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
@@ -41,6 +41,8 @@ struct SharedLedger {
     /// The total of the ledger, which can be read without the lock.
     total: AtomicU64,
     limit: AtomicU64,
+    /// Bytes of complete responses that wait for room, which the ledger does not count.
+    unadmitted: AtomicU64,
     next_connection: AtomicU64,
 }
 
@@ -51,9 +53,9 @@ pub struct ConnectionBytes(Arc<ConnectionCount>);
 struct ConnectionCount {
     all: WaitingBytes,
     number: u64,
-    /// The principal that reads the responses. All connections of a principal share one part of the
+    /// The principal that reads the response. All connections of a principal share one part of the
     /// limit.
-    principal: OnceLock<Arc<str>>,
+    principal: Mutex<Arc<str>>,
     /// Reserved bytes that belong to no response yet.
     reserved: AtomicU64,
     /// All counted bytes. Changes only under the lock of the ledger.
@@ -64,6 +66,7 @@ struct ConnectionCount {
 /// Counted bytes of a response, until dropped.
 struct Hold {
     connection: ConnectionBytes,
+    principal: Arc<str>,
     bytes: u64,
 }
 
@@ -74,7 +77,7 @@ impl WaitingBytes {
         ConnectionBytes(Arc::new(ConnectionCount {
             all: self.clone(),
             number: self.0.next_connection.fetch_add(1, Ordering::Relaxed),
-            principal: OnceLock::new(),
+            principal: Mutex::new("".into()),
             reserved: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             is_stalled: AtomicBool::new(false),
@@ -84,6 +87,10 @@ impl WaitingBytes {
     /// Returns the number of bytes that wait.
     pub fn total(&self) -> u64 {
         self.0.total.load(Ordering::Relaxed)
+    }
+
+    fn limit(&self) -> u64 {
+        self.0.limit.load(Ordering::Relaxed)
     }
 
     fn with_ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
@@ -105,47 +112,79 @@ impl fmt::Debug for WaitingBytes {
 }
 
 impl ConnectionBytes {
-    /// Sets the principal that reads the responses. Only the first call for a connection has an
-    /// effect.
-    pub fn set_principal(&self, principal: impl FnOnce() -> String) {
-        self.0.principal.get_or_init(|| principal().into());
+    /// Sets the principal that reads the response to the current request.
+    pub fn set_principal(&self, principal: &str) {
+        if **self.0.principal.lock() != *principal {
+            self.begin_request();
+            *self.0.principal.lock() = principal.into();
+        }
     }
 
     fn principal(&self) -> Arc<str> {
-        Arc::clone(self.0.principal.get_or_init(|| "".into()))
+        Arc::clone(&self.0.principal.lock())
     }
 
     /// Starts a request: releases the bytes that the previous request reserved and did not use.
     pub fn begin_request(&self) {
         if self.0.reserved.load(Ordering::Relaxed) > 0 {
-            self.0.release_reserved();
+            self.0.release_reserved(u64::MAX);
         }
     }
 
     /// Counts a response. Without a reservation, a large response waits for room.
     ///
-    /// If there is no room within 10 seconds, a response that can be requested again is replaced by
-    /// status 503; any other response is kept, because its request may have changed something.
+    /// If there is no room within 10 seconds, the response is replaced by status 503. A response
+    /// whose request may have changed something is replaced only if all responses have twice the
+    /// limit.
     pub async fn admit(&self, method: &Method, response: Response) -> Response {
         let length = response.body().size_hint().exact();
         let reserved = self.0.reserved.load(Ordering::Relaxed);
         match length {
             Some(bytes) if bytes < MIN_COUNTED_BYTES && reserved == 0 => response,
             Some(bytes) => {
-                if reserved == 0 {
-                    let has_room = match self.claim(bytes) {
-                        None => true,
-                        Some(room) => pillion_deadline::timeout(ROOM_TIMEOUT, room).await.is_ok(),
-                    };
-                    if !has_room && method.is_safe() {
-                        return no_room();
-                    }
+                let has_room = reserved > 0 || self.try_claim(bytes) || self.wait(bytes).await;
+                if !has_room && (method.is_safe() || self.exceeds_twice(bytes)) {
+                    return no_room(method.is_safe());
                 }
                 let hold = Arc::new(self.hold(bytes));
                 response.map(|body| CountedBody::whole(body, hold).into_body())
             }
             None => response.map(|body| CountedBody::parts(body, self.clone()).into_body()),
         }
+    }
+
+    /// Waits for room for a response that is complete. Returns whether there is room. Does not wait
+    /// if the responses that wait have more bytes than the limit.
+    async fn wait(&self, bytes: u64) -> bool {
+        let all = &self.0.all;
+        let unadmitted = all.0.unadmitted.fetch_add(bytes, Ordering::Relaxed);
+        let waiting = UnadmittedBytes { all, bytes };
+        if unadmitted > 0 && unadmitted + bytes > all.limit() {
+            return false;
+        }
+        let has_room = match self.claim(bytes) {
+            None => true,
+            Some(room) => pillion_deadline::timeout(ROOM_TIMEOUT, room).await.is_ok(),
+        };
+        drop(waiting);
+        has_room
+    }
+
+    /// Returns whether all responses would have more than twice the limit with further `bytes` bytes.
+    fn exceeds_twice(&self, bytes: u64) -> bool {
+        self.0.all.total() + bytes > 2 * self.0.all.limit()
+    }
+
+    /// Claims memory if there is room now. Returns whether the memory is reserved.
+    fn try_claim(&self, bytes: u64) -> bool {
+        let principal = self.principal();
+        self.0.all.with_ledger(|ledger| {
+            let is_granted = ledger.try_claim(&principal, bytes);
+            if is_granted {
+                self.0.add(bytes);
+            }
+            is_granted
+        })
     }
 
     /// Claims memory. Returns `None` if the memory is reserved, otherwise a future that resolves
@@ -165,6 +204,7 @@ impl ConnectionBytes {
         };
         let mut pending = PendingClaim {
             connection: self.clone(),
+            principal,
             claim_id: Some(claim_id),
             bytes,
         };
@@ -189,6 +229,7 @@ impl ConnectionBytes {
         });
         Hold {
             connection: self.clone(),
+            principal,
             bytes,
         }
     }
@@ -207,6 +248,7 @@ impl ConnectionBytes {
         });
         Hold {
             connection: self.clone(),
+            principal,
             bytes,
         }
     }
@@ -233,7 +275,22 @@ impl ConnectionBytes {
 
 impl ReserveMemory for ConnectionBytes {
     fn reserve(&self, bytes: usize) -> Option<ReserveFuture> {
-        self.claim(u64::try_from(bytes).unwrap_or(u64::MAX))
+        self.claim(bytes as u64)
+    }
+
+    fn try_reserve(&self, bytes: usize) -> bool {
+        self.try_claim(bytes as u64)
+    }
+
+    fn release(&self, bytes: usize) {
+        self.0.release_reserved(bytes as u64);
+    }
+
+    fn is_in_use(&self) -> bool {
+        let principal = self.principal();
+        self.0
+            .all
+            .with_ledger(|ledger| ledger.is_used_by(&principal))
     }
 }
 
@@ -253,12 +310,15 @@ impl ConnectionCount {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn release_reserved(&self) {
-        let principal = self.principal.get().cloned().unwrap_or_default();
+    /// Releases at most `bytes` reserved bytes. A call that outlives its request finds less reserved
+    /// than it reserved.
+    fn release_reserved(&self, bytes: u64) {
+        let principal = Arc::clone(&self.principal.lock());
         self.all.with_ledger(|ledger| {
-            let reserved = self.reserved.swap(0, Ordering::Relaxed);
-            self.bytes.fetch_sub(reserved, Ordering::Relaxed);
-            ledger.subtract(&principal, reserved);
+            let released = self.reserved.load(Ordering::Relaxed).min(bytes);
+            self.reserved.fetch_sub(released, Ordering::Relaxed);
+            self.bytes.fetch_sub(released, Ordering::Relaxed);
+            ledger.subtract(&principal, released);
         });
     }
 }
@@ -267,7 +327,7 @@ impl Drop for ConnectionCount {
     fn drop(&mut self) {
         // All holds are dropped: each has a reference to this connection.
         if self.reserved.load(Ordering::Relaxed) > 0 {
-            self.release_reserved();
+            self.release_reserved(u64::MAX);
         }
         if self.is_stalled.load(Ordering::Relaxed) {
             self.all
@@ -278,11 +338,10 @@ impl Drop for ConnectionCount {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let principal = self.connection.principal();
         let connection = &*self.connection.0;
         connection.all.with_ledger(|ledger| {
             connection.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-            ledger.subtract(&principal, self.bytes);
+            ledger.subtract(&self.principal, self.bytes);
         });
     }
 }
@@ -290,6 +349,7 @@ impl Drop for Hold {
 /// A claim that waits for room. If dropped, the claim is withdrawn.
 struct PendingClaim {
     connection: ConnectionBytes,
+    principal: Arc<str>,
     claim_id: Option<u64>,
     bytes: u64,
 }
@@ -307,10 +367,22 @@ impl PendingClaim {
 impl Drop for PendingClaim {
     fn drop(&mut self) {
         if let Some(claim_id) = self.claim_id.take() {
-            let principal = self.connection.principal();
             let all = &self.connection.0.all;
-            all.with_ledger(|ledger| ledger.withdraw(claim_id, &principal, self.bytes));
+            all.with_ledger(|ledger| ledger.withdraw(claim_id, &self.principal, self.bytes));
         }
+    }
+}
+
+/// Bytes of a complete response that waits for room.
+struct UnadmittedBytes<'a> {
+    all: &'a WaitingBytes,
+    bytes: u64,
+}
+
+impl Drop for UnadmittedBytes<'_> {
+    fn drop(&mut self) {
+        let unadmitted = &self.all.0.unadmitted;
+        unadmitted.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -326,17 +398,24 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-fn no_room() -> Response {
+fn no_room(is_safe: bool) -> Response {
+    let advice = if is_safe {
+        "Retry after 1 second."
+    } else {
+        "The request may have had an effect."
+    };
     let problem = Problem::new(
         StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::Unavailable,
-        "Too many bytes of responses wait for clients that read slowly (http.max_waiting_bytes). \
-         Retry after 1 second."
-            .to_owned(),
+        format!(
+            "Too many bytes of responses wait for clients that read slowly              (http.max_waiting_bytes). {advice}"
+        ),
     );
     let mut response = problem.called("overloaded").into_response();
-    let second = HeaderValue::from_static("1");
-    response.headers_mut().insert(RETRY_AFTER, second);
+    if is_safe {
+        let second = HeaderValue::from_static("1");
+        response.headers_mut().insert(RETRY_AFTER, second);
+    }
     response
 }
 

@@ -7,6 +7,7 @@ use futures_util::TryStreamExt;
 use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::Caller;
 use crate::McpServer;
@@ -37,14 +38,12 @@ pub(super) async fn read(
     };
     let media_type = found.header.media_type.clone();
     let size = usize::try_from(found.bytes).unwrap_or(usize::MAX);
-    let memory = caller.context.result_memory.as_ref();
-    if let Some(reserved) = memory.and_then(|memory| memory.reserve(size)) {
-        let outcome = pillion_deadline::timeout(MEMORY_TIMEOUT, reserved).await;
-        outcome.map_err(|_| {
-            let reason = "Too many bytes of results wait for clients that read slowly: try again \
-                          later";
-            RpcError::new(INTERNAL_ERROR, reason)
-        })?;
+    if let Some(memory) = &caller.context.result_memory
+        && !memory.reserve(size, Instant::now() + MEMORY_TIMEOUT).await
+    {
+        let reason = "Too many bytes of responses wait for clients that read slowly \
+                      (http.max_waiting_bytes). Retry after 1 second.";
+        return Err(RpcError::new(INTERNAL_ERROR, reason));
     }
     let all = 0..found.bytes;
     let pieces = found.read(all).await.map_err(unreadable)?;

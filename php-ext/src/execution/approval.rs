@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::callback::{self, CallDetails};
 use crate::execution_registry::{ExecutionJob, ExecutionRegistry};
-use crate::json::encode_arguments;
+use crate::json::to_value;
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::Failure;
 
@@ -64,9 +64,8 @@ pub(super) fn ask(
 
 fn read_decision(returned: &Zval) -> Result<Option<Decision>, Failure> {
     if returned.is_array() {
-        let arguments: Value =
-            serde_json::from_str(encode_arguments(returned)?.get()).unwrap_or_default();
-        return Ok(match arguments {
+        // An empty array is a list, as it is false: it approves nothing.
+        return Ok(match to_value(returned)? {
             Value::Object(arguments) => Some(Decision::Edited(arguments)),
             _ => None,
         });

@@ -76,11 +76,9 @@ final class ApprovalTest extends TestCase
         $result = $run(['expression' => '6 * 7']);
         self::assertSame('42', (string) $result->result);
         self::assertSame(['expression' => '6 * 7'], $result->metadata['approved_arguments']);
-        foreach ([['expression' => []], []] as $invalid) {
-            $refused = $run($invalid);
-            self::assertSame('invalid_input', $refused->errorCode);
-            self::assertStringStartsWith('The arguments of the approver: ', $refused->error);
-        }
+        $refused = $run(['expression' => []]);
+        self::assertSame('invalid_input', $refused->errorCode);
+        self::assertStringStartsWith('The arguments of the approver: ', $refused->error);
     }
 
     public function testG1ARuleMayUseAnAliasAndTheStrictestRuleWins(): void
@@ -351,7 +349,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['internal_error', 'no idea'], [$result->errorCode, $result->error]);
         $result = $this->execute(['approve' => fn () => throw new InvalidInputException('x')], 'delete');
         self::assertFalse($result->success);
-        foreach ([['yes', 'string'], [1, 'int'], [['a.txt'], 'array'], [(object) ['path' => 'a.txt'], 'stdClass']] as [$answer, $type]) {
+        foreach ([['yes', 'string'], [1, 'int'], [['a.txt'], 'array'], [[], 'array'], [(object) ['path' => 'a.txt'], 'stdClass']] as [$answer, $type]) {
             $result = $this->execute(['approve' => fn () => $answer], 'delete');
             self::assertSame("The callable 'approve' must return bool, arguments by name or null, not $type", $result->error);
         }

@@ -240,8 +240,8 @@ async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let opened = gets(&server.requests.all());
-    // After 2 s, 4 s and 8 s, or half of that.
-    assert!((2..=4).contains(&opened), "{opened}");
+    // After 2 s, 4 s and 8 s, or half of that. Each handshake may be repeated three times.
+    assert!((2..=16).contains(&opened), "{opened}");
 }
 
 #[tokio::test]

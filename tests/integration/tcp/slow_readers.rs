@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{ADMIN, RUNNER, Server};
@@ -257,6 +258,41 @@ fn stuck_readers(server: &Server, count: usize) -> Vec<TcpStream> {
         stream
     };
     (0..count).map(open).collect()
+}
+
+/// Returns how long a batch of `count` calls of the large tool takes, and its results.
+fn batch(server: &Server, count: usize, mode: &str) -> (Duration, Vec<Value>) {
+    let calls: Vec<_> = (0..count)
+        .map(|number| json!({"id": number.to_string(), "name": "far_roll", "arguments": {}}))
+        .collect();
+    let body = json!({"calls": calls, "mode": mode}).to_string();
+    let began = Instant::now();
+    let (_, _, answer) = server.authorized(RUNNER, "POST /api/v1/tools/batch-execute", &body);
+    let mut answer: Value = serde_json::from_str(&answer).unwrap();
+    let Value::Array(results) = answer["results"].take() else {
+        panic!("{answer:.500}");
+    };
+    (began.elapsed(), results)
+}
+
+#[test]
+fn h6_the_results_of_a_batch_do_not_wait_for_each_other() {
+    let (_far, far) = large_tool(4 * MIB);
+    let server = Server::start(&format!("[http]\nmax_waiting_bytes = 20000000\n{far}"));
+    // The tool is listed.
+    ask(&mut server.connect());
+    for mode in ["sequential", "parallel"] {
+        let (took, results) = batch(&server, 6, mode);
+        assert!(took < Duration::from_secs(20), "{mode}: {took:?}");
+        let is_stored = |result: &&Value| result.to_string().contains("stored_result");
+        let stored = results.iter().filter(is_stored).count();
+        // The results that do not fit are stored, and none is lost.
+        assert!(
+            results.iter().all(|result| result["success"] == true),
+            "{results:.500?}"
+        );
+        assert!((1..6).contains(&stored), "{mode}: {stored} are stored");
+    }
 }
 
 #[test]

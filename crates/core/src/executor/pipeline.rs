@@ -164,22 +164,23 @@ impl Executor {
             }
             None => run.await?,
         };
-        if reservation.has_failed() {
-            let result = OversizedResult {
-                tool,
-                context: caller_context.clone(),
-                output,
-            };
-            return output::offload_without_memory(hooks.result_store.as_deref(), result).await;
-        }
-        match bound {
-            Some(bound) => {
-                bound
-                    .apply(hooks.result_store.as_deref(), &tool, output)
-                    .await
+        let result_store = hooks.result_store.as_deref();
+        let output = match bound {
+            _ if reservation.has_failed() => {
+                let result = OversizedResult {
+                    tool,
+                    context: caller_context.clone(),
+                    output,
+                };
+                output::offload_without_memory(result_store, result).await?
             }
-            None => Ok(output),
+            Some(bound) => bound.apply(result_store, &tool, output).await?,
+            None => output,
+        };
+        if !reservation.is_empty() {
+            reservation.hand_over(output::size(&output));
         }
+        Ok(output)
     }
 
     /// Checks arguments that an approver has changed, as the arguments of the call were checked.

@@ -1,10 +1,12 @@
 //! Reserves memory for a call's result: before the tool runs, as much as earlier outputs of the tool
 //! needed, and the rest when the output is known.
+//!
+//! A call never waits while it holds memory: calls that wait for each other's memory would all wait
+//! until their deadlines.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_deadline::timeout_at;
 use tokio::time::Instant;
 
 use crate::registry::RegisteredTool;
@@ -14,18 +16,23 @@ use crate::tool::{ErrorCode, ResultMemory, ToolFailure};
 /// memory of smaller results.
 const MIN_RESERVED_BYTES: usize = 64 * 1024;
 
+/// The same for the results of one response: a response may have many.
+const MIN_SHARED_BYTES: usize = 4 * 1024;
+
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The memory that a call has reserved for its result.
+/// The memory that a call has reserved for its result. Released when dropped, unless
+/// [handed over](Self::hand_over) to the client's response.
 pub(super) struct Reservation {
     memory: Option<ResultMemory>,
     deadline: Instant,
-    bytes: usize,
+    bytes: AtomicUsize,
     has_failed: AtomicBool,
 }
 
 impl Reservation {
-    /// Reserves as much memory as the output will probably need.
+    /// Reserves as much memory as the output will probably need. Waits only if the principal uses
+    /// memory already: otherwise one principal's large results would delay the calls of others.
     ///
     /// # Errors
     /// `rate_limited` if there is no memory until `deadline`. The tool has not run.
@@ -34,22 +41,23 @@ impl Reservation {
         tool: &RegisteredTool,
         deadline: Instant,
     ) -> Result<Self, ToolFailure> {
-        let expected = tool.expected_output_bytes();
-        let mut reservation = Self {
+        let reservation = Self {
             memory: memory.cloned(),
             deadline,
-            bytes: 0,
+            bytes: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
         };
-        if let Some(memory) = memory
-            && expected >= MIN_RESERVED_BYTES
-        {
-            if let Some(reserved) = memory.reserve(expected) {
-                timeout_at(deadline, reserved)
-                    .await
-                    .map_err(|_| no_memory())?;
+        let expected = tool.expected_output_bytes();
+        let Some(memory) = memory.filter(|memory| expected >= min_reserved_bytes(memory)) else {
+            return Ok(reservation);
+        };
+        if memory.try_reserve(expected) {
+            reservation.set(expected);
+        } else if memory.is_in_use() && !memory.is_shared() {
+            if !memory.reserve(expected, deadline).await {
+                return Err(no_memory());
             }
-            reservation.bytes = expected;
+            reservation.set(expected);
         }
         Ok(reservation)
     }
@@ -59,19 +67,66 @@ impl Reservation {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Reserves the rest of the memory that an output of `bytes` bytes needs.
+    /// Reserves the memory that an output of `bytes` bytes needs, and releases the rest.
     pub(super) async fn extend(&self, bytes: usize) {
         let Some(memory) = &self.memory else {
             return;
         };
-        let rest = bytes.saturating_sub(self.bytes);
-        if bytes < MIN_RESERVED_BYTES || rest == 0 {
-            return;
+        let reserved = self.bytes.load(Ordering::Relaxed);
+        if bytes < min_reserved_bytes(memory) || bytes <= reserved {
+            self.keep(bytes);
+        } else if memory.try_reserve(bytes - reserved) {
+            self.set(bytes);
+        } else {
+            self.release();
+            let is_reserved = memory.reserve(bytes, self.deadline).await;
+            self.set(if is_reserved { bytes } else { 0 });
+            self.has_failed.store(!is_reserved, Ordering::Relaxed);
         }
-        if let Some(reserved) = memory.reserve(rest) {
-            let outcome = timeout_at(self.deadline, reserved).await;
-            self.has_failed.store(outcome.is_err(), Ordering::Relaxed);
+    }
+
+    /// Keeps at most `bytes` bytes, and releases the rest.
+    fn keep(&self, bytes: usize) {
+        let reserved = self.bytes.load(Ordering::Relaxed);
+        if let Some(memory) = &self.memory
+            && reserved > bytes
+        {
+            memory.release(reserved - bytes);
+            self.set(bytes);
         }
+    }
+
+    /// Leaves at most `bytes` bytes reserved for the client's response.
+    pub(super) fn hand_over(self, bytes: usize) {
+        self.keep(bytes);
+        self.set(0);
+    }
+
+    /// Returns whether any memory is reserved.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) == 0
+    }
+
+    fn set(&self, bytes: usize) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn release(&self) {
+        self.keep(0);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn min_reserved_bytes(memory: &ResultMemory) -> usize {
+    if memory.is_shared() {
+        MIN_SHARED_BYTES
+    } else {
+        MIN_RESERVED_BYTES
     }
 }
 

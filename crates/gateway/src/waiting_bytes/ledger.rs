@@ -97,6 +97,25 @@ impl Ledger {
         }
     }
 
+    /// Grants a claim only if there is room now and no other claim of the principal waits.
+    pub(super) fn try_claim(&mut self, principal: &Arc<str>, bytes: u64) -> bool {
+        let is_granted = !self.has_claims(principal) && self.obstacle(principal, bytes).is_none();
+        if is_granted {
+            self.add(principal, bytes);
+        }
+        is_granted
+    }
+
+    /// Returns whether a principal has bytes, or claims that wait.
+    pub(super) fn is_used_by(&self, principal: &str) -> bool {
+        self.principals.contains_key(principal) || self.has_claims(principal)
+    }
+
+    fn has_claims(&self, principal: &str) -> bool {
+        let mut claims = self.claims.values();
+        claims.any(|claim| *claim.principal == *principal)
+    }
+
     /// Withdraws a claim; if it was granted, releases its bytes.
     pub(super) fn withdraw(&mut self, claim_id: u64, principal: &Arc<str>, bytes: u64) {
         match self.claims.remove(&claim_id) {
@@ -105,8 +124,8 @@ impl Ledger {
         }
     }
 
-    /// Grants the claims that fit, in order of arrival. A claim that waits for its principal's share
-    /// does not hold up other principals.
+    /// Grants the claims that fit, in order of arrival. A claim that does not fit delays the later
+    /// claims of its principal, but of no other: otherwise two principals could stop all others.
     fn grant(&mut self) {
         let mut blocked: Vec<Arc<str>> = Vec::new();
         let mut fitting = Vec::new();
@@ -124,8 +143,7 @@ impl Ledger {
                     self.add(&principal, bytes);
                     fitting.extend(self.claims.remove(&claim_id));
                 }
-                Some(Obstacle::Share) => blocked.push(principal),
-                Some(Obstacle::Total) => break,
+                Some(_) => blocked.push(principal),
             }
         }
         for claim in fitting {
@@ -139,12 +157,12 @@ impl Ledger {
     fn obstacle(&self, principal: &str, bytes: u64) -> Option<Obstacle> {
         let bytes = bytes.min(self.limit / 2);
         let total = self.total + bytes;
-        if total > self.limit {
-            return Some(Obstacle::Total);
-        }
         let own = self.principals.get(principal).copied().unwrap_or(0);
-        let is_within_share = own == 0 || own + bytes <= MAX_SHARE * (self.limit - total);
-        (!is_within_share).then_some(Obstacle::Share)
+        // First, because a principal that has used up its share waits for its own responses.
+        if own > 0 && own + bytes > MAX_SHARE * self.limit.saturating_sub(total) {
+            return Some(Obstacle::Share);
+        }
+        (total > self.limit).then_some(Obstacle::Total)
     }
 
     /// Records that the client of a connection has read nothing since `since`. Returns whether the

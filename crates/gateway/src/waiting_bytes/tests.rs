@@ -9,7 +9,7 @@ const MIB: u64 = 1024 * 1024;
 
 fn connection(all: &WaitingBytes, principal: &str, limit: u64) -> ConnectionBytes {
     let connection = all.connection(limit);
-    connection.set_principal(|| principal.to_owned());
+    connection.set_principal(principal);
     connection
 }
 
@@ -141,7 +141,6 @@ async fn h6_claims_are_granted_in_order_and_withdrawn_claims_release_their_bytes
     let others = [1, 2, 3].map(|number| connection(&all, &format!("other {number}"), 10 * MIB));
     let large = reserve(&others[0], 8 * MIB).unwrap();
     let small = reserve(&others[1], 5 * MIB).unwrap();
-    // A later claim does not overtake, although it is small.
     assert!(reserve(&others[2], MIB).is_some());
     drop(first);
     assert_eq!(all.total(), 8 * MIB);
@@ -154,18 +153,97 @@ async fn h6_claims_are_granted_in_order_and_withdrawn_claims_release_their_bytes
 #[tokio::test(start_paused = true)]
 async fn h6_a_response_larger_than_the_limit_is_delivered() {
     let all = WaitingBytes::default();
-    let one = connection(&all, "a", 1);
-    assert!(has_room(&one, 16 * MIB));
-    let body = one.admit(&Method::POST, body_of(16 * MIB)).await;
+    let one = connection(&all, "a", 4 * MIB);
+    assert!(has_room(&one, 7 * MIB));
+    let body = one.admit(&Method::POST, body_of(7 * MIB)).await;
     // The next large response has to wait, and is refused if the request can be repeated.
-    let other = connection(&all, "b", 1);
+    let other = connection(&all, "b", 4 * MIB);
     assert!(reserve(&other, MIB).is_some());
     let refused = other.admit(&Method::GET, body_of(MIB)).await;
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(refused.headers().contains_key(RETRY_AFTER));
     let kept = other.admit(&Method::POST, body_of(MIB)).await;
     assert_eq!(kept.status(), StatusCode::OK);
+    // At twice the limit, every response is refused.
+    let third = connection(&all, "c", 4 * MIB);
+    let refused = third.admit(&Method::POST, body_of(MIB)).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(!refused.headers().contains_key(RETRY_AFTER));
     drop((body, kept));
-    let admitted = other.admit(&Method::GET, body_of(MIB)).await;
-    assert_eq!(admitted.status(), StatusCode::OK);
+    let answer = other.admit(&Method::GET, body_of(MIB)).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn h6_no_two_principals_stop_another() {
+    let all = WaitingBytes::default();
+    let [hog, accomplice, other] =
+        ["hog", "accomplice", "other"].map(|name| connection(&all, name, 64 * MIB));
+    assert!(has_room(&hog, 50 * MIB));
+    // Neither claim fits.
+    let waiting = [reserve(&hog, 20 * MIB), reserve(&accomplice, 30 * MIB)];
+    assert!(waiting.iter().all(Option::is_some));
+    assert!(has_room(&other, 3 * MIB));
+    // Only connections of the hog are closed for the claim of the hog.
+    drop(waiting);
+    let _waiting = reserve(&hog, 20 * MIB);
+    assert!(!other.note_stall(long_ago(60)));
+    assert!(hog.note_stall(long_ago(5)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn h6_complete_responses_that_wait_are_limited() {
+    let all = WaitingBytes::default();
+    let first = connection(&all, "a", 8 * MIB);
+    let held = first.admit(&Method::POST, body_of(8 * MIB)).await;
+    let admissions = (0..20).map(|number| {
+        let one = connection(&all, &format!("principal {number}"), 8 * MIB);
+        async move {
+            let began = Instant::now();
+            let response = one.admit(&Method::GET, body_of(3 * MIB)).await;
+            (response.status(), began.elapsed() < Duration::from_secs(1))
+        }
+    });
+    let outcomes = futures_util::future::join_all(admissions).await;
+    assert!(
+        outcomes
+            .iter()
+            .all(|(status, _)| *status == StatusCode::SERVICE_UNAVAILABLE)
+    );
+    // Two of them wait for 10 seconds; there is no memory for more.
+    assert_eq!(
+        outcomes
+            .iter()
+            .filter(|(_, is_at_once)| !is_at_once)
+            .count(),
+        2
+    );
+    drop(held);
+}
+
+#[tokio::test]
+async fn h6_the_requests_of_one_connection_count_toward_their_own_principals() {
+    let all = WaitingBytes::default();
+    let one = connection(&all, "a", 64 * MIB);
+    let first = one.admit(&Method::POST, body_of(10 * MIB)).await;
+    one.begin_request();
+    one.set_principal("b");
+    assert!(!one.is_in_use() && connection(&all, "a", 64 * MIB).is_in_use());
+    let second = one.admit(&Method::POST, body_of(10 * MIB)).await;
+    assert!(one.is_in_use());
+    drop(first);
+    assert!(!connection(&all, "a", 64 * MIB).is_in_use());
+    drop(second);
+    assert_eq!(all.total(), 0);
+}
+
+#[tokio::test]
+async fn h6_a_call_that_outlives_its_request_releases_nothing_twice() {
+    let all = WaitingBytes::default();
+    let one = connection(&all, "a", 64 * MIB);
+    assert!(one.try_reserve(1_000_000));
+    one.begin_request();
+    assert!(one.try_reserve(1_000));
+    one.release(1_000_000);
+    assert_eq!(all.total(), 0);
 }

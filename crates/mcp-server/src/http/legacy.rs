@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use super::headers::{self, SESSION_ID};
 use super::stream::{body, body_while_valid};
-use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
+use super::{Caller, Exchange, accepted, event_stream, failed, invalid, json as json_response};
+use crate::McpServer;
 use crate::sessions::Session;
 use crate::source::{Listener, Source};
 use crate::stateful::{Answering, handle_message, initialize, of_session};
@@ -125,11 +126,15 @@ pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
         let reason = format!("A batch must have 1 to {MAX_IN_BATCH} messages");
         return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
+    // The results become one response.
+    let mut caller = exchange.caller.clone();
+    let memory = caller.context.result_memory.take();
+    caller.context.result_memory = memory.map(|memory| memory.shared());
     let mut answers = Vec::new();
     for message in messages {
         match Inbound::parse(message.get()) {
             Ok(Inbound::Request(request)) => {
-                answers.extend(answer_in_batch(exchange, &session, request).await);
+                answers.extend(answer_in_batch(exchange.mcp, &caller, &session, request).await);
             }
             Ok(other) => handle_message(&session, other),
             Err(unreadable) => {
@@ -148,15 +153,16 @@ pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
 }
 
 async fn answer_in_batch(
-    exchange: &Exchange<'_>,
+    mcp: &McpServer,
+    caller: &Caller,
     session: &Arc<Session>,
     request: Request,
 ) -> Option<Bytes> {
-    if let Some(outcome) = of_session(exchange.mcp, &exchange.caller, session, &request).await {
+    if let Some(outcome) = of_session(mcp, caller, session, &request).await {
         return Some(message::response(Some(&request.id), &outcome));
     }
     let id = request.id.clone();
-    let answering = Answering::start(exchange.mcp, &exchange.caller, session, request, false);
+    let answering = Answering::start(mcp, caller, session, request, false);
     let mut answering = match answering {
         Ok(answering) => answering,
         Err(error) => return Some(message::response(Some(&id), &Err(error))),

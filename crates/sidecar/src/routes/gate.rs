@@ -63,7 +63,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
     if let Some(grant) = grant {
         tracing::Span::current().record("client", &grant.name);
         if let Some(waiting) = parts.extensions.get::<ConnectionBytes>() {
-            waiting.set_principal(|| grant.principal());
+            waiting.set_principal(&grant.principal());
         }
         parts.extensions.insert(grant);
     }

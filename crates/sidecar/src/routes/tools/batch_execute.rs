@@ -53,6 +53,11 @@ pub(in crate::routes) async fn batch_execute(
     Body(body): Body,
 ) -> Result<Response, RequestError> {
     let batch = parse(&app, &body)?;
+    let mut caller = caller;
+    if batch.calls.len() > 1 {
+        let memory = caller.context.result_memory.take();
+        caller.context.result_memory = memory.map(|memory| memory.shared());
+    }
     match key {
         Some(key) => once::run(app, key, batch, caller).await,
         None => {

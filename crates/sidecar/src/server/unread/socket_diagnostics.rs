@@ -58,6 +58,8 @@ mod linux {
     const SHOW_QUEUES: u32 = 0x10;
     /// The inode of the peer (`UNIX_DIAG_PEER`).
     const PEER: u16 = 2;
+    /// The state of a listening socket (`TCP_LISTEN`).
+    const LISTENING: u8 = 10;
     /// The lengths of the queues, that of received bytes first (`UNIX_DIAG_RQLEN`).
     const QUEUES: u16 = 4;
 
@@ -81,7 +83,12 @@ mod linux {
         query.extend(padded(peer_address));
         query.extend([0; 4]);
         query.extend(NO_COOKIE);
-        number(send_query(&query)?.get(INET_RECEIVE_QUEUE..)?)
+        let response = send_query(&query)?;
+        // Without a connection, the kernel describes a socket that listens on the port.
+        let is_connection = response.get(1)? != &LISTENING
+            && response.get(4..6)? == own.port().to_be_bytes()
+            && response.get(6..8)? == peer.port().to_be_bytes();
+        is_connection.then(|| number(response.get(INET_RECEIVE_QUEUE..)?))?
     }
 
     pub(super) fn unix_peer_receive_queue(socket: BorrowedFd<'_>) -> Option<u64> {

@@ -46,7 +46,7 @@ final class PhpCode
         $response = '';
         $failed = self::encodeOutcome(function () use ($params, &$response): ?ToolResult {
             $decision = $this->ask($this->options->approve, $params);
-            if (is_array($decision) && ($decision === [] || !array_is_list($decision))) {
+            if (is_array($decision) && !array_is_list($decision)) {
                 $response = '{"decision":true,"arguments":' . Json::encodeArguments($decision) . '}';
             } elseif ($decision === null || is_bool($decision)) {
                 $response = '{"decision":' . json_encode($decision) . '}';
