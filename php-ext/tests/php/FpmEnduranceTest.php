@@ -89,7 +89,6 @@ final class FpmEnduranceTest extends TestCase
             self::assertLessThan($end, microtime(true), 'a worker does not find the server again');
             $this->send($single, $next, $next + 20);
         }
-        self::assertNotSame([], $this->exceptions, 'at least one request met the stopped server');
         $this->send($single, $next, max($next, $this->requests));
 
         self::assertNotContains('Z', $this->fpm->children(), 'a zombie');
@@ -122,8 +121,8 @@ final class FpmEnduranceTest extends TestCase
             }
             return;
         }
-        // After an outage, the client backs off. Until the backoff ends, and once more after that, a
-        // worker may see an error.
+        // The client waits a few seconds for a server that restarts. After a longer outage it backs off:
+        // until the backoff ends, and once more after that, a worker may see an error.
         self::assertNotNull($this->recovered, "request $number: $body");
         self::assertArrayNotHasKey($seen['process'], $this->recovered, "request $number: $body");
         self::assertTrue(is_subclass_of($seen['exception'], PillionException::class), $body);
