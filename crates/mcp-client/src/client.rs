@@ -1,6 +1,7 @@
 mod circuit;
 mod confirmed;
 mod connection;
+mod delivery;
 mod exchange;
 mod known_tools;
 mod listing;
@@ -26,6 +27,7 @@ use super::{
     ServerConfig, TransportKind,
 };
 use connection::ClientConnection;
+use delivery::Delivery;
 use known_tools::KnownTools;
 
 pub use connection::{ConnectionInfo, OpenConnection};
@@ -130,15 +132,16 @@ impl McpClient {
         params: &P,
         options: &RequestOptions,
     ) -> Result<Box<RawValue>, McpError> {
+        let delivery = Delivery::default();
         // Pinned in place, because it is large and would be copied otherwise.
         let operation = std::pin::pin!(async {
             let params = as_object(params)?;
-            self.run(method, &params, options).await
+            self.run(method, &params, options, &delivery).await
         });
         let name = || self.operation_name(method, params);
         let outcome = self.in_time(options, name, operation).await;
         outcome.map_err(|error| match method {
-            "tools/call" => error.for_tool_call(),
+            "tools/call" => error.with_may_have_run(delivery.is_unanswered()),
             _ => error,
         })
     }

@@ -50,22 +50,38 @@ impl McpError {
         }
     }
 
-    /// Marks the error of a tool call whose connection ended before the response.
-    pub(crate) fn for_tool_call(mut self) -> Self {
-        self.may_have_run = matches!(
-            self.kind,
-            McpErrorKind::Broken(_)
-                | McpErrorKind::StreamClosed
-                | McpErrorKind::ProcessEnded { .. }
-        );
+    /// Sets whether the error is that of a tool call which the server may have received.
+    pub(crate) fn with_may_have_run(mut self, may_have_run: bool) -> Self {
+        self.may_have_run = may_have_run;
         self
     }
 
-    /// Returns whether this is the error of a tool call whose connection ended before the response,
-    /// so that it is unknown whether the tool has run. Such a call is not sent again.
+    /// Returns whether the error is that of a tool call that the server has received, or may have
+    /// received, without a valid response, so that it is unknown whether the tool has run. Such a
+    /// call is not sent again.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
+    }
+
+    /// Returns whether the message must say that the tool may have run. The message of a timeout, of
+    /// the end of a program, and of an invalid response says that the call was sent.
+    fn must_say_may_have_run(&self) -> bool {
+        let says_so = match &self.kind {
+            McpErrorKind::ProcessEnded { .. }
+            | McpErrorKind::Timeout { .. }
+            | McpErrorKind::Disconnected
+            | McpErrorKind::ContentType { .. }
+            | McpErrorKind::TooLarge { .. }
+            | McpErrorKind::TooManyEvents { .. }
+            | McpErrorKind::Sse(_)
+            | McpErrorKind::InvalidUtf8
+            | McpErrorKind::InvalidMessage(_) => true,
+            // This style has a fixed message for a stream without a response.
+            McpErrorKind::NoResponse => self.wording == MessageStyle::Sse,
+            _ => false,
+        };
+        self.may_have_run && !says_so
     }
 
     /// Returns the transport's name in messages of [`MessageStyle::Sse`].
@@ -159,6 +175,7 @@ impl McpError {
             | McpErrorKind::Redirect
             | McpErrorKind::ForeignEndpoint
             | McpErrorKind::StreamClosed
+            | McpErrorKind::ResponseLost(_)
             | McpErrorKind::Spawn { .. }
             | McpErrorKind::ProcessEnded { .. }
             | McpErrorKind::NotWebSocket
@@ -228,8 +245,7 @@ impl McpError {
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_kind(f)?;
-        // The message of `ProcessEnded` says why the outcome is unknown.
-        if self.may_have_run && !matches!(self.kind, McpErrorKind::ProcessEnded { .. }) {
+        if self.must_say_may_have_run() {
             f.write_str("; the tool may have run")?;
         }
         Ok(())

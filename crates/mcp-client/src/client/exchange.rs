@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::delivery::Delivery;
 use super::known_tools::KnownTool;
 use super::result_type::result_type;
 use super::{McpClient, RequestOptions};
@@ -58,13 +59,14 @@ impl McpClient {
         method: &str,
         params: &RawValue,
         options: &RequestOptions,
+        delivery: &Delivery,
     ) -> Result<Box<RawValue>, McpErrorKind> {
         let (meta, _following) = self.meta(options);
         let mut sent = Cow::Borrowed(params);
         for round in 0..MAX_ROUNDS {
             let (outcome, session) = match round {
-                0 => self.cached_exchange(method, &sent, &meta).await?,
-                _ => self.exchange(method, &sent, &meta).await?,
+                0 => self.cached_exchange(method, &sent, &meta, delivery).await?,
+                _ => self.exchange(method, &sent, &meta, delivery).await?,
             };
             let result = outcome?;
             if !session.has(Feature::RequestMetadata) {
@@ -78,7 +80,7 @@ impl McpClient {
                     sent = Cow::Owned(with_entries(params, more)?);
                 }
                 "task" if method == "tools/call" => {
-                    return Box::pin(self.follow_task(&result, options)).await;
+                    return Box::pin(self.follow_task(&result, options, delivery)).await;
                 }
                 other => {
                     return Err(McpErrorKind::UnknownResultType {
@@ -210,6 +212,7 @@ impl McpClient {
         method: &str,
         params: &RawValue,
         meta: &Map<String, Value>,
+        delivery: &Delivery,
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
         let may_be_kept = McpResultCache::covers(method);
         if may_be_kept {
@@ -219,7 +222,7 @@ impl McpClient {
             }
         }
         let sent = may_be_kept.then(|| self.shared.results.generation(method));
-        let (outcome, session) = self.exchange(method, params, meta).await?;
+        let (outcome, session) = self.exchange(method, params, meta, delivery).await?;
         if let Ok(result) = &outcome
             && let Some(sent) = sent
             && session.has(Feature::RequestMetadata)
@@ -236,6 +239,7 @@ impl McpClient {
         method: &str,
         params: &RawValue,
         meta: &Map<String, Value>,
+        delivery: &Delivery,
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
         let url = &self.shared.display_url;
         let mut tried = Vec::new();
@@ -243,7 +247,8 @@ impl McpClient {
             let session = self.shared.connections.session().await?;
             tracing::debug!(mcp.url = url, mcp.method = method, "MCP request");
             let extras = self.extras(&session, method, params, meta);
-            let outcome = session.exchange(method, params, extras).await;
+            let exchange = session.exchange(method, params, extras);
+            let outcome = delivery.track(exchange).await;
             self.shared.connections.learn(&outcome);
             tracing::debug!(
                 mcp.url = url,
@@ -363,6 +368,7 @@ impl McpClient {
             Err(
                 error @ (McpErrorKind::Broken(_)
                 | McpErrorKind::StreamClosed
+                | McpErrorKind::ResponseLost(_)
                 | McpErrorKind::ProcessEnded { .. }),
             ) => {
                 if matches!(error, McpErrorKind::Broken(_)) && !is_first_break(error) {
@@ -382,7 +388,10 @@ impl McpClient {
             Ok(Err(error)) if error.code == UNSUPPORTED_VERSION => {
                 let named = newest_common_revision(error);
                 if named.is_some() && named == session.version() {
-                    return Some(RetryReason::RevisionRefused);
+                    // Before that revision, this is an error code of the tool, which may have run.
+                    let is_refusal = session.has(Feature::RequestMetadata)
+                        || Repeat::for_method(method).is_harmless();
+                    return is_refusal.then_some(RetryReason::RevisionRefused);
                 }
                 self.may_have_changed(outcome)
                     .then_some(RetryReason::DialectChanged)

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::delivery::Delivery;
 use super::known_tools::KnownToolList;
 use super::{McpClient, RequestOptions, as_object};
 use crate::session::Session;
@@ -151,7 +152,9 @@ impl McpClient {
         let mut list = self.list(method, key);
         let mut last = None;
         while let Some(params) = list.next_page()? {
-            let (outcome, session) = self.cached_exchange(method, &params, &Map::new()).await?;
+            let (outcome, session) = self
+                .cached_exchange(method, &params, &Map::new(), &Delivery::default())
+                .await?;
             last = Some(session);
             match outcome {
                 Err(error) if error.code == METHOD_NOT_FOUND => break,

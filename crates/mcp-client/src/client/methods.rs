@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::delivery::Delivery;
 use super::{McpClient, RequestOptions, ToolCallResult, as_object};
 use crate::{Feature, McpError, McpErrorKind};
 
@@ -170,7 +171,8 @@ impl McpClient {
             let session = self.shared.connections.session().await?;
             if session.has(Feature::Handshake) {
                 let params = as_object(&json!({ "level": level }))?;
-                self.run("logging/setLevel", &params, &RequestOptions::default())
+                let options = RequestOptions::default();
+                self.run("logging/setLevel", &params, &options, &Delivery::default())
                     .await?;
             }
             Ok(())
@@ -194,6 +196,7 @@ impl McpClient {
                 method,
                 &as_object(&Value::Null)?,
                 &RequestOptions::default(),
+                &Delivery::default(),
             )
             .await?;
             Ok::<_, McpErrorKind>(())

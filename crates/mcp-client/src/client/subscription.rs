@@ -7,6 +7,7 @@ use serde_json::{Map, json};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::delivery::Delivery;
 use super::{McpClient, RequestOptions};
 use crate::session::RequestExtras;
 use crate::{Feature, McpError, McpErrorKind, Notification};
@@ -275,7 +276,9 @@ async fn send_resource_request(
     uri: &str,
 ) -> Result<(), McpErrorKind> {
     let params = to_raw_value(&json!({ "uri": uri })).map_err(McpErrorKind::Encode)?;
-    let (outcome, _) = client.exchange(method, &params, &Map::new()).await?;
+    let (outcome, _) = client
+        .exchange(method, &params, &Map::new(), &Delivery::default())
+        .await?;
     outcome?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::delivery::Delivery;
 use super::exchange::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use super::{McpClient, RequestOptions};
 use crate::callbacks::ProgressNotification;
@@ -99,7 +100,9 @@ impl McpClient {
         &self,
         created: &RawValue,
         options: &RequestOptions,
+        delivery: &Delivery,
     ) -> Result<Box<RawValue>, McpErrorKind> {
+        delivery.note_start();
         let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
         let id = task.task_id.clone();
         let guard = CancelTask::new(self, &id);
@@ -115,6 +118,7 @@ impl McpClient {
         loop {
             if let Some(outcome) = task.outcome() {
                 guard.disarm();
+                delivery.note_response();
                 return outcome;
             }
             if let (Some(callback), Some(message)) =
@@ -139,7 +143,10 @@ impl McpClient {
 
     /// Sends one request about a task.
     async fn plain(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
-        let (outcome, _) = self.exchange(method, &raw(params)?, &Map::new()).await?;
+        let (params, delivery) = (raw(params)?, Delivery::default());
+        let meta = Map::new();
+        let exchange = self.exchange(method, &params, &meta, &delivery);
+        let (outcome, _) = exchange.await?;
         Ok(outcome?)
     }
 }
@@ -238,6 +245,7 @@ fn is_transient(error: &McpErrorKind) -> bool {
         McpErrorKind::Connect(_)
         | McpErrorKind::Broken(_)
         | McpErrorKind::StreamClosed
+        | McpErrorKind::ResponseLost(_)
         | McpErrorKind::NoResponse
         | McpErrorKind::ProcessEnded { .. }
         | McpErrorKind::SessionExpired

@@ -92,6 +92,10 @@ pub enum McpErrorKind {
     /// The stream that carries the responses has ended.
     #[error("the server closed the connection")]
     StreamClosed,
+    /// The server accepted the request, and the stream of its response broke and cannot be resumed.
+    /// The inner error says why; it is not the error of the request.
+    #[error("the server accepted the request, but its response was lost: {0}")]
+    ResponseLost(#[source] Box<McpErrorKind>),
     /// The program of the server cannot be started.
     #[error("'{program}' cannot be started: {source}")]
     Spawn {
@@ -197,6 +201,36 @@ pub enum McpErrorKind {
 }
 
 impl McpErrorKind {
+    /// Converts an error that occurred after the server had accepted the request. Such an error must
+    /// not look like the rejection of the request, which would allow to send the request again, so
+    /// only errors of the response itself remain what they are.
+    pub(crate) fn after_acceptance(self) -> Self {
+        if self.is_of_response() {
+            self
+        } else {
+            Self::ResponseLost(Box::new(self))
+        }
+    }
+
+    /// Returns whether the error is that of a response, so that the server has, or may have,
+    /// received the request.
+    pub(crate) fn is_of_response(&self) -> bool {
+        matches!(
+            self,
+            Self::Broken(_)
+                | Self::StreamClosed
+                | Self::ProcessEnded { .. }
+                | Self::ResponseLost(_)
+                | Self::NoResponse
+                | Self::ContentType { .. }
+                | Self::TooLarge { .. }
+                | Self::TooManyEvents { .. }
+                | Self::Sse(_)
+                | Self::InvalidUtf8
+                | Self::InvalidMessage(_)
+        )
+    }
+
     /// Makes the timeout error of a step, without the name of an operation.
     pub(crate) fn timeout(after: Duration) -> Self {
         Self::Timeout {

@@ -160,18 +160,28 @@ impl PostConnection {
             // Not for notifications: some servers reject those with 404 but work anyway.
             self.end_session();
         }
-        let response = posted?;
+        let received = self.receive(posted?, &request.id, request.endless).await;
+        received.map_err(McpErrorKind::after_acceptance)
+    }
+
+    /// Receives the response to a request that the server has accepted.
+    async fn receive(
+        self: &Arc<Self>,
+        response: reqwest::Response,
+        id: &RpcRequestId,
+        is_endless: bool,
+    ) -> Result<RpcOutcome, McpErrorKind> {
         let mut answers = Answers::default();
         match self.link.read(response).await? {
             Answer::Empty => Err(McpErrorKind::NoResponse),
             Answer::Messages(messages) => self
-                .find_response(&request.id, messages, &mut answers)
+                .find_response(id, messages, &mut answers)
                 .ok_or(McpErrorKind::NoResponse),
             Answer::Stream(mut reader) => {
-                if request.endless {
+                if is_endless {
                     reader.without_totals();
                 }
-                let read = self.read_stream(&request.id, &mut reader, &mut answers);
+                let read = self.read_stream(id, &mut reader, &mut answers);
                 let outcome = read.await?;
                 self.link.finish(reader).await;
                 Ok(outcome)
@@ -216,14 +226,15 @@ impl PostConnection {
                 tokio::select! {
                     biased;
                     Ok(outcome) = answered => Ok(Either::Left(outcome)),
-                    stream = resumed => match stream {
-                        // The request was accepted, so sending it again is not safe.
-                        Err(McpErrorKind::SessionExpired) => {
+                    stream = resumed => {
+                        if matches!(stream, Err(McpErrorKind::SessionExpired)) {
                             self.end_session();
-                            Err(McpErrorKind::StreamClosed)
                         }
-                        stream => stream.map(Either::Right),
-                    },
+                        // Whatever is wrong with the GET, the request was accepted.
+                        stream
+                            .map(Either::Right)
+                            .map_err(|error| McpErrorKind::ResponseLost(Box::new(error)))
+                    }
                 }
             });
             match next.await? {

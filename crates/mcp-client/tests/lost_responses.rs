@@ -1,0 +1,329 @@
+//! A server that accepts a tool call and loses its response: whatever the server answers to the
+//! request that resumes the stream, the call is sent once, and its error says that the tool may have
+//! run.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::iter;
+use pillion_mcp_client::{ErrorClass, McpClient, ServerConfig, TransportKind};
+use pillion_testkit::{Fault, FaultServer, Recorded};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// The revision without a handshake, whose streams cannot be resumed.
+const STATELESS: &str = "2026-07-28";
+
+const STATUSES: [&str; 14] = [
+    "200 OK",
+    "202 Accepted",
+    "400 Bad Request",
+    "401 Unauthorized",
+    "403 Forbidden",
+    "404 Not Found",
+    "405 Method Not Allowed",
+    "409 Conflict",
+    "410 Gone",
+    "429 Too Many Requests",
+    "500 Internal Server Error",
+    "502 Bad Gateway",
+    "503 Service Unavailable",
+    "504 Gateway Timeout",
+];
+
+/// What the server answers to the GET that resumes the stream.
+#[derive(Debug, Clone)]
+enum Resumed {
+    /// A status, and a JSON-RPC error in the body.
+    Status(&'static str, Option<Value>),
+    /// A redirect to this URL.
+    Redirect(&'static str),
+    /// The connection is closed without a response.
+    Cut,
+    /// The connection is refused.
+    Refused,
+    /// Streams without a response, until the client gives up.
+    Empty,
+    /// Nothing: the stream has no event id, so that the client cannot resume it.
+    Never,
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    revision: &'static str,
+    /// Whether the client detects the server's transport and revision.
+    detects: bool,
+    has_session: bool,
+    /// Whether the server has another revision after the call.
+    changes: bool,
+    resumed: Resumed,
+}
+
+fn errors(revision: &str) -> Vec<Option<Value>> {
+    let version = |supported: &[&str]| {
+        let data = json!({"supported": supported, "requested": revision});
+        json!({"code": -32022, "message": "Unsupported protocol version", "data": data})
+    };
+    let error = |code: i64, message: &str| json!({"code": code, "message": message});
+    vec![
+        None,
+        Some(version(&[revision])),
+        Some(version(&["2026-07-28"])),
+        Some(version(&[])),
+        Some(error(-32020, "Header mismatch")),
+        Some(error(-32001, "Session not found")),
+        Some(error(-32000, "Bad Request: No valid session ID provided")),
+        Some(error(-32600, "Session not found")),
+        Some(error(-32601, "Method not found")),
+        Some(error(-32602, "Unknown tool: work")),
+    ]
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25", STATELESS] {
+        let mut all = vec![Resumed::Never];
+        if revision != STATELESS {
+            all.extend([Resumed::Cut, Resumed::Refused, Resumed::Empty]);
+            all.extend(["/sse?there", "http://127.0.0.1:1/"].map(Resumed::Redirect));
+            for status in STATUSES {
+                let bodies = errors(revision).into_iter();
+                all.extend(bodies.map(|body| Resumed::Status(status, body)));
+            }
+        }
+        for resumed in all {
+            for flags in 0..8 {
+                cases.push(Case {
+                    revision,
+                    // Without detection, the client would not use the revision without handshake.
+                    detects: flags & 1 == 0 || revision == STATELESS,
+                    has_session: flags & 2 == 0,
+                    changes: flags & 4 == 0,
+                    resumed: resumed.clone(),
+                });
+            }
+        }
+    }
+    cases
+}
+
+fn respond(request: &Recorded, case: &Case, was_called: bool) -> Vec<Fault> {
+    let id = &request.json()["id"];
+    if id.is_null() {
+        return vec![Fault::answer("202 Accepted", "text/plain", "")];
+    }
+    let revision = match case.changes && was_called {
+        true if case.revision == "2025-03-26" => "2025-06-18",
+        true => "2025-03-26",
+        false => case.revision,
+    };
+    let response = match request.rpc_method().as_str() {
+        "server/discover" if revision == STATELESS => {
+            json!({"jsonrpc": "2.0", "id": id, "result": {
+                "supportedVersions": [STATELESS], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "losing", "version": "1"}, "resultType": "complete",
+            }})
+        }
+        "initialize" if revision != STATELESS => json!({"jsonrpc": "2.0", "id": id, "result": {
+            "protocolVersion": revision, "capabilities": {"tools": {}},
+            "serverInfo": {"name": "losing", "version": "1"},
+        }}),
+        _ => {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            json!({"jsonrpc": "2.0", "id": id, "error": error})
+        }
+    };
+    let mut headers = vec![("Content-Type", JSON)];
+    if case.has_session && request.rpc_method() == "initialize" {
+        headers.push(("Mcp-Session-Id", "s1"));
+    }
+    vec![Fault::answer_with("200 OK", &headers, response.to_string())]
+}
+
+fn resume(resumed: &Resumed) -> Vec<Fault> {
+    match resumed {
+        Resumed::Status(status, None) => vec![Fault::answer(status, "text/plain", "no")],
+        Resumed::Status(status, Some(error)) => {
+            let body = json!({"jsonrpc": "2.0", "id": null, "error": error});
+            vec![Fault::answer(status, JSON, body.to_string())]
+        }
+        Resumed::Redirect(url) => {
+            let headers = [("Location", *url)];
+            vec![Fault::answer_with("307 Temporary Redirect", &headers, "")]
+        }
+        Resumed::Cut | Resumed::Refused | Resumed::Never => vec![Fault::Close],
+        Resumed::Empty => vec![Fault::head(EVENT_STREAM), Fault::Close],
+    }
+}
+
+/// Plays one case. Returns what was wrong.
+async fn play(case: Case) -> Option<String> {
+    let (accepted, was_called) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let (script, notify) = (case.clone(), Arc::clone(&accepted));
+    let server = FaultServer::start(move |request| {
+        if request.method == "GET" {
+            return resume(&script.resumed);
+        }
+        if request.rpc_method() == "tools/call" {
+            was_called.store(true, Ordering::SeqCst);
+            notify.notify_one();
+            let wait = match script.resumed {
+                Resumed::Refused => 100, // Until the server has ended.
+                _ => 1,
+            };
+            let prime = match script.resumed {
+                Resumed::Never => ": accepted\n\n".to_owned(),
+                _ => format!("id: 1\nretry: {wait}\ndata:\n\n"),
+            };
+            return vec![
+                Fault::head(EVENT_STREAM),
+                Fault::Send(prime.into_bytes()),
+                Fault::Wait(Duration::from_millis(5)),
+                Fault::Close,
+            ];
+        }
+        respond(request, &script, was_called.load(Ordering::SeqCst))
+    })
+    .await;
+    let mut config = ServerConfig::new("losing", &server.url).unwrap();
+    if !case.detects {
+        config.transport = TransportKind::StreamableHttp;
+    }
+    config.timeout = Duration::from_secs(20);
+    let client = McpClient::new(config);
+    let requests = server.requests.clone();
+    let arguments = json!({});
+    let call = client.call_tool("work", &arguments);
+    let called = if matches!(case.resumed, Resumed::Refused) {
+        let stop = async {
+            accepted.notified().await;
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            drop(server);
+        };
+        tokio::join!(call, stop).0
+    } else {
+        call.await
+    };
+    let Err(error) = called else {
+        return Some(format!("{case:?}: the call succeeded"));
+    };
+    let text = error.to_string();
+    let sent = requests.calls("tools/call").len();
+    let is_right = sent == 1
+        && error.may_have_run()
+        && text.ends_with("; the tool may have run")
+        && error.http_status().is_none()
+        && error.retry_after().is_none()
+        && error.rpc_error().is_none()
+        && matches!(
+            error.class(),
+            ErrorClass::Unavailable | ErrorClass::Internal
+        );
+    (!is_right).then(|| format!("{case:?}: sent {sent} times: {text}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_was_accepted_is_never_sent_again() {
+    let cases = cases();
+    let count = cases.len();
+    let played = iter(cases).map(|case| tokio::spawn(play(case)));
+    let wrong: Vec<String> = played
+        .buffer_unordered(48)
+        .filter_map(|wrong| std::future::ready(wrong.unwrap()))
+        .collect()
+        .await;
+    let listed = wrong.iter().take(40).cloned().collect::<Vec<_>>();
+    assert!(
+        wrong.is_empty(),
+        "{} of {count} cases:\n{}",
+        wrong.len(),
+        listed.join("\n")
+    );
+}
+
+/// Starts a server that responds to `tools/call` with this message, and to `tasks/get` with these
+/// steps.
+async fn start(revision: &'static str, call: Value, task: Vec<Fault>) -> FaultServer {
+    let case = Case {
+        revision,
+        detects: true,
+        has_session: false,
+        changes: false,
+        resumed: Resumed::Never,
+    };
+    FaultServer::start(move |request| match request.rpc_method().as_str() {
+        _ if request.method == "GET" => vec![Fault::answer("405 No", "text/plain", "")],
+        "tools/call" => {
+            let mut response = call.clone();
+            response["jsonrpc"] = "2.0".into();
+            response["id"] = request.json()["id"].clone();
+            vec![Fault::answer("200 OK", JSON, response.to_string())]
+        }
+        "tasks/get" => task.clone(),
+        _ => respond(request, &case, false),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_started_task_may_have_run_whatever_happens_to_the_requests_for_its_state() {
+    let created = json!({"result": {
+        "resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1,
+    }});
+    let unknown = json!({"jsonrpc": "2.0", "id": null, "error": {
+        "code": -32602, "message": "Unknown task",
+    }});
+    for task in [
+        Fault::answer("401 Unauthorized", "text/plain", ""),
+        Fault::answer("404 Not Found", "text/plain", ""),
+        Fault::answer("400 Bad Request", JSON, unknown.to_string()),
+    ] {
+        let server = start(STATELESS, created.clone(), vec![task]).await;
+        let client = McpClient::new(ServerConfig::new("losing", &server.url).unwrap());
+        let error = client.call_tool("work", &json!({})).await.unwrap_err();
+        assert!(error.may_have_run(), "{error}");
+        assert!(error.to_string().ends_with("may have run"), "{error}");
+        assert_eq!(server.requests.calls("tools/call").len(), 1);
+        assert!(!server.requests.calls("tasks/get").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_a_tool_is_no_rejection_of_the_revision() {
+    let error = json!({"error": {
+        "code": -32022, "message": "no", "data": {"supported": ["2025-11-25"]},
+    }});
+    let server = start("2025-11-25", error, Vec::new()).await;
+    let mut config = ServerConfig::new("losing", &server.url).unwrap();
+    config.transport = TransportKind::StreamableHttp;
+    let client = McpClient::new(config);
+    client.connect().await.unwrap();
+    let error = client.call_tool("work", &json!({})).await.unwrap_err();
+    assert_eq!(error.rpc_error().map(|error| error.code), Some(-32022));
+    assert!(!error.may_have_run());
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_of_a_server_without_a_session_has_not_run() {
+    for answer in [
+        Fault::answer("200 OK", "text/html", "<html>"),
+        Fault::answer("200 OK", JSON, ""),
+        Fault::answer("200 OK", JSON, "{\"id\":"),
+    ] {
+        let server = FaultServer::start(move |_| vec![answer.clone()]).await;
+        let mut config = ServerConfig::new("losing", &server.url).unwrap();
+        config.transport = TransportKind::StreamableHttp;
+        let client = McpClient::new(config);
+        let error = client.call_tool("work", &json!({})).await.unwrap_err();
+        let calls = server.requests.calls("tools/call").len();
+        assert_eq!(error.may_have_run(), calls > 0, "{error}");
+    }
+}
