@@ -63,6 +63,18 @@ impl KeepAliveHabit {
         }
     }
 
+    /// Returns whether a connection that has been idle for `idle` is too old for any request.
+    #[must_use]
+    pub fn is_expired(&self, idle: Duration) -> bool {
+        idle > self.idle_limit()
+    }
+
+    /// Returns whether a connection may be kept for another request.
+    #[must_use]
+    pub fn keeps_connections(&self) -> bool {
+        !self.idle_limit().is_zero()
+    }
+
     /// Returns whether the server has kept a connection since it last closed one early.
     #[must_use]
     pub fn is_proven(&self) -> bool {

@@ -8,6 +8,7 @@
 mod driven;
 mod watched_stream;
 
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -41,8 +42,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// idle connections, too.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum number of idle connections of a runtime until the server is known to keep connections:
-/// until then, calls do not use idle connections.
+/// Maximum number of idle connections of a runtime.
+const MAX_IDLE_CONNECTIONS: usize = 128;
+
+/// Maximum number of idle connections of a runtime before the server has kept one: calls use none of
+/// them until then.
 const MAX_UNPROVEN_CONNECTIONS: usize = 8;
 
 /// The outcome of a request.
@@ -80,14 +84,28 @@ pub struct DirectClient {
 /// The idle connections.
 #[derive(Default)]
 struct IdleConnections {
-    idle: Vec<Idle>,
+    by_runtime: Vec<RuntimeConnections>,
     /// Closes expired idle connections; ends with this value.
     closing: Option<AbortOnDropHandle<()>>,
+}
+
+/// The idle connections of one runtime.
+struct RuntimeConnections {
+    runtime: runtime::Id,
+    /// In the order of their last use.
+    idle: Vec<Idle>,
 }
 
 struct Idle {
     wire: DrivenConnection,
     since: Instant,
+}
+
+impl IdleConnections {
+    fn of(&mut self, runtime: runtime::Id) -> Option<&mut RuntimeConnections> {
+        let mut all = self.by_runtime.iter_mut();
+        all.find(|connections| connections.runtime == runtime)
+    }
 }
 
 impl DirectClient {
@@ -229,35 +247,51 @@ impl DirectClient {
         None
     }
 
-    /// Takes the connection that has been idle for the shortest time. Returns the connection and
-    /// that time, or `None` if `choice` allows no idle connection.
+    /// Takes the connection that has been idle for the shortest time, and returns that time, too.
+    /// Closes the connections that are too old.
     fn take(
         &self,
         runtime: runtime::Id,
         choice: ConnectionChoice,
     ) -> Option<(DrivenConnection, Duration)> {
-        let entries = &mut self.waiting.lock().idle;
-        let at = entries
-            .iter()
-            .rposition(|entry| entry.wire.runtime == runtime)?;
-        let idle = entries[at].since.elapsed();
-        let is_allowed = self.habit.allows(idle, choice);
-        is_allowed.then(|| (entries.remove(at).wire, idle))
-    }
-
-    /// Makes a connection idle for the next request. Always returns `None`.
-    fn release(self: &Arc<Self>, wire: DrivenConnection) -> Option<DrivenConnection> {
-        let since = Instant::now();
-        let mut waiting = self.waiting.lock();
-        let runtime = wire.runtime;
-        let entries = waiting.idle.iter();
-        let others = entries
-            .filter(|entry| entry.wire.runtime == runtime)
-            .count();
-        if !self.habit.is_proven() && others >= MAX_UNPROVEN_CONNECTIONS {
+        if choice == ConnectionChoice::New {
             return None;
         }
-        waiting.idle.push(Idle { wire, since });
+        // Dropped after the lock, because closing a connection is a system call.
+        let _expired = {
+            let mut waiting = self.waiting.lock();
+            let idle = &mut waiting.of(runtime)?.idle;
+            let time = idle.last()?.since.elapsed();
+            if self.habit.allows(time, choice) {
+                return idle.pop().map(|taken| (taken.wire, time));
+            }
+            if !self.habit.is_expired(time) {
+                return None;
+            }
+            // All others have been idle for longer.
+            mem::take(idle)
+        };
+        None
+    }
+
+    /// Makes a connection idle for the next request, or closes the connection if none or enough are
+    /// kept. Always returns `None`.
+    fn release(self: &Arc<Self>, wire: DrivenConnection) -> Option<DrivenConnection> {
+        let max = match (self.habit.keeps_connections(), self.habit.is_proven()) {
+            (false, _) => return None,
+            (true, false) => MAX_UNPROVEN_CONNECTIONS,
+            (true, true) => MAX_IDLE_CONNECTIONS,
+        };
+        let (since, runtime) = (Instant::now(), wire.runtime);
+        let mut waiting = self.waiting.lock();
+        match waiting.of(runtime) {
+            Some(connections) if connections.idle.len() >= max => return None,
+            Some(connections) => connections.idle.push(Idle { wire, since }),
+            None => waiting.by_runtime.push(RuntimeConnections {
+                runtime,
+                idle: vec![Idle { wire, since }],
+            }),
+        }
         let closing = waiting.closing.as_ref();
         if closing.is_none_or(AbortOnDropHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()
@@ -275,9 +309,13 @@ impl DirectClient {
             let Some(shortcut) = shortcut.upgrade() else {
                 return;
             };
-            let idle = &mut shortcut.waiting.lock().idle;
-            idle.retain(|idle| idle.since.elapsed() < IDLE_TIMEOUT);
-            if idle.is_empty() {
+            let by_runtime = &mut shortcut.waiting.lock().by_runtime;
+            by_runtime.retain_mut(|connections| {
+                let idle = &mut connections.idle;
+                idle.retain(|idle| idle.since.elapsed() < IDLE_TIMEOUT);
+                !idle.is_empty()
+            });
+            if by_runtime.is_empty() {
                 return;
             }
         }
