@@ -15,6 +15,12 @@ use super::{EgressError, EgressPolicy, is_local_host, proxy, redirect};
 /// Timeout of one connection attempt; the operation's deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Idle time after which a pool closes a connection, unless the caller has a shorter limit.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Maximum number of clients with a shorter idle time; when exceeded, all of them are dropped.
+const MAX_LIMITED_CLIENTS: usize = 64;
+
 /// The `User-Agent` of every request.
 pub(super) const PRODUCT: HeaderValue =
     HeaderValue::from_static(concat!("pillion/", env!("CARGO_PKG_VERSION")));
@@ -72,6 +78,8 @@ struct SharedEgressClients {
     /// Clients that keep no connection, for requests that need a new connection. Shared by all
     /// runtimes, because only a kept connection belongs to a runtime.
     unpooled: UnpooledClients,
+    /// Clients whose connections have a shorter idle time.
+    limited: RwLock<Vec<LimitedClient>>,
     /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
     /// proxy's own machine. `None` if the environment names no proxy.
     direct: Option<Clients>,
@@ -80,6 +88,21 @@ struct SharedEgressClients {
 /// HTTP clients by tokio runtime. The first client may be created outside a runtime, and then
 /// belongs to the first runtime that sends a request.
 type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
+
+/// A client of one runtime whose pool closes connections after `max_idle`.
+struct LimitedClient {
+    runtime: Option<runtime::Id>,
+    route: Route,
+    max_idle: Duration,
+    client: reqwest::Client,
+}
+
+/// How long a client keeps idle connections.
+#[derive(Debug, Clone, Copy)]
+enum Pool {
+    Kept(Duration),
+    None,
+}
 
 #[derive(Default)]
 struct UnpooledClients {
@@ -110,7 +133,8 @@ impl EgressClient {
     ) -> Result<Self, reqwest::Error> {
         let policy = Arc::new(policy.clone());
         let first = |route| {
-            let client = make(&policy, purpose, &lookup, route, true)?;
+            let pool = Pool::Kept(POOL_IDLE_TIMEOUT);
+            let client = make(&policy, purpose, &lookup, route, pool)?;
             Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
         };
         let clients = first(Route::Environment)?;
@@ -119,6 +143,7 @@ impl EgressClient {
         let shared = SharedEgressClients {
             clients,
             unpooled: UnpooledClients::default(),
+            limited: RwLock::default(),
             direct,
             policy,
             purpose,
@@ -156,6 +181,27 @@ impl EgressClient {
         self.request_with(method, url, headers, self.unpooled_client(url))
     }
 
+    /// Creates a request like [`request`](Self::request) that uses no kept connection which has been
+    /// idle for longer than `max_idle`. The connection is kept for later requests with a similar
+    /// limit.
+    ///
+    /// # Errors
+    /// [`EgressError`] of [`EgressPolicy::check_url`].
+    pub fn request_within_idle_time(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        max_idle: Duration,
+    ) -> Result<reqwest::RequestBuilder, EgressError> {
+        let client = if max_idle >= POOL_IDLE_TIMEOUT {
+            self.client(url)
+        } else {
+            self.limited_client(url, max_idle)
+        };
+        self.request_with(method, url, headers, client)
+    }
+
     fn request_with(
         &self,
         method: Method,
@@ -189,11 +235,58 @@ impl EgressClient {
         if let Some(client) = unpooled.get() {
             return client.clone();
         }
-        match make(&shared.policy, shared.purpose, &shared.lookup, route, false) {
+        match make(
+            &shared.policy,
+            shared.purpose,
+            &shared.lookup,
+            route,
+            Pool::None,
+        ) {
             Ok(client) => unpooled.get_or_init(|| client).clone(),
             // Unlikely, because the first client was created with the same certificates.
             Err(_) => self.client(url),
         }
+    }
+
+    /// Returns the client of the current runtime for this URL whose pool closes connections after
+    /// `max_idle`, rounded down so that there are few clients.
+    fn limited_client(&self, url: &Url, max_idle: Duration) -> reqwest::Client {
+        let millis = u64::try_from(max_idle.as_millis()).unwrap_or(u64::MAX);
+        let Some(log) = millis.checked_ilog2() else {
+            return self.unpooled_client(url);
+        };
+        let max_idle = Duration::from_millis(1 << log);
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        let shared = &self.shared;
+        let (_, route) = self.clients(url);
+        let find = |clients: &[LimitedClient]| {
+            let found = clients.iter().find(|limited| {
+                (limited.runtime, limited.route, limited.max_idle) == (runtime, route, max_idle)
+            });
+            found.map(|limited| limited.client.clone())
+        };
+        if let Some(client) = find(&shared.limited.read()) {
+            return client;
+        }
+        let mut clients = shared.limited.write();
+        if let Some(client) = find(&clients) {
+            return client;
+        }
+        let pool = Pool::Kept(max_idle);
+        let Ok(client) = make(&shared.policy, shared.purpose, &shared.lookup, route, pool) else {
+            // Unlikely, because the first client was created with the same certificates.
+            return self.unpooled_client(url);
+        };
+        if clients.len() >= MAX_LIMITED_CLIENTS {
+            clients.clear();
+        }
+        clients.push(LimitedClient {
+            runtime,
+            route,
+            max_idle,
+            client: client.clone(),
+        });
+        client
     }
 
     /// Returns the client of the current runtime for this URL.
@@ -216,7 +309,8 @@ impl EgressClient {
             *runtime = here;
             return client.clone();
         }
-        match make(&shared.policy, shared.purpose, &shared.lookup, route, true) {
+        let pool = Pool::Kept(POOL_IDLE_TIMEOUT);
+        match make(&shared.policy, shared.purpose, &shared.lookup, route, pool) {
             Ok(client) => {
                 clients.push((here, client.clone()));
                 client
@@ -235,14 +329,13 @@ pub fn local_address(response: &reqwest::Response) -> Option<SocketAddr> {
     info.map(HttpInfo::local_addr)
 }
 
-/// Creates a client, which has no connections yet. `keeps_connections` is whether the client keeps
-/// connections for later requests.
+/// Creates a client without connections.
 fn make(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,
     route: Route,
-    keeps_connections: bool,
+    pool: Pool,
 ) -> Result<reqwest::Client, reqwest::Error> {
     // Fails only if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -264,9 +357,10 @@ fn make(
             },
             lookup: Arc::clone(lookup),
         });
-    if !keeps_connections {
-        builder = builder.pool_max_idle_per_host(0);
-    }
+    builder = match pool {
+        Pool::Kept(max_idle) => builder.pool_idle_timeout(max_idle),
+        Pool::None => builder.pool_max_idle_per_host(0),
+    };
     if route == Route::Direct {
         builder = builder.no_proxy();
     }

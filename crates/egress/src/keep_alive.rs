@@ -55,12 +55,24 @@ impl KeepAliveHabit {
     /// Returns whether a request may use a connection that has been idle for `idle`.
     #[must_use]
     pub fn allows(&self, idle: Duration, choice: ConnectionChoice) -> bool {
-        let is_reliable = || self.is_proven() || idle >= MIN_KEPT_TIME;
-        match choice {
+        let max_idle = self.max_idle(Some(idle), choice);
+        max_idle.is_some_and(|max_idle| idle <= max_idle)
+    }
+
+    /// Returns the maximum idle time of a connection that a request may use; `None` if the request
+    /// needs a new connection. `idle` is the time since a kept connection was last used; `None` if
+    /// there is no connection.
+    #[must_use]
+    pub fn max_idle(&self, idle: Option<Duration>, choice: ConnectionChoice) -> Option<Duration> {
+        let is_allowed = match choice {
             ConnectionChoice::New => false,
-            ConnectionChoice::Any => idle <= self.idle_limit(),
-            ConnectionChoice::Reliable => idle <= self.idle_limit() && is_reliable(),
-        }
+            ConnectionChoice::Any => true,
+            ConnectionChoice::Reliable => {
+                self.is_proven() || idle.is_none_or(|idle| idle >= MIN_KEPT_TIME)
+            }
+        };
+        let limit = self.idle_limit();
+        (is_allowed && !limit.is_zero()).then_some(limit)
     }
 
     /// Returns whether a connection that has been idle for `idle` is too old for any request.

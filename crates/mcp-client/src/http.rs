@@ -26,7 +26,7 @@ use super::{
 };
 use answer::read_answer;
 pub(super) use answer::{Answer, AnswerReader, content_type, is_event_stream, messages_of};
-use attempts::{Attempts, Reachability};
+use attempts::{Attempts, PoolUse, Reachability, idle_before};
 pub(super) use failure::{check_status, is_status, not_oauth, sending};
 use pillion_egress::{
     ConnectionChoice, DirectClient, EgressClient, EgressError, Purpose, SendOutcome, Trust,
@@ -162,9 +162,10 @@ impl HttpLink {
 
     /// Reads the body of a response, or as much as is necessary to determine its kind.
     pub(super) async fn read(&self, response: reqwest::Response) -> Result<Answer, McpErrorKind> {
+        let idle = idle_before(&response);
         let answer = read_answer(response, &self.limits).await;
         if matches!(answer, Err(McpErrorKind::Broken(_))) {
-            self.reachability.note_cut_off();
+            self.reachability.note_cut_off(idle);
         }
         answer
     }
@@ -238,9 +239,10 @@ impl HttpLink {
     pub(super) async fn delete(&self, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        for is_new in [false, true] {
+        for choice in [ConnectionChoice::Any, ConnectionChoice::New] {
             let headers = headers.clone();
-            let Ok(request) = self.request(Method::DELETE, &self.url, headers, is_new) else {
+            let pool_use = self.reachability.pool_use(choice);
+            let Ok(request) = self.request(Method::DELETE, &self.url, headers, pool_use) else {
                 return; // Without a valid URL there was no session.
             };
             // Does not ask the user for an authorization.
@@ -288,13 +290,14 @@ impl HttpLink {
         method: Method,
         url: &Url,
         headers: HeaderMap,
-        is_new: bool,
+        pool_use: PoolUse,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        if is_new {
-            self.client
-                .request_over_new_connection(method, url, headers)
-        } else {
-            self.client.request(method, url, headers)
+        let client = &self.client;
+        match pool_use {
+            PoolUse::New => client.request_over_new_connection(method, url, headers),
+            PoolUse::Kept { max_idle, .. } => {
+                client.request_within_idle_time(method, url, headers, max_idle)
+            }
         }
     }
 
@@ -309,17 +312,16 @@ impl HttpLink {
             // connections the server has closed.
             tokio::task::yield_now().await;
         }
-        let idle = self.reachability.idle();
-        let is_new = self.reachability.needs_new_connection(idle, choice);
-        let mut request = self.request(method, url, headers, is_new)?;
+        let pool_use = self.reachability.pool_use(choice);
+        let mut request = self.request(method, url, headers, pool_use)?;
         if !body.is_empty() {
             request = request.body(body);
         }
-        let outcome = match &self.authorizer {
+        let mut outcome = match &self.authorizer {
             Some(authorizer) => Box::pin(authorizer.send(request)).await,
             None => request.send().await.map_err(sending),
         };
-        self.reachability.learn(idle.filter(|_| !is_new), &outcome);
+        self.reachability.learn(pool_use, &mut outcome);
         outcome
     }
 }

@@ -158,3 +158,51 @@ async fn a_name_without_addresses_is_not_a_denial() {
         "{error:?}"
     );
 }
+
+/// Starts a server that keeps its connections, and counts them.
+fn keeping_server() -> (Url, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&connections);
+    std::thread::spawn(move || {
+        for peer in listener.incoming() {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let mut peer = peer.unwrap();
+            std::thread::spawn(move || {
+                while peer.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                    peer.write_all(response).unwrap();
+                }
+            });
+        }
+    });
+    (url.parse().unwrap(), connections)
+}
+
+#[tokio::test]
+async fn a_kept_connection_is_not_used_after_its_idle_time() {
+    let (url, connections) = keeping_server();
+    let policy = EgressPolicy::default();
+    let client = EgressClient::new(&policy, Purpose::server(Trust::Nothing)).unwrap();
+    let send = async |max_idle| {
+        let headers = HeaderMap::new();
+        let request = client.request_within_idle_time(Method::GET, &url, headers, max_idle);
+        request.unwrap().send().await.unwrap();
+        connections.load(Ordering::SeqCst)
+    };
+    let short = Duration::from_secs(2);
+    assert_eq!(send(short).await, 1);
+    assert_eq!(send(short - Duration::from_millis(10)).await, 1);
+    tokio::time::sleep(short).await;
+    for _ in 0..3 {
+        assert_eq!(send(short).await, 2, "the new connection is kept");
+    }
+    // Without a limit, and with one that allows no connection.
+    for max_idle in [Duration::MAX, POOL_IDLE_TIMEOUT] {
+        assert_eq!(send(max_idle).await, 3);
+    }
+    assert_eq!(send(Duration::ZERO).await, 4);
+    assert_eq!(send(Duration::ZERO).await, 5);
+    assert_eq!(client.shared.limited.read().len(), 1);
+}

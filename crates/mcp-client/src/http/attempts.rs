@@ -21,13 +21,42 @@ pub(super) struct Reachability {
     last_response: Mutex<Option<LastResponse>>,
 }
 
-/// The last response that the full HTTP client received.
+/// The last response that arrived over a connection which the full HTTP client keeps. Responses over
+/// other connections say nothing about the kept ones.
 #[derive(Debug, Clone, Copy)]
 struct LastResponse {
     at: Instant,
     /// The local address of the connection, which identifies the connection while it is open.
     connection: Option<SocketAddr>,
 }
+
+/// Which connections of the full HTTP client a request uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PoolUse {
+    /// A new connection, which is not kept.
+    New,
+    /// A kept connection that has been idle for at most `max_idle`, or a new one, which is kept.
+    Kept {
+        max_idle: Duration,
+        /// How long the connection has been idle; `None` if the connection is new.
+        idle: Option<Duration>,
+    },
+}
+
+impl PoolUse {
+    /// Returns how long the connection of the request has been idle; `None` if the connection is
+    /// new.
+    pub(super) fn idle(self) -> Option<Duration> {
+        match self {
+            Self::New => None,
+            Self::Kept { max_idle, idle } => idle.filter(|idle| *idle <= max_idle),
+        }
+    }
+}
+
+/// Marks a response over a connection that had been idle for this time.
+#[derive(Debug, Clone, Copy)]
+struct IdleBefore(Duration);
 
 impl Reachability {
     pub(super) fn new() -> Self {
@@ -38,36 +67,34 @@ impl Reachability {
         }
     }
 
-    /// Returns how long the connections of the full HTTP client have been idle at least; `None` if
-    /// the client has received no response.
-    pub(super) fn idle(&self) -> Option<Duration> {
-        self.last_response.lock().map(|last| last.at.elapsed())
+    /// Returns which connections of the full HTTP client a request uses.
+    pub(super) fn pool_use(&self, choice: ConnectionChoice) -> PoolUse {
+        let idle = self.last_response.lock().map(|last| last.at.elapsed());
+        match self.habit.max_idle(idle, choice) {
+            Some(max_idle) => PoolUse::Kept { max_idle, idle },
+            None => PoolUse::New,
+        }
     }
 
-    /// Returns whether the full HTTP client must open a connection.
-    pub(super) fn needs_new_connection(
-        &self,
-        idle: Option<Duration>,
-        choice: ConnectionChoice,
-    ) -> bool {
-        choice == ConnectionChoice::New || idle.is_some_and(|idle| !self.habit.allows(idle, choice))
+    /// Updates the habit with a response whose body was cut off. A server may do that to every
+    /// connection that it has kept.
+    pub(super) fn note_cut_off(&self, idle: Option<Duration>) {
+        if let Some(idle) = idle {
+            self.habit.note_broken(idle);
+        }
     }
 
-    /// Records that the body of a response was cut off. The server may cut off every response over
-    /// a connection that it has kept.
-    pub(super) fn note_cut_off(&self) {
-        self.habit.note_broken(Duration::ZERO);
-    }
-
-    /// Updates the habit with the outcome of a request that was sent when the connections had been
-    /// idle for `idle`; `None` if the request was sent over a new connection.
+    /// Updates the habit with the outcome of a request.
     pub(super) fn learn(
         &self,
-        idle: Option<Duration>,
-        outcome: &Result<reqwest::Response, McpErrorKind>,
+        pool_use: PoolUse,
+        outcome: &mut Result<reqwest::Response, McpErrorKind>,
     ) {
         match outcome {
             Ok(response) => {
+                if pool_use == PoolUse::New {
+                    return;
+                }
                 let connection = local_address(response);
                 let at = Instant::now();
                 let previous = self
@@ -78,15 +105,21 @@ impl Reachability {
                 if previous_connection.is_some() && previous_connection == connection {
                     self.habit.note_kept();
                 }
-            }
-            Err(McpErrorKind::Broken(_)) => {
-                if let Some(idle) = idle {
-                    self.habit.note_broken(idle);
+                if let Some(idle) = pool_use.idle() {
+                    response.extensions_mut().insert(IdleBefore(idle));
                 }
             }
+            Err(McpErrorKind::Broken(_)) => self.note_cut_off(pool_use.idle()),
             Err(_) => {}
         }
     }
+}
+
+/// Returns how long the connection of a response had been idle; `None` if the connection was new, or
+/// one of the direct client.
+pub(super) fn idle_before(response: &reqwest::Response) -> Option<Duration> {
+    let idle: Option<&IdleBefore> = response.extensions().get();
+    idle.map(|idle| idle.0)
 }
 
 /// The attempts to send one message.
@@ -152,3 +185,6 @@ impl<'a> Attempts<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
