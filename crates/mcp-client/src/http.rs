@@ -283,8 +283,7 @@ impl HttpLink {
         }
     }
 
-    /// Creates a request of the full HTTP client. `is_new` is whether the request needs a new
-    /// connection.
+    /// Creates a request of the full HTTP client.
     fn request(
         &self,
         method: Method,

@@ -117,7 +117,9 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
                         *name
                     });
                     let case = format!("{is_early} {case:?}");
-                    server.check(&shortcut, 20, MAX_UNPROVEN + 1, &case).await;
+                    server
+                        .check(&shortcut, 20, MAX_UNPROVEN_CONNECTIONS + 1, &case)
+                        .await;
                 }
             }
         }
@@ -130,7 +132,7 @@ async fn the_number_of_idle_connections_is_limited() {
     let shortcut = server.shortcut();
     shortcut.habit.note_kept();
     let mut responses = Vec::new();
-    for _ in 0..MAX_IDLE + 20 {
+    for _ in 0..MAX_IDLE_CONNECTIONS + 20 {
         let SendOutcome::Answered(response) = post(&shortcut).await else {
             panic!("not answered");
         };
@@ -139,5 +141,5 @@ async fn the_number_of_idle_connections_is_limited() {
     for response in responses {
         assert_eq!(response.text().await.unwrap(), "{}");
     }
-    assert_eq!(idle_connections(&shortcut), MAX_IDLE);
+    assert_eq!(idle_connections(&shortcut), MAX_IDLE_CONNECTIONS);
 }
