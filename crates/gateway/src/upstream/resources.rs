@@ -32,9 +32,8 @@ impl Server {
         context: &CallContext,
     ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
         let connection = self.connection_for(context).await?;
-        let listed = connection
-            .during(None, connection.client.list_resources())
-            .await;
+        let listing = connection.during(None, connection.client.list_resources());
+        let listed = Box::pin(listing).await;
         let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
         let listed = listed.iter();
         let checked = listed.filter_map(|raw| self.checked(EntryKind::Resource, raw));
