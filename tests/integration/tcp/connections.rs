@@ -38,6 +38,59 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
+fn c2_a_response_before_the_body_has_arrived_announces_the_close() {
+    let server = Server::start("");
+    let long = "u".repeat(300);
+    // Each is rejected because of its head.
+    for (target, header, status) in [
+        (
+            "/api/v1/tools/execute/calculator",
+            format!("x-pillion-user: {long}"),
+            400,
+        ),
+        (
+            "/api/v1/tools/batch-execute",
+            format!("x-pillion-user: {long}"),
+            400,
+        ),
+        (
+            "/api/v1/tools/execute/calculator",
+            "content-length: 99999999".to_owned(),
+            413,
+        ),
+        ("/api/v1/nothing", "accept: */*".to_owned(), 403),
+    ] {
+        let length = if header.starts_with("content-length") {
+            ""
+        } else {
+            "content-length: 20\r\n"
+        };
+        let request = format!(
+            "POST {target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {RUNNER}\r\n\
+             content-type: application/json\r\n{length}{header}\r\n\r\n"
+        );
+        let mut stream = server.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let answer = head(&mut stream);
+        assert!(
+            answer.starts_with(&format!("http/1.1 {status}")),
+            "{answer}"
+        );
+        assert!(
+            answer.contains("connection: close"),
+            "{target} {header:.30}: {answer}"
+        );
+    }
+    // After a request that was read, the connection is kept.
+    let mut kept = server.connect();
+    for _ in 0..2 {
+        ask(&mut kept, RUNNER, TOOLS);
+        let answer = head(&mut kept);
+        assert!(!answer.contains("connection: close"), "{answer}");
+    }
+}
+
+#[test]
 fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
     let server = Server::start(
         "max_connections = 2\nauthentication_timeout_ms = 3000\n[http]\nidle_timeout_ms = 60000",

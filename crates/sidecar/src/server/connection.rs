@@ -240,10 +240,11 @@ impl Service<Request<Incoming>> for Requests {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let Self {
             admission,
+            receive_tracker,
             waiting_bytes,
             ..
         } = self.clone();
-        let mut request = request.map(|body| Body::new(Received::new(body, &self.receive_tracker)));
+        let mut request = request.map(|body| Body::new(Received::new(body, &receive_tracker)));
         waiting_bytes.begin_request();
         if head_bytes(&request) > self.max_header_bytes {
             // The parser rejects a head of this size only if the head arrives in parts.
@@ -267,6 +268,10 @@ impl Service<Request<Incoming>> for Requests {
                 // A connection that has not authenticated is not kept alive.
                 is_last |= !admission.is_admitted();
             }
+            // A body that was not read may still arrive, so this connection cannot serve another
+            // request. An upgraded connection serves none anyway.
+            is_last |= receive_tracker.has_unread()
+                && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             if is_last {
                 close(&mut response);
             }
