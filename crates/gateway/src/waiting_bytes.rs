@@ -53,8 +53,8 @@ pub struct ConnectionBytes(Arc<ConnectionCount>);
 struct ConnectionCount {
     all: WaitingBytes,
     number: u64,
-    /// The principal that reads the response. All connections of a principal share one part of the
-    /// limit.
+    /// The principal that reads the response, and to which the reserved bytes belong. Changes only
+    /// under the lock of the ledger. All connections of a principal share one part of the limit.
     principal: Mutex<Arc<str>>,
     /// Reserved bytes that belong to no response yet.
     reserved: AtomicU64,
@@ -114,10 +114,13 @@ impl fmt::Debug for WaitingBytes {
 impl ConnectionBytes {
     /// Sets the principal that reads the response to the current request.
     pub fn set_principal(&self, principal: &str) {
-        if **self.0.principal.lock() != *principal {
-            self.begin_request();
-            *self.0.principal.lock() = principal.into();
+        if *self.principal() == *principal {
+            return;
         }
+        self.0.all.with_ledger(|ledger| {
+            self.0.release_from(ledger, u64::MAX);
+            *self.0.principal.lock() = principal.into();
+        });
     }
 
     fn principal(&self) -> Arc<str> {
@@ -158,16 +161,14 @@ impl ConnectionBytes {
     async fn wait(&self, bytes: u64) -> bool {
         let all = &self.0.all;
         let unadmitted = all.0.unadmitted.fetch_add(bytes, Ordering::Relaxed);
-        let waiting = UnadmittedBytes { all, bytes };
+        let _unadmitted = UnadmittedBytes { all, bytes };
         if unadmitted > 0 && unadmitted + bytes > all.limit() {
             return false;
         }
-        let has_room = match self.claim(bytes) {
+        match self.claim(bytes) {
             None => true,
             Some(room) => pillion_deadline::timeout(ROOM_TIMEOUT, room).await.is_ok(),
-        };
-        drop(waiting);
-        has_room
+        }
     }
 
     /// Returns whether all responses would have more than twice the limit with further `bytes` bytes.
@@ -177,9 +178,8 @@ impl ConnectionBytes {
 
     /// Claims memory if there is room now. Returns whether the memory is reserved.
     fn try_claim(&self, bytes: u64) -> bool {
-        let principal = self.principal();
         self.0.all.with_ledger(|ledger| {
-            let is_granted = ledger.try_claim(&principal, bytes);
+            let is_granted = ledger.try_claim(&self.principal(), bytes);
             if is_granted {
                 self.0.add(bytes);
             }
@@ -191,15 +191,15 @@ impl ConnectionBytes {
     /// when the memory is reserved.
     fn claim(&self, bytes: u64) -> Option<ReserveFuture> {
         let connection = &self.0;
-        let principal = self.principal();
-        let claimed = connection.all.with_ledger(|ledger| {
+        let (claim, principal) = connection.all.with_ledger(|ledger| {
+            let principal = self.principal();
             let claim = ledger.claim(&principal, bytes);
             if matches!(claim, Claim::Granted) {
                 connection.add(bytes);
             }
-            claim
+            (claim, principal)
         });
-        let Claim::Waiting(claim_id, granted) = claimed else {
+        let Claim::Waiting(claim_id, granted) = claim else {
             return None;
         };
         let mut pending = PendingClaim {
@@ -219,13 +219,14 @@ impl ConnectionBytes {
     /// no room.
     fn hold(&self, bytes: u64) -> Hold {
         let connection = &*self.0;
-        let principal = self.principal();
-        connection.all.with_ledger(|ledger| {
+        let principal = connection.all.with_ledger(|ledger| {
+            let principal = self.principal();
             let reserved = connection.reserved.swap(0, Ordering::Relaxed);
             connection.bytes.fetch_add(bytes, Ordering::Relaxed);
             connection.bytes.fetch_sub(reserved, Ordering::Relaxed);
             ledger.add(&principal, bytes);
             ledger.subtract(&principal, reserved);
+            principal
         });
         Hold {
             connection: self.clone(),
@@ -237,14 +238,15 @@ impl ConnectionBytes {
     /// Counts a part of a response: reserved bytes as far as there are any.
     fn hold_part(&self, bytes: u64) -> Hold {
         let connection = &*self.0;
-        let principal = self.principal();
-        connection.all.with_ledger(|ledger| {
+        let principal = connection.all.with_ledger(|ledger| {
+            let principal = self.principal();
             let reserved = connection.reserved.load(Ordering::Relaxed).min(bytes);
             connection.reserved.fetch_sub(reserved, Ordering::Relaxed);
             connection
                 .bytes
                 .fetch_add(bytes - reserved, Ordering::Relaxed);
             ledger.add(&principal, bytes - reserved);
+            principal
         });
         Hold {
             connection: self.clone(),
@@ -313,13 +315,15 @@ impl ConnectionCount {
     /// Releases at most `bytes` reserved bytes. A call that outlives its request finds less reserved
     /// than it reserved.
     fn release_reserved(&self, bytes: u64) {
-        let principal = Arc::clone(&self.principal.lock());
-        self.all.with_ledger(|ledger| {
-            let released = self.reserved.load(Ordering::Relaxed).min(bytes);
-            self.reserved.fetch_sub(released, Ordering::Relaxed);
-            self.bytes.fetch_sub(released, Ordering::Relaxed);
-            ledger.subtract(&principal, released);
-        });
+        self.all
+            .with_ledger(|ledger| self.release_from(ledger, bytes));
+    }
+
+    fn release_from(&self, ledger: &mut Ledger, bytes: u64) {
+        let released = self.reserved.load(Ordering::Relaxed).min(bytes);
+        self.reserved.fetch_sub(released, Ordering::Relaxed);
+        self.bytes.fetch_sub(released, Ordering::Relaxed);
+        ledger.subtract(&self.principal.lock(), released);
     }
 }
 
@@ -355,11 +359,17 @@ struct PendingClaim {
 }
 
 impl PendingClaim {
-    /// Takes the granted bytes.
+    /// Takes the granted bytes, unless the connection serves another principal by now.
     fn take(&mut self) {
         if self.claim_id.take().is_some() {
             let connection = &*self.connection.0;
-            connection.all.with_ledger(|_| connection.add(self.bytes));
+            connection.all.with_ledger(|ledger| {
+                if *connection.principal.lock() == self.principal {
+                    connection.add(self.bytes);
+                } else {
+                    ledger.subtract(&self.principal, self.bytes);
+                }
+            });
         }
     }
 }

@@ -238,6 +238,22 @@ async fn h6_the_requests_of_one_connection_count_toward_their_own_principals() {
 }
 
 #[tokio::test]
+async fn h6_a_call_that_outlives_its_request_keeps_nothing_of_another_principal() {
+    let all = WaitingBytes::default();
+    let hog = connection(&all, "hog", 64 * MIB);
+    assert!(has_room(&hog, 60 * MIB));
+    let one = connection(&all, "a", 64 * MIB);
+    let late = reserve(&one, 8 * MIB).unwrap();
+    one.set_principal("b");
+    drop(hog);
+    late.await;
+    assert_eq!(all.total(), 0);
+    assert!(one.try_reserve(1_000));
+    one.release(8_000_000);
+    assert_eq!(all.total(), 0);
+}
+
+#[tokio::test]
 async fn h6_a_call_that_outlives_its_request_releases_nothing_twice() {
     let all = WaitingBytes::default();
     let one = connection(&all, "a", 64 * MIB);
