@@ -16,7 +16,8 @@ use crate::tool::{ErrorCode, ResultMemory, ToolFailure};
 /// memory of smaller results.
 const MIN_RESERVED_BYTES: usize = 64 * 1024;
 
-/// The same for the results of one response: a response may have many.
+/// Minimum size of a result that needs a reservation if other results share its response, in bytes.
+/// The results of a response may be many.
 const MIN_SHARED_BYTES: usize = 4 * 1024;
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -102,7 +103,7 @@ impl Reservation {
         self.set(0);
     }
 
-    /// Returns whether any memory is reserved.
+    /// Returns whether no memory is reserved.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) == 0
     }
