@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
@@ -75,10 +75,7 @@ struct SharedEgressClients {
     lookup: Lookup,
     /// Clients that use the environment's proxy, if there is one.
     clients: Clients,
-    /// Clients that keep no connection, for requests that need a new connection. Shared by all
-    /// runtimes, because only a kept connection belongs to a runtime.
-    unpooled: UnpooledClients,
-    /// Clients whose connections have a shorter idle time.
+    /// Clients whose connections have a shorter idle time, or are not kept.
     limited: RwLock<Vec<LimitedClient>>,
     /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
     /// proxy's own machine. `None` if the environment names no proxy.
@@ -89,25 +86,13 @@ struct SharedEgressClients {
 /// belongs to the first runtime that sends a request.
 type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
 
-/// A client of one runtime whose pool closes connections after `max_idle`.
+/// A client whose pool closes connections after `max_idle`; zero means that it keeps none.
 struct LimitedClient {
+    /// `None` if the client keeps no connections: only a kept connection belongs to a runtime.
     runtime: Option<runtime::Id>,
     route: Route,
     max_idle: Duration,
     client: reqwest::Client,
-}
-
-/// How long a client keeps idle connections.
-#[derive(Debug, Clone, Copy)]
-enum Pool {
-    Kept(Duration),
-    None,
-}
-
-#[derive(Default)]
-struct UnpooledClients {
-    environment: OnceLock<reqwest::Client>,
-    direct: OnceLock<reqwest::Client>,
 }
 
 /// Whether requests use the proxies that the environment names.
@@ -133,8 +118,7 @@ impl EgressClient {
     ) -> Result<Self, reqwest::Error> {
         let policy = Arc::new(policy.clone());
         let first = |route| {
-            let pool = Pool::Kept(POOL_IDLE_TIMEOUT);
-            let client = make(&policy, purpose, &lookup, route, pool)?;
+            let client = make(&policy, purpose, &lookup, route, POOL_IDLE_TIMEOUT)?;
             Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
         };
         let clients = first(Route::Environment)?;
@@ -142,7 +126,6 @@ impl EgressClient {
         let direct = has_proxy.then(|| first(Route::Direct)).transpose()?;
         let shared = SharedEgressClients {
             clients,
-            unpooled: UnpooledClients::default(),
             limited: RwLock::default(),
             direct,
             policy,
@@ -178,7 +161,7 @@ impl EgressClient {
         url: &Url,
         headers: HeaderMap,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        self.request_with(method, url, headers, self.unpooled_client(url))
+        self.request_within_idle_time(method, url, headers, Duration::ZERO)
     }
 
     /// Creates a request like [`request`](Self::request) that uses no kept connection which has been
@@ -224,39 +207,14 @@ impl EgressClient {
         }
     }
 
-    /// Returns the client that keeps no connections for this URL.
-    fn unpooled_client(&self, url: &Url) -> reqwest::Client {
-        let shared = &self.shared;
-        let (_, route) = self.clients(url);
-        let unpooled = match route {
-            Route::Environment => &shared.unpooled.environment,
-            Route::Direct => &shared.unpooled.direct,
-        };
-        if let Some(client) = unpooled.get() {
-            return client.clone();
-        }
-        match make(
-            &shared.policy,
-            shared.purpose,
-            &shared.lookup,
-            route,
-            Pool::None,
-        ) {
-            Ok(client) => unpooled.get_or_init(|| client).clone(),
-            // Unlikely, because the first client was created with the same certificates.
-            Err(_) => self.client(url),
-        }
-    }
-
     /// Returns the client of the current runtime for this URL whose pool closes connections after
     /// `max_idle`, rounded down so that there are few clients.
     fn limited_client(&self, url: &Url, max_idle: Duration) -> reqwest::Client {
         let millis = u64::try_from(max_idle.as_millis()).unwrap_or(u64::MAX);
-        let Some(log) = millis.checked_ilog2() else {
-            return self.unpooled_client(url);
-        };
-        let max_idle = Duration::from_millis(1 << log);
-        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        let log = millis.checked_ilog2();
+        let max_idle = log.map_or(Duration::ZERO, |log| Duration::from_millis(1 << log));
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        let runtime = here.filter(|_| !max_idle.is_zero());
         let shared = &self.shared;
         let (_, route) = self.clients(url);
         let find = |clients: &[LimitedClient]| {
@@ -272,10 +230,10 @@ impl EgressClient {
         if let Some(client) = find(&clients) {
             return client;
         }
-        let pool = Pool::Kept(max_idle);
-        let Ok(client) = make(&shared.policy, shared.purpose, &shared.lookup, route, pool) else {
+        let (policy, lookup) = (&shared.policy, &shared.lookup);
+        let Ok(client) = make(policy, shared.purpose, lookup, route, max_idle) else {
             // Unlikely, because the first client was created with the same certificates.
-            return self.unpooled_client(url);
+            return self.client(url);
         };
         if clients.len() >= MAX_LIMITED_CLIENTS {
             clients.clear();
@@ -309,8 +267,8 @@ impl EgressClient {
             *runtime = here;
             return client.clone();
         }
-        let pool = Pool::Kept(POOL_IDLE_TIMEOUT);
-        match make(&shared.policy, shared.purpose, &shared.lookup, route, pool) {
+        let (policy, lookup) = (&shared.policy, &shared.lookup);
+        match make(policy, shared.purpose, lookup, route, POOL_IDLE_TIMEOUT) {
             Ok(client) => {
                 clients.push((here, client.clone()));
                 client
@@ -329,13 +287,13 @@ pub fn local_address(response: &reqwest::Response) -> Option<SocketAddr> {
     info.map(HttpInfo::local_addr)
 }
 
-/// Creates a client without connections.
+/// Creates a client without connections, which keeps idle connections for `max_idle`.
 fn make(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,
     route: Route,
-    pool: Pool,
+    max_idle: Duration,
 ) -> Result<reqwest::Client, reqwest::Error> {
     // Fails only if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -357,9 +315,10 @@ fn make(
             },
             lookup: Arc::clone(lookup),
         });
-    builder = match pool {
-        Pool::Kept(max_idle) => builder.pool_idle_timeout(max_idle),
-        Pool::None => builder.pool_max_idle_per_host(0),
+    builder = if max_idle.is_zero() {
+        builder.pool_max_idle_per_host(0)
+    } else {
+        builder.pool_idle_timeout(max_idle)
     };
     if route == Route::Direct {
         builder = builder.no_proxy();
