@@ -121,12 +121,23 @@ impl HttpLink {
         body: Bytes,
         repeat: Repeat,
     ) -> Result<reqwest::Response, McpErrorKind> {
+        let (headers, body) = (&headers, &body);
+        let send = move |choice| self.post_once(url, headers, body, choice);
+        self.repeatedly(repeat, send).await
+    }
+
+    /// Sends a request until it may not be sent again. `send` makes one attempt.
+    async fn repeatedly<F>(
+        &self,
+        repeat: Repeat,
+        send: impl Fn(ConnectionChoice) -> F,
+    ) -> Result<reqwest::Response, McpErrorKind>
+    where
+        F: Future<Output = Result<reqwest::Response, McpErrorKind>>,
+    {
         let mut attempts = Attempts::new(self, repeat);
         loop {
-            match self
-                .post_once(url, &headers, &body, attempts.choice())
-                .await
-            {
+            match send(attempts.choice()).await {
                 Ok(response) => {
                     self.reachability.restarts.note_response();
                     return Ok(response);
@@ -221,17 +232,12 @@ impl HttpLink {
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        let mut attempts = Attempts::new(self, Repeat::Harmless);
-        loop {
+        let headers = &headers;
+        let send = move |choice| {
             let request = (Method::GET, &self.url, headers.clone(), Bytes::new());
-            match self.send(request, attempts.choice()).await {
-                Ok(response) => {
-                    self.reachability.restarts.note_response();
-                    return Ok(response);
-                }
-                Err(error) => Box::pin(attempts.wait(error)).await?,
-            }
-        }
+            self.send(request, choice)
+        };
+        self.repeatedly(Repeat::Harmless, send).await
     }
 
     /// Ends a session, ignoring the response. If the connection breaks, sends the request once more
