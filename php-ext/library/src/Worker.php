@@ -153,17 +153,16 @@ final class Worker
             throw Failure::invalidInput('The worker is already running');
         }
         $offer = $this->encodeOffer();
-        $limits = new RunLimits($maxCalls, $maxSeconds, $maxMemory);
+        $signals = new SignalHandlers();
+        $limits = new RunLimits($maxCalls, $maxSeconds, $maxMemory, $signals);
         $this->limits = $limits;
-        $signals = new SignalHandlers(static function () use ($limits): void {
-            $limits->requestedStop ??= StopReason::Signal;
-        });
+        $signals->install();
         try {
             $pause = self::MIN_PAUSE;
             while (($reason = $limits->reachedLimit()) === null) {
                 $startedAt = Deadline::now();
                 try {
-                    $this->serve($offer, $limits);
+                    $this->serve($offer, $limits, $signals);
                 } catch (ConnectionLostException $lost) {
                     // Exponential backoff for a sidecar that repeatedly closes new connections at once.
                     $pause = Deadline::now() - $startedAt > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
@@ -184,19 +183,20 @@ final class Worker
      * @throws ConnectionLostException
      * @throws PillionException
      */
-    private function serve(string $offer, RunLimits $limits): void
+    private function serve(string $offer, RunLimits $limits, SignalHandlers $signals): void
     {
         $connection = new Connection($this->socket);
         try {
             $id = Handshake::perform($connection, $offer);
             $this->log('info', "Worker '$this->name' offers " . implode(', ', $this->tools->names()), ['worker' => $id]);
-            (new WorkerSession($connection, $limits, $this->call(...)))->serve();
+            $run = fn (Call $call, string $arguments): ?ToolResult => $this->call($call, $arguments, $signals);
+            (new WorkerSession($connection, $limits, $run))->serve();
         } finally {
             $connection->close();
         }
     }
 
-    private function call(Call $call, string $arguments): ?ToolResult
+    private function call(Call $call, string $arguments, SignalHandlers $signals): ?ToolResult
     {
         $tool = $this->tools->find($call->tool);
         if ($tool === null) {
@@ -204,7 +204,7 @@ final class Worker
         }
         $startedAt = Deadline::now();
         $run = fn (): ToolResult => $this->tools->run($tool, $call, $arguments);
-        $result = $call->during(function () use ($run, $call): ToolResult {
+        $result = $call->during(fn (): ToolResult => $signals->interrupting(function () use ($run, $call): ToolResult {
             try {
                 return $this->around === null ? $run() : ($this->around)($call, $run);
             } catch (\Throwable $exception) {
@@ -212,7 +212,7 @@ final class Worker
                 $code = $exception instanceof PillionException ? $exception->errorCode : 'internal_error';
                 return ToolResult::failure(Argument::makeLegible($exception->getMessage()), $code);
             }
-        });
+        }));
         $this->log($result->success ? 'info' : 'warning', "Tool '$call->tool' " . ($result->success ? 'done' : "failed: $result->errorCode"), [
             'call' => $call->id,
             'duration_ms' => (int) ((Deadline::now() - $startedAt) * 1000),

@@ -327,6 +327,30 @@ final class WorkerTest extends TestCase
         self::assertSame(0, $worker->ended(), 'also while it waits');
     }
 
+    public function testNoSignalIsLostWhileAnExceptionIsPending(): void
+    {
+        $sidecar = new FakeSidecar();
+        $worker = new WorkerProcess($sidecar->socket);
+        $sidecar->accept("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 28\r\n\r\n{\"detail\":\"Signal yourself\"}");
+        self::assertSame(0, $worker->ended());
+        self::assertStringContainsString('Interrupted system call', $worker->output());
+        self::assertStringEndsWith("\nsignal\n", $worker->output());
+    }
+
+    public function testSigtermDoesNotInterruptASystemCallOfATool(): void
+    {
+        $sidecar = new FakeSidecar();
+        $worker = new WorkerProcess($sidecar->socket);
+        $sidecar->accept();
+        $sidecar->sendCall(1, 'give', ['what' => 'terminated']);
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        self::assertSame('ping', $sidecar->receive()['method']);
+        self::assertSame('written', $sidecar->receive()['result']['content'][0]['text']);
+        $sidecar->disconnect();
+        self::assertSame(0, $worker->ended());
+        self::assertStringEndsWith("\nsignal\n", $worker->output());
+    }
+
     public function testACallIsNotifiedWhenItsSidecarEnds(): void
     {
         [$sidecar, $worker] = $this->connected();

@@ -24,6 +24,7 @@ final class RunLimits
         private readonly ?int $maxCalls,
         ?float $maxSeconds,
         private readonly ?int $maxMemory,
+        private readonly SignalHandlers $signals,
     ) {
         foreach (['maxCalls' => $maxCalls, 'maxSeconds' => $maxSeconds, 'maxMemory' => $maxMemory] as $name => $limit) {
             // Explicit NaN check: PHP's JIT has evaluated `NAN <= 0` incorrectly.
@@ -37,6 +38,7 @@ final class RunLimits
     public function reachedLimit(): ?StopReason
     {
         return $this->requestedStop ?? match (true) {
+            $this->signals->received() => StopReason::Signal,
             $this->maxCalls !== null && $this->calls >= $this->maxCalls => StopReason::Calls,
             $this->endTime !== null && Deadline::now() >= $this->endTime => StopReason::Time,
             $this->maxMemory !== null && $this->calls > 0 && memory_get_usage(true) >= $this->maxMemory => StopReason::Memory,

@@ -70,10 +70,20 @@ function give(string $what): mixed
         'large' => str_repeat('x', 15_900_000) . str_repeat('"', 500_000),
         'fork' => pcntl_fork() === 0 ? 'the child' : (string) usleep(200_000) . 'the parent',
         'process' => getmypid(),
+        'terminated' => signalWhileOpening(SIGTERM),
         'about' => [Call::current()->id, Call::current()->user, Call::current()->channel, round(Call::current()->secondsLeft() ?? 0)],
         'caller' => [Call::current()->user, Call::current()->claimedUser, Call::current()->principal],
         default => $what,
     };
+}
+
+/** Sends a signal to this process while it waits for the other end of a FIFO. Returns what is written there. */
+function signalWhileOpening(int $signal): string
+{
+    posix_mkfifo($fifo = (string) tempnam(sys_get_temp_dir(), 'pillion') . '.fifo', 0600);
+    $commands = ['sleep 0.3', "kill -$signal " . getmypid(), 'sleep 0.3', "timeout 5 sh -c 'echo written >$fifo'", "rm $fifo"];
+    exec('(' . implode('; ', $commands) . ') >/dev/null 2>&1 &');
+    return trim((string) (new SplFileObject($fifo))->fgets());
 }
 
 /** Sleeps. */
@@ -109,6 +119,13 @@ $worker->setLogger(new class () {
     public function log(string $level, string $message, array $context): void
     {
         echo "$level: $message\n";
+        if (str_contains($message, 'Signal yourself')) {
+            try {
+                signalWhileOpening(SIGINT);
+            } catch (RuntimeException $e) {
+                echo "{$e->getMessage()}\n";
+            }
+        }
     }
 });
 try {
