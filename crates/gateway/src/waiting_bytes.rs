@@ -418,7 +418,8 @@ fn no_room(is_safe: bool) -> Response {
         StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::Unavailable,
         format!(
-            "Too many bytes of responses wait for clients that read slowly              (http.max_waiting_bytes). {advice}"
+            "Too many bytes of responses wait for clients that read slowly \
+             (http.max_waiting_bytes). {advice}"
         ),
     );
     let mut response = problem.called("overloaded").into_response();

@@ -238,4 +238,14 @@ impl Ledger {
         own.min_by_key(|(number, connection)| (connection.since, **number))
             .map(|(number, _)| *number)
     }
+
+    #[cfg(test)]
+    pub(super) fn is_consistent(&self) -> bool {
+        self.total == self.principals.values().sum::<u64>()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_unused(&self) -> bool {
+        self.principals.is_empty() && self.claims.is_empty() && self.stalled.is_empty()
+    }
 }

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use futures_util::FutureExt;
 use http_body_util::BodyExt;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -262,4 +264,95 @@ async fn h6_a_call_that_outlives_its_request_releases_nothing_twice() {
     assert!(one.try_reserve(1_000));
     one.release(1_000_000);
     assert_eq!(all.total(), 0);
+}
+
+/// A step of a connection, which is chosen by its index.
+#[derive(Debug, Clone)]
+enum Step {
+    SetPrincipal(usize, u8),
+    BeginRequest(usize),
+    Reserve(usize, u64),
+    TryReserve(usize, u64),
+    Release(usize, u64),
+    Hold(usize, u64),
+    HoldPart(usize, u64),
+    NoteStall(usize),
+    ClearStall(usize),
+    Reconnect(usize),
+    /// Polls a claim that waits.
+    Poll(usize),
+    DropClaim(usize),
+    DropHold(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = 0..4_usize;
+    let bytes = prop_oneof![0..100_u64, 0..40 * MIB];
+    prop_oneof![
+        (index.clone(), 0..3_u8).prop_map(|(one, name)| Step::SetPrincipal(one, name)),
+        index.clone().prop_map(Step::BeginRequest),
+        (index.clone(), bytes.clone()).prop_map(|(one, bytes)| Step::Reserve(one, bytes)),
+        (index.clone(), bytes.clone()).prop_map(|(one, bytes)| Step::TryReserve(one, bytes)),
+        (index.clone(), bytes.clone()).prop_map(|(one, bytes)| Step::Release(one, bytes)),
+        (index.clone(), bytes.clone()).prop_map(|(one, bytes)| Step::Hold(one, bytes)),
+        (index.clone(), bytes).prop_map(|(one, bytes)| Step::HoldPart(one, bytes)),
+        index.clone().prop_map(Step::NoteStall),
+        index.clone().prop_map(Step::ClearStall),
+        index.prop_map(Step::Reconnect),
+        any::<usize>().prop_map(Step::Poll),
+        any::<usize>().prop_map(Step::DropClaim),
+        any::<usize>().prop_map(Step::DropHold),
+    ]
+}
+
+/// Removes the element at an index, modulo the length.
+fn take<T>(all: &mut Vec<T>, index: usize) -> Option<T> {
+    (!all.is_empty()).then(|| all.swap_remove(index % all.len()))
+}
+
+proptest! {
+    #[test]
+    fn h6_no_order_of_steps_loses_or_doubles_bytes(steps in prop::collection::vec(step(), 0..80)) {
+        let all = WaitingBytes::default();
+        let connect = || connection(&all, "0", 64 * MIB);
+        let mut connections: Vec<_> = (0..4).map(|_| connect()).collect();
+        let mut claims = Vec::new();
+        let mut holds: Vec<Hold> = Vec::new();
+        for step in steps {
+            match step {
+                Step::SetPrincipal(one, name) => connections[one].set_principal(&name.to_string()),
+                Step::BeginRequest(one) => connections[one].begin_request(),
+                Step::Reserve(one, bytes) => claims.extend(reserve(&connections[one], bytes)),
+                Step::TryReserve(one, bytes) => drop(connections[one].try_claim(bytes)),
+                Step::Release(one, bytes) => connections[one].0.release_reserved(bytes),
+                Step::Hold(one, bytes) => holds.push(connections[one].hold(bytes)),
+                Step::HoldPart(one, bytes) => holds.push(connections[one].hold_part(bytes)),
+                Step::NoteStall(one) => drop(connections[one].note_stall(Instant::now())),
+                Step::ClearStall(one) => connections[one].clear_stall(),
+                Step::Reconnect(one) => connections[one] = connect(),
+                Step::Poll(index) => {
+                    if let Some(mut claim) = take(&mut claims, index)
+                        && (&mut claim).now_or_never().is_none()
+                    {
+                        claims.push(claim);
+                    }
+                }
+                Step::DropClaim(index) => drop(take(&mut claims, index)),
+                Step::DropHold(index) => drop(take(&mut holds, index)),
+            }
+            let ledger = all.0.ledger.lock();
+            prop_assert!(ledger.is_consistent());
+            let held: u64 = holds.iter().map(|hold| hold.bytes).sum();
+            prop_assert!(ledger.total() >= held);
+            for one in &connections {
+                let own = holds.iter().filter(|hold| hold.connection.0.number == one.0.number);
+                let own: u64 = own.map(|hold| hold.bytes).sum();
+                let reserved = one.0.reserved.load(Ordering::Relaxed);
+                prop_assert_eq!(one.0.bytes.load(Ordering::Relaxed), own + reserved);
+            }
+        }
+        drop((claims, connections, holds));
+        let ledger = all.0.ledger.lock();
+        prop_assert!(ledger.total() == 0 && ledger.is_consistent() && ledger.is_unused());
+    }
 }
