@@ -7,8 +7,11 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::http;
-use crate::program::{Daemon, eventually, run, stderr};
+use crate::program::{Daemon, Guarded, eventually, pillion, run, stderr};
 
 /// Texts that would break a line, or control a terminal, each before the word `FORGED`.
 const HOSTILE: [&str; 7] = [
@@ -162,4 +165,46 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
     // An id of a client's request is a part of no log line beyond that length.
     let longest = daemon.log().lines().map(str::len).max();
     assert!(longest < Some(2_000), "{longest:?}");
+}
+
+#[test]
+fn a_reader_of_the_log_that_stands_still_stops_no_request_and_no_exit() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("run/pillion.sock");
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut sidecar = Guarded::spawn(
+        pillion(&["serve", "--socket"])
+            .arg(&socket)
+            .env("XDG_STATE_HOME", directory.path())
+            .env(
+                "PILLION__STORE__LOCATION",
+                directory.path().join("pillion.db"),
+            )
+            .env("PILLION__LOG__FORMAT", "json")
+            .stderr(writer),
+    );
+    eventually("the sidecar listens", || socket.exists());
+    // About 300 KiB of log, of which the pipe takes 64.
+    for _ in 0..300 {
+        let answer = http::post(&socket, "/api/v1/tools/execute/get_time", "{}");
+        assert_eq!(answer.status, 200);
+    }
+    kill(
+        Pid::from_raw(i32::try_from(sidecar.id()).unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    eventually("the sidecar has ended", || {
+        sidecar
+            .try_wait()
+            .unwrap()
+            .is_some_and(|status| status.success())
+    });
+    let mut log = String::new();
+    reader.read_to_string(&mut log).unwrap();
+    assert!(log.len() > 32_000, "{}", log.len());
+    let (whole, _cut) = log.rsplit_once('\n').unwrap();
+    for line in whole.lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
 }

@@ -226,6 +226,7 @@ fn run_without_joining<E: Into<CliError>>(
         .map_err(CliError::Runtime)?;
     let outcome = runtime.block_on(server);
     runtime.shutdown_background();
+    pillion_sidecar::logging::flush();
     outcome.map_err(Into::into).map(|()| ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,7 @@
 //! Structured logs on standard error.
 
 mod json;
+mod stderr;
 mod visible_fields;
 
 use std::any::Any;
@@ -13,7 +14,10 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use json::JsonLines;
 use pillion_config::{FilterLayer, LogFilter, LogFormat, LogSection};
+use stderr::stderr;
 use visible_fields::VisibleFields;
+
+pub use stderr::flush;
 
 /// Changes the log filter at run time.
 #[derive(Clone)]
@@ -46,11 +50,11 @@ pub fn initialize(log: &LogSection) -> LogControl {
     let registry = tracing_subscriber::registry().with(filter);
     let done = if as_json {
         // The outer span has the request's id, the inner span the call's tool, server and user.
-        registry.with(JsonLines::to(std::io::stderr)).try_init()
+        registry.with(JsonLines::to(stderr())).try_init()
     } else {
         let layer = fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
-            .with_writer(std::io::stderr)
+            .with_writer(stderr())
             .fmt_fields(VisibleFields::default())
             .with_target(false);
         registry.with(layer).try_init()

@@ -1,0 +1,269 @@
+//! Standard error whose reader may stand still, such as a paused terminal or a supervisor that does
+//! not read. No thread waits for it: lines for which it has no room wait in memory, and those for
+//! which memory has no room are counted and dropped.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Maximum size of the lines that wait, in bytes.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
+
+/// Number of bytes that can be written at once without waiting if `poll` reports room: `PIPE_BUF` of
+/// Linux.
+const MAX_WRITE_BYTES: usize = 4096;
+
+/// Maximum time that [`flush`] waits, so that a process ends whatever its reader does.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+static STDERR: LazyLock<Output<io::Stderr>> = LazyLock::new(|| Output::new(io::stderr()));
+
+/// Returns the writer of whole lines to standard error.
+pub(super) fn stderr() -> &'static Output<io::Stderr> {
+    &STDERR
+}
+
+/// Waits up to a second until standard error has taken the lines that wait.
+pub fn flush() {
+    STDERR.flush(FLUSH_TIMEOUT);
+}
+
+/// A file to which whole lines are written without waiting for its reader. Cheap to clone.
+pub(super) struct Output<F>(Arc<Shared<F>>);
+
+struct Shared<F> {
+    file: F,
+    queue: Mutex<Queue>,
+    /// Notified when no line waits any more.
+    is_empty: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// The beginning of the first line may have been written.
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Number of lines that were dropped since the last line was queued.
+    dropped: u64,
+    /// Whether a thread writes the lines of the queue.
+    is_draining: bool,
+}
+
+impl<F: AsFd + Send + Sync + 'static> Output<F> {
+    fn new(file: F) -> Self {
+        Self(Arc::new(Shared {
+            file,
+            queue: Mutex::default(),
+            is_empty: Condvar::new(),
+        }))
+    }
+
+    /// Writes a line, or queues what the file does not take now.
+    fn write_line(&self, line: &[u8]) {
+        let mut queue = self.0.queue.lock();
+        let rest = if queue.is_draining {
+            line
+        } else {
+            write_now(self.0.file.as_fd(), line)
+        };
+        if rest.is_empty() {
+            return;
+        }
+        // A line that was begun is always queued: its end belongs to its beginning.
+        if rest.len() == line.len() && queue.bytes + rest.len() > MAX_WAITING_BYTES {
+            queue.dropped += 1;
+            return;
+        }
+        if queue.dropped > 0 {
+            let note = note_of_dropped(std::mem::take(&mut queue.dropped));
+            queue.push(note);
+        }
+        queue.push(rest.to_vec());
+        if !queue.is_draining {
+            queue.is_draining = true;
+            let output = self.clone();
+            let drain = thread::Builder::new().name("log".to_owned());
+            if drain.spawn(move || output.drain()).is_err() {
+                queue.is_draining = false;
+            }
+        }
+    }
+
+    /// Writes the lines that wait, until there are none. This thread may wait for the reader.
+    fn drain(&self) {
+        let mut queue = self.0.queue.lock();
+        loop {
+            let Some(line) = queue.lines.pop_front() else {
+                if queue.dropped == 0 {
+                    queue.is_draining = false;
+                    self.0.is_empty.notify_all();
+                    return;
+                }
+                let note = note_of_dropped(std::mem::take(&mut queue.dropped));
+                queue.push(note);
+                continue;
+            };
+            drop(queue);
+            write_all(self.0.file.as_fd(), &line);
+            queue = self.0.queue.lock();
+            queue.bytes -= line.len();
+        }
+    }
+
+    fn flush(&self, timeout: Duration) {
+        let mut queue = self.0.queue.lock();
+        if queue.is_draining {
+            let is_empty = &self.0.is_empty;
+            is_empty.wait_while_for(&mut queue, |queue| queue.is_draining, timeout);
+        }
+    }
+}
+
+impl<F> Clone for Output<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Queue {
+    fn push(&mut self, line: Vec<u8>) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+    }
+}
+
+fn note_of_dropped(count: u64) -> Vec<u8> {
+    format!("pillion: {count} log lines were dropped, because nobody read the log\n").into_bytes()
+}
+
+/// Writes as much as the file takes without waiting. Returns the rest.
+fn write_now<'a>(file: BorrowedFd<'_>, mut bytes: &'a [u8]) -> &'a [u8] {
+    while !bytes.is_empty() && has_room(file) {
+        let part = &bytes[..bytes.len().min(MAX_WRITE_BYTES)];
+        match rustix::io::write(file, part) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return bytes,
+            // The error cannot be reported anywhere.
+            Err(_) => return &[],
+        }
+    }
+    bytes
+}
+
+fn has_room(file: BorrowedFd<'_>) -> bool {
+    is_writable(file, Some(&Timespec::default()))
+}
+
+fn is_writable(file: BorrowedFd<'_>, timeout: Option<&Timespec>) -> bool {
+    let mut asked = [PollFd::from_borrowed_fd(file, PollFlags::OUT)];
+    // A closed reader is an error of the write, which then does not wait.
+    poll(&mut asked, timeout).is_ok_and(|ready| ready > 0)
+}
+
+/// Writes all bytes, and waits for the reader if necessary.
+fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        bytes = write_now(file, bytes);
+        if !bytes.is_empty() {
+            is_writable(file, None);
+        }
+    }
+}
+
+/// One line of the log: what is written to it at once.
+pub(super) struct Line<F>(Output<F>);
+
+impl<F: AsFd + Send + Sync + 'static> Write for Line<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_line(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a, F: AsFd + Send + Sync + 'static> MakeWriter<'a> for &'static Output<F> {
+    type Writer = Line<F>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Line((*self).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, Read, pipe};
+
+    use super::*;
+
+    fn written_until(reader: &mut PipeReader, end: &str) -> String {
+        let mut text = Vec::new();
+        let mut buffer = [0; 65_536];
+        while !text.ends_with(end.as_bytes()) {
+            let count = reader.read(&mut buffer).unwrap();
+            text.extend_from_slice(&buffer[..count]);
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_reader_that_stands_still_stops_no_writer_and_misses_only_counted_lines() {
+        let (mut reader, writer) = pipe().unwrap();
+        let output = Output::new(writer);
+        let line = |number: usize| format!("{number} {}\n", "x".repeat(number % 10_000));
+        let mut count = 0;
+        while output.0.queue.lock().dropped < 100 {
+            output.write_line(line(count).as_bytes());
+            count += 1;
+        }
+        output.flush(Duration::from_millis(10));
+        let note = "pillion: 100 log lines were dropped, because nobody read the log\n";
+        let text = written_until(&mut reader, note);
+        let expected: String = (0..count - 100).map(line).collect();
+        assert_eq!(text, expected + note);
+        output.flush(Duration::from_secs(60));
+        // Then lines are written at once again.
+        output.write_line(b"after\n");
+        assert!(!output.0.queue.lock().is_draining);
+        assert_eq!(written_until(&mut reader, "after\n"), "after\n");
+    }
+
+    #[test]
+    fn lines_of_many_threads_stay_whole() {
+        let (mut reader, writer) = pipe().unwrap();
+        let output = Output::new(writer);
+        let threads = (b'a'..b'i').map(|letter| {
+            let output = output.clone();
+            thread::spawn(move || {
+                let line = [vec![letter; 9_999], vec![b'\n']].concat();
+                (0..10).for_each(|_| output.write_line(&line));
+            })
+        });
+        for thread in threads.collect::<Vec<_>>() {
+            thread.join().unwrap();
+        }
+        let reading = thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            text
+        });
+        output.flush(Duration::from_secs(60));
+        drop(output);
+        let text = reading.join().unwrap();
+        assert_eq!(text.lines().count(), 80);
+        for line in text.lines() {
+            let first = &line[..1];
+            assert_eq!(line, first.repeat(9_999));
+        }
+    }
+}
