@@ -16,6 +16,8 @@ pub struct McpServer {
 
 struct State {
     tools: Value,
+    /// The list of tools as text, in place of `tools`.
+    raw_tools: Option<String>,
     mood: Mood,
     /// The JSON-RPC methods of the requests, in order.
     methods: Vec<String>,
@@ -46,6 +48,7 @@ impl McpServer {
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State {
             tools,
+            raw_tools: None,
             mood: Mood::Well,
             methods: Vec::new(),
             credentials: Vec::new(),
@@ -91,6 +94,11 @@ impl McpServer {
         self.state.lock().unwrap().tools = tools;
     }
 
+    /// Sets the list of tools as JSON that `Value` may reject.
+    pub fn set_raw_tools(&self, tools: String) {
+        self.state.lock().unwrap().raw_tools = Some(tools);
+    }
+
     /// Returns how often a method was called.
     pub fn count(&self, method: &str) -> usize {
         let state = self.state.lock().unwrap();
@@ -121,7 +129,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
         let method = request["method"].as_str().unwrap_or_default().to_owned();
         let mut who = None;
         let mut opened = String::new();
-        let (mood, tools) = {
+        let (mood, tools, raw_tools) = {
             let mut state = state.lock().unwrap();
             let credential = headers
                 .iter()
@@ -154,7 +162,12 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
                 }
                 who = Some(account);
             }
-            (state.mood, tools)
+            let raw_tools = state.raw_tools.clone();
+            (
+                state.mood,
+                tools,
+                raw_tools.filter(|_| method == "tools/list"),
+            )
         };
         if who == Some(None) {
             respond(&mut writer, "401 Unauthorized", "")?;
@@ -166,6 +179,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             Mood::Well if verb != "POST" => respond(&mut writer, "405 Method Not Allowed", "")?,
             Mood::Well if request["id"].is_null() => respond(&mut writer, "202 Accepted", "")?,
             Mood::Well => {
+                let listed = tools.to_string();
                 let mut answer = answer(&method, &request["params"], &tools);
                 answer["jsonrpc"] = json!("2.0");
                 answer["id"] = request["id"].clone();
@@ -176,7 +190,11 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
                     "" => "200 OK".to_owned(),
                     session => format!("200 OK\r\nmcp-session-id: {session}"),
                 };
-                respond(&mut writer, &status, &answer.to_string())?;
+                let text = match raw_tools {
+                    Some(tools) => answer.to_string().replacen(&listed, &tools, 1),
+                    None => answer.to_string(),
+                };
+                respond(&mut writer, &status, &text)?;
             }
         }
     }

@@ -289,6 +289,95 @@ fn new_tools_wait_until_they_are_accepted() {
     assert_eq!(listed["pins"], json!([]));
 }
 
+/// Returns members that a reader of JSON may reject, or of which readers may read different values.
+fn ambiguous_members() -> Vec<String> {
+    let nested = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let values = ["1e999", "-1e999", r#""\ud800""#, &nested];
+    let mut members = Vec::new();
+    for value in values {
+        for member in [
+            "title",
+            "_meta",
+            "icons",
+            "annotations",
+            "execution",
+            "outputSchema",
+            "x",
+        ] {
+            members.push(format!(r#""{member}":{value}"#));
+            members.push(format!(
+                r#""{member}":{{"title":{value},"taskSupport":{value}}}"#
+            ));
+        }
+        members.push(format!(r#""icons":[{{"src":"a:b","theme":{value}}}]"#));
+        members.push(format!(r#""inputSchema":{{"type":"object","x":{value}}}"#));
+    }
+    for member in [
+        r#""description":"Says it again","description":"EVIL""#,
+        r#""description":"EVIL","description":"Says it again""#,
+        r#""inputSchema":{"type":"object","title":"EVIL","title":"a"}"#,
+        r#""annotations":{"title":"EVIL","title":"a"}"#,
+        r#""x":[{"y":"EVIL","y":"a"}]"#,
+    ] {
+        members.push(member.to_owned());
+    }
+    members
+}
+
+#[test]
+fn no_ambiguous_entry_evades_the_comparison() {
+    let schema = r#""inputSchema":{"type":"object"}"#;
+    let echo = |text: &str| format!(r#"{{"name":"echo","description":"{text}",{schema}"#);
+    let server = McpServer::start(json!([]));
+    server.set_raw_tools(format!("[{}}}]", echo("Says it again")));
+    let daemon = start(&server, "pin = \"block\"\nnew_tools = \"block\"");
+    assert!(is_listed(&daemon));
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    for member in ambiguous_members() {
+        let new = format!(r#"{{"name":"new","description":"EVIL",{schema},{member}}}"#);
+        let renamed = format!(r#"{{"name":"echo","name":"other",{schema},{member}}}"#);
+        let changed = echo("EVIL");
+        server.set_raw_tools(format!("[{changed},{member}}},{new},{renamed}]"));
+        look_again(&daemon, &server);
+        let listed = [
+            http::get(&daemon.socket, "/api/v1/tools").json(),
+            session.ask("tools/list", json!({})),
+        ];
+        for tools in listed.map(|list| list.to_string()) {
+            let is_offered = ["EVIL", "far_new", "far_other"].map(|text| tools.contains(text));
+            assert_eq!(is_offered, [false; 3], "{member}: {tools}");
+        }
+    }
+}
+
+#[test]
+fn the_pins_of_a_server_have_a_limited_size() {
+    // A list of new tools each time, whose previous names stay pinned.
+    let server = McpServer::start(json!([]));
+    let daemon = start(&server, "pin = \"block\"");
+    for list in 0..3 {
+        let text = format!("number{list} ").repeat(120_000);
+        let tools: Vec<_> = (0..15)
+            .map(|nth| {
+                let mut tool = tool(&text);
+                tool["name"] = json!(format!("tool_{list}_{nth}"));
+                tool
+            })
+            .collect();
+        server.set_tools(tools.into());
+        look_again(&daemon, &server);
+    }
+    let pinned = http::get(&daemon.socket, "/api/v1/pins").json();
+    let pinned = pinned["pins"].as_array().unwrap().len();
+    assert!((30..45).contains(&pinned), "{pinned}");
+    assert!(daemon.log().contains("The pins of an MCP server are full"));
+    let offered = names(&daemon);
+    assert!(
+        !offered.contains(&"far_tool_2_14".to_owned()),
+        "{offered:?}"
+    );
+}
+
 #[test]
 fn a_server_has_its_own_rule_for_new_tools() {
     let server = McpServer::start(json!([tool("One")]));

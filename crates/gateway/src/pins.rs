@@ -14,19 +14,21 @@ mod likeness;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use pillion_core::compute;
-use pillion_core::store::{PendingDefinition, PinOwner, Store, StoreError, Timestamp, ToolPin};
-use serde_json::value::RawValue;
-
-use definition::Definition;
+pub(crate) use definition::Definition;
 pub use difference::between;
 pub use hidden::{visible, visible_json, visible_line, warnings};
+use pillion_core::compute;
+use pillion_core::store::{PendingDefinition, PinOwner, Store, StoreError, Timestamp, ToolPin};
 
 use likeness::Renames;
 use pillion_config::{NewToolPolicy, PinPolicy};
 
 /// Maximum number of pins of one owner; further tools count as changed.
 const MAX_PINS: usize = 10_000;
+
+/// Maximum size of the pins of one owner, in bytes; further definitions count as changed. A server
+/// may list 16 MiB of definitions at a time.
+const MAX_PIN_BYTES: usize = 32 * 1024 * 1024;
 
 /// Compares the tools of servers with their pins. Cheap to clone.
 #[derive(Clone, Default)]
@@ -40,7 +42,7 @@ impl Pins {
         Self { store }
     }
 
-    /// Returns the tools that must not be offered, by their names on the server.
+    /// Returns which of these tools must not be offered, by their names on the server.
     ///
     /// # Errors
     /// If the tools cannot be compared, and the rules block any tool.
@@ -48,7 +50,7 @@ impl Pins {
         &self,
         owner: PinOwner<'_>,
         rules: PinRules,
-        tools: &Arc<Vec<Box<RawValue>>>,
+        definitions: Vec<Definition>,
     ) -> Result<HashSet<String>, String> {
         let compared = match &self.store {
             _ if rules.is_off() => return Ok(HashSet::new()),
@@ -58,7 +60,7 @@ impl Pins {
                            has none";
                 return Err(why.to_owned());
             }
-            Some(store) => compare(&**store, owner, rules, tools).await,
+            Some(store) => compare(&**store, owner, rules, definitions).await,
         };
         match compared {
             Ok(found) => Ok(found.blocked_by(rules)),
@@ -116,46 +118,55 @@ impl Unaccepted {
     }
 }
 
-/// Compares the listed tools with their pins. Pins new tools, and records changed definitions.
+/// The pins of one owner, with their size.
+struct OwnedPins {
+    by_tool: HashMap<String, ToolPin>,
+    bytes: usize,
+}
+
+impl OwnedPins {
+    /// Returns whether the pins have room when `size` bytes replace `replaced` bytes.
+    fn have_room(&self, replaced: usize, size: usize) -> bool {
+        self.bytes - replaced + size <= MAX_PIN_BYTES
+    }
+}
+
+/// Compares the offered tools with their pins. Pins new tools, and records changed definitions.
 async fn compare(
     store: &dyn Store,
     owner: PinOwner<'_>,
     rules: PinRules,
-    tools: &Arc<Vec<Box<RawValue>>>,
+    definitions: Vec<Definition>,
 ) -> Result<Unaccepted, StoreError> {
-    let pins = store.pins(owner).await?.into_iter();
-    let mut pins: HashMap<String, ToolPin> = pins.map(|pin| (pin.tool.clone(), pin)).collect();
-    let bytes = tools.iter().map(|tool| tool.get().len()).sum();
-    let tools = Arc::clone(tools);
-    let definitions = compute::run(owner.server, bytes, move || {
-        let definitions = tools.iter().filter_map(|tool| Definition::read(tool));
-        definitions.collect::<Vec<_>>()
-    });
-    let definitions = definitions.await;
+    let pins = store.pins(owner).await?;
     // The first list is accepted: there is nothing to compare it with.
     let is_first = pins.is_empty();
-    let mut renames = Renames::new(&pins, &definitions);
+    let (mut pins, compared) = find_predecessors(owner, pins, definitions).await;
     let mut found = Unaccepted::default();
-    for definition in definitions {
+    let mut is_full = false;
+    for (definition, predecessor) in compared {
         let Definition { name, hash, .. } = &definition;
-        if !pins.contains_key(name) {
-            if pins.len() >= MAX_PINS {
-                found.changed.insert(name.clone());
-                continue;
-            }
-            let predecessor = renames.predecessor_of(&definition);
-            let new = match predecessor.and_then(|predecessor| pins.get(predecessor)) {
+        if !pins.by_tool.contains_key(name) {
+            let predecessor = predecessor.as_deref();
+            let new = match predecessor.and_then(|predecessor| pins.by_tool.get(predecessor)) {
                 Some(predecessor) => renamed_pin(predecessor, &definition),
                 None if is_first || rules.new == NewToolPolicy::Accept => {
                     new_pin(owner, &definition)
                 }
                 None => waiting_pin(owner, &definition),
             };
-            log_new(&new);
-            pins.insert(name.clone(), store.insert_pin(&new).await?);
+            if pins.by_tool.len() >= MAX_PINS || !pins.have_room(0, size(&new)) {
+                is_full = true;
+                found.changed.insert(name.clone());
+                continue;
+            }
+            log_new(&new, predecessor);
+            let pin = store.insert_pin(&new).await?;
+            pins.bytes += size(&pin);
+            pins.by_tool.insert(name.clone(), pin);
         }
-        let pin = &pins[name];
-        let known = pin.pending.as_ref().map(|pending| &pending.hash);
+        let pin = &pins.by_tool[name];
+        let known = pin.pending.as_ref();
         if pin.hash == *hash {
             if known.is_some() && !found.changed.contains(name) {
                 store.set_pending_pin(owner, name, None).await?;
@@ -163,7 +174,14 @@ async fn compare(
             continue;
         }
         let is_new = is_never_accepted(pin);
-        if known != Some(hash) {
+        if known.is_none_or(|pending| pending.hash != *hash) {
+            let replaced = known.map_or(0, |pending| pending.definition.len());
+            if !pins.have_room(replaced, definition.text.len()) {
+                is_full = true;
+                found.changed.insert(name.clone());
+                continue;
+            }
+            pins.bytes = pins.bytes - replaced + definition.text.len();
             let pending = pending(&definition);
             let noted = store.set_pending_pin(owner, name, Some(&pending));
             noted.await?;
@@ -182,7 +200,52 @@ async fn compare(
             store.accept_pin(owner, name, hash, now).await?;
         }
     }
+    if is_full {
+        tracing::warn!(
+            server.label = owner.server,
+            user = owner.user,
+            "The pins of an MCP server are full: further definitions count as changed"
+        );
+    }
     Ok(found)
+}
+
+/// Returns the pins, and for each definition the previous name of a tool that has another name.
+async fn find_predecessors(
+    owner: PinOwner<'_>,
+    pins: Vec<ToolPin>,
+    definitions: Vec<Definition>,
+) -> (OwnedPins, Vec<(Definition, Option<String>)>) {
+    let pinned = pins.iter().map(size).sum::<usize>();
+    let listed = definitions.iter().map(|definition| definition.text.len());
+    let listed = listed.sum::<usize>();
+    compute::run(owner.server, pinned + listed, move || {
+        let by_tool: HashMap<_, _> = pins
+            .into_iter()
+            .map(|pin| (pin.tool.clone(), pin))
+            .collect();
+        let mut renames = Renames::new(&by_tool, &definitions);
+        let compared = definitions.into_iter().map(|definition| {
+            let is_new = !by_tool.contains_key(&definition.name);
+            let predecessor = is_new
+                .then(|| renames.predecessor_of(&definition))
+                .flatten();
+            let predecessor = predecessor.map(str::to_owned);
+            (definition, predecessor)
+        });
+        let compared = compared.collect();
+        let bytes = pinned;
+        (OwnedPins { by_tool, bytes }, compared)
+    })
+    .await
+}
+
+/// Returns the size of a pin, in bytes.
+#[must_use]
+pub fn size(pin: &ToolPin) -> usize {
+    let pending = pin.pending.as_ref();
+    let pending = pending.map_or(0, |pending| pending.definition.len());
+    pin.tool.len() + pin.definition.len() + pending
 }
 
 /// The definition of a tool that was never accepted.
@@ -239,22 +302,22 @@ fn previous_name(pin: &ToolPin) -> Option<String> {
     (name != pin.tool).then(|| name.to_owned())
 }
 
-fn log_new(pin: &ToolPin) {
+fn log_new(pin: &ToolPin, predecessor: Option<&str>) {
     let (server, user, tool) = (&pin.server, pin.user.as_deref(), &pin.tool);
-    if is_never_accepted(pin) {
-        tracing::warn!(
-            server.label = server,
-            user,
-            tool.name = tool,
-            "An MCP server has a new tool, which waits for `pillion pins accept`"
-        );
-    } else if let Some(previous) = previous_name(pin) {
+    if let Some(previous) = predecessor {
         tracing::warn!(
             server.label = server,
             user,
             tool.name = tool,
             tool.previous_name = previous,
             "A pinned tool has another name: see `pillion pins diff`"
+        );
+    } else if is_never_accepted(pin) {
+        tracing::warn!(
+            server.label = server,
+            user,
+            tool.name = tool,
+            "An MCP server has a new tool, which waits for `pillion pins accept`"
         );
     }
 }
@@ -290,12 +353,6 @@ pub async fn accept(
     let pending = pin.pending.ok_or_else(nothing)?;
     let hash = hash.unwrap_or(&pending.hash);
     store.accept_pin(owner, tool, hash, Timestamp::now()).await
-}
-
-/// Returns the SHA-256 hash of the definition in an entry of `tools/list`, or `None` without a
-/// name.
-pub(crate) fn hash(entry: &RawValue) -> Option<String> {
-    Definition::read(entry).map(|definition| definition.hash)
 }
 
 impl std::fmt::Debug for Pins {

@@ -8,12 +8,14 @@ mod draft;
 mod input_schema;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use url::Url;
 
 use draft::Draft;
+use whole::Whole;
 
 /// The lists of a server that have entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +38,8 @@ pub enum EntryKind {
 pub struct CheckedEntry {
     /// The entry, byte for byte as the server wrote it unless a repair was necessary.
     pub entry: Box<RawValue>,
+    /// The entry as a value.
+    pub value: Value,
     /// A sentence for each repair. Removed `null` members are not mentioned.
     pub repairs: Vec<String>,
 }
@@ -60,6 +64,12 @@ pub enum EntryError {
         member: String,
         /// What the schema allows, such as `a string`.
         expected: &'static str,
+    },
+    /// The entry has a value that JSON readers reject, such as `1e999`.
+    #[error("the entry cannot be read: {reason}")]
+    Unreadable {
+        /// The problem and its position.
+        reason: String,
     },
 }
 
@@ -87,7 +97,8 @@ impl EntryKind {
 
     /// Checks an entry, and repairs the entry where the repair is certain: malformed members that
     /// only describe the entry are removed, a tool without `inputSchema` gets an empty object
-    /// schema, and a resource without `name` is named after its title or its URI.
+    /// schema, and a resource without `name` is named after its title or its URI. If an object has
+    /// several members of one name, only the last one stays, so that all readers read the same entry.
     ///
     /// ```
     /// use pillion_mcp_client::EntryKind;
@@ -116,10 +127,21 @@ impl EntryKind {
         }
         check_icons(&mut draft);
         draft.keep_if("_meta", "an object", Value::is_object);
-        let changed = draft.changed();
+        let mut entry = draft.changed().unwrap_or_else(|| entry.to_owned());
+        let unreadable = |error: serde_json::Error| EntryError::Unreadable {
+            reason: error.to_string(),
+        };
+        let whole = Whole::read(&entry).map_err(unreadable)?;
+        let mut repairs = draft.repairs;
+        if whole.is_ambiguous {
+            entry = to_raw_value(&whole.value).map_err(unreadable)?;
+            repairs
+                .push("members of the same name were removed, except for the last one".to_owned());
+        }
         Ok(CheckedEntry {
-            entry: changed.unwrap_or_else(|| entry.to_owned()),
-            repairs: draft.repairs,
+            entry,
+            value: whole.value,
+            repairs,
         })
     }
 }

@@ -340,7 +340,7 @@ fn of_server(entries: &[Entry], server: &Arc<Server>) -> Vec<Entry> {
 /// Reads an entry, repairing it if necessary. An entry that cannot be repaired is dropped with a
 /// warning.
 fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
-    let entry = server.checked(kind.of_entries(), raw)?;
+    let entry = server.checked(kind.of_entries(), raw)?.entry;
     let members: Members = serde_json::from_str(entry.get()).ok()?;
     let remote_id: String =
         serde_json::from_str(members.get(kind.of_entries().id_member())?.get()).ok()?;

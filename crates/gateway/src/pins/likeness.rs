@@ -149,12 +149,11 @@ fn add_words(text: &str, words: &mut HashSet<u64>) {
 mod tests {
     use pillion_core::store::PinOwner;
     use serde_json::json;
-    use serde_json::value::to_raw_value;
 
     use super::*;
 
     fn definition(tool: &Value) -> Definition {
-        Definition::read(&to_raw_value(tool).unwrap()).unwrap()
+        Definition::new(tool["name"].as_str().unwrap(), tool.clone())
     }
 
     fn predecessor(pinned: &[Value], listed: &[Value]) -> Option<String> {

@@ -159,9 +159,10 @@ impl Upstreams {
             Ok(tools) => {
                 let rules = server.pin_rules(&self.times);
                 let tools = Arc::new(tools);
-                match self.pins.blocked(server.pinned(None), rules, &tools).await {
+                let (checked, definitions) = check_tools(server, &tools).await;
+                let pinned = server.pinned(None);
+                match self.pins.blocked(pinned, rules, definitions).await {
                     Ok(blocked) => {
-                        let checked = check_tools(server, &tools).await;
                         if server.is_closed() {
                             return;
                         }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
-use pillion_mcp_client::EntryKind;
+use pillion_mcp_client::{CheckedEntry, EntryKind};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -34,13 +34,13 @@ impl ReportedProblems {
 impl Server {
     /// Returns an entry of a list in a form that every client can read, or `None`, with a warning,
     /// if the entry cannot be repaired.
-    pub fn checked(&self, kind: EntryKind, listed: &RawValue) -> Option<Box<RawValue>> {
+    pub fn checked(&self, kind: EntryKind, listed: &RawValue) -> Option<CheckedEntry> {
         match kind.check(listed) {
             Ok(checked) => {
                 for repair in &checked.repairs {
                     self.report_problem(kind, listed, "was repaired", repair);
                 }
-                Some(checked.entry)
+                Some(checked)
             }
             Err(error) => {
                 self.report_dropped(kind, listed, &error);

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::Server;
 use super::tool::UpstreamTool;
+use crate::pins::Definition;
 
 /// Maximum total size of the tool definitions of one server, in bytes.
 const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
@@ -27,12 +28,12 @@ pub(super) struct CheckedTool {
     index: usize,
 }
 
-/// Checks the tools of a list that can be offered, and logs the problems of the others. A long list
-/// is checked on another thread.
+/// Returns the tools of a list that can be offered, with their definitions, and logs the problems of
+/// the others. A long list is checked on another thread.
 pub(super) async fn check_tools(
     server: &Arc<Server>,
     tools: &Arc<Vec<RawTool>>,
-) -> Vec<CheckedTool> {
+) -> (Vec<CheckedTool>, Vec<Definition>) {
     let bytes = tools.iter().map(|tool| tool.get().len()).sum();
     let (of_thread, tools) = (Arc::clone(server), Arc::clone(tools));
     compute::run(&server.label, bytes, move || {
@@ -41,7 +42,7 @@ pub(super) async fn check_tools(
             bytes += raw.get().len();
             check_tool(&of_thread, raw, index, bytes <= MAX_LIST_BYTES)
         });
-        checked.collect()
+        checked.unzip()
     })
     .await
 }
@@ -51,7 +52,7 @@ fn check_tool(
     raw: &RawTool,
     index: usize,
     is_within_limit: bool,
-) -> Option<CheckedTool> {
+) -> Option<(CheckedTool, Definition)> {
     if !is_within_limit {
         let reason = format!("the server lists more than {MAX_LIST_BYTES} bytes of tools");
         server.report_dropped(EntryKind::Tool, raw, &reason);
@@ -62,13 +63,17 @@ fn check_tool(
         server.report_dropped(EntryKind::Tool, raw, &reason);
         return None;
     }
-    let upstream = UpstreamTool::read(server, raw)?;
+    let (upstream, definition) = UpstreamTool::read(server, raw)?;
     match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
-        Ok(registered) => Some(CheckedTool {
-            upstream,
-            registered: Arc::new(registered),
-            index,
-        }),
+        Ok(registered) => {
+            let registered = Arc::new(registered);
+            let tool = CheckedTool {
+                upstream,
+                registered,
+                index,
+            };
+            Some((tool, definition))
+        }
         Err(error) => {
             server.report_dropped(EntryKind::Tool, raw, &error);
             None

@@ -204,18 +204,17 @@ impl Upstreams {
                 .await;
             let listed = match outcome {
                 Ok(tools) => {
-                    let tools = Arc::new(tools);
+                    let (checked, definitions) = check_tools(server, &Arc::new(tools)).await;
                     let rules = server.pin_rules(&self.times);
                     let owner = server.pinned(context.verified_user());
-                    let blocked = self.pins.blocked(owner, rules, &tools).await;
-                    blocked.map(|blocked| (tools, blocked))
+                    let blocked = self.pins.blocked(owner, rules, definitions).await;
+                    blocked.map(|blocked| (checked, blocked))
                 }
                 Err(error) => Err(error),
             };
             match listed {
-                Ok((tools, blocked)) => {
-                    let checked = check_tools(server, &tools).await.into_iter();
-                    let tools = checked.map(|tool| UserTool {
+                Ok((checked, blocked)) => {
+                    let tools = checked.into_iter().map(|tool| UserTool {
                         registered: tool.registered,
                         upstream: tool.upstream,
                     });

@@ -37,7 +37,7 @@ impl Server {
         let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
         let listed = listed.iter();
         let checked = listed.filter_map(|raw| self.checked(EntryKind::Resource, raw));
-        Ok(checked.collect())
+        Ok(checked.map(|checked| checked.entry).collect())
     }
 
     /// Returns the contents of a resource.

@@ -5,14 +5,14 @@ use pillion_core::tool::{
     ActingIdentityFuture, CallContext, ForwardedParameters, JsonObject, Tool, ToolDefinition,
     ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
 };
-use pillion_mcp_client::{EntryKind, ProtocolVersion};
+use pillion_mcp_client::{CheckedEntry, EntryKind, ProtocolVersion};
 use pillion_mcp_tools::{McpTool, McpToolError};
 use serde_json::value::RawValue;
 
 use super::Server;
 use crate::calling_client::link::Link;
 use crate::calling_client::listed_tool::ListedTool;
-use crate::pins;
+use crate::pins::{self, Definition};
 
 /// A tool of an MCP server. The request and the response of a call from an MCP client are forwarded
 /// unchanged.
@@ -22,19 +22,19 @@ pub struct UpstreamTool {
     server: Arc<Server>,
     /// The entry of `tools/list`, as the server wrote it, with necessary repairs.
     listed: ListedTool,
-    /// The SHA-256 hash of the definition that pins compare.
+    /// The SHA-256 hash of the definition, which pins compare.
     hash: String,
     /// Warnings about hidden text in the definition.
     warnings: Vec<String>,
 }
 
 impl UpstreamTool {
-    /// Reads a tool from an entry of `tools/list`. Returns `None`, with a warning, if the tool
-    /// cannot be offered.
-    pub(super) fn read(server: &Arc<Server>, listed: &RawValue) -> Option<Arc<Self>> {
+    /// Reads a tool and its definition from an entry of `tools/list`. Returns `None`, with a warning,
+    /// if the tool cannot be offered.
+    pub(super) fn read(server: &Arc<Server>, listed: &RawValue) -> Option<(Arc<Self>, Definition)> {
         let entry = server.checked(EntryKind::Tool, listed)?;
-        match Self::new(server, listed, &entry) {
-            Ok(tool) => Some(Arc::new(tool)),
+        match Self::new(server, entry) {
+            Ok((tool, definition)) => Some((Arc::new(tool), definition)),
             Err(error) => {
                 server.report_dropped(EntryKind::Tool, listed, &error);
                 None
@@ -42,20 +42,22 @@ impl UpstreamTool {
         }
     }
 
-    /// `entry` is the repaired entry. Pins compare the entry as the server wrote it.
     fn new(
         server: &Arc<Server>,
-        listed: &RawValue,
-        entry: &RawValue,
-    ) -> Result<Self, McpToolError> {
-        let tool = McpTool::from_listed(server.shared.client.clone(), &server.tool_prefix, entry)?;
-        Ok(Self {
-            inner: Arc::new(tool),
+        CheckedEntry { entry, value, .. }: CheckedEntry,
+    ) -> Result<(Self, Definition), McpToolError> {
+        let client = server.shared.client.clone();
+        let inner = McpTool::from_listed(client, &server.tool_prefix, &entry)?;
+        let warnings = pins::warnings(&value);
+        let definition = Definition::new(inner.remote_name(), value);
+        let tool = Self {
+            inner: Arc::new(inner),
             server: Arc::clone(server),
-            hash: pins::hash(listed).unwrap_or_default(),
-            warnings: pins::warnings(&serde_json::from_str(entry.get())?),
-            listed: ListedTool::new(entry)?,
-        })
+            hash: definition.hash.clone(),
+            warnings,
+            listed: ListedTool::new(&entry)?,
+        };
+        Ok((tool, definition))
     }
 
     /// Returns the tool's name on the server.
@@ -136,7 +138,7 @@ impl Tool for UpstreamTool {
         ))
     }
 
-    /// Identifies the server's endpoint and the entry as the server listed it.
+    /// Identifies the server's endpoint and the definition.
     fn digest(&self) -> Option<String> {
         let endpoint = self.server.section.server.endpoint_digest();
         Some(sha256_hex(&format!("{endpoint} {}", self.hash)))

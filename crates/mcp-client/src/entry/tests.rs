@@ -245,3 +245,29 @@ fn invalid_timestamps_are_removed() {
         assert_eq!(is_timestamp(&json!(text)), fits, "{text}");
     }
 }
+
+#[test]
+fn every_reader_reads_the_same_entry() {
+    let check =
+        |text: &str| EntryKind::Prompt.check(&RawValue::from_string(text.to_owned()).unwrap());
+    for unreadable in ["1e999", r#""\ud800""#, r#"{"b":[-1e999]}"#] {
+        let error = check(&format!(r#"{{"name":"a","x":{unreadable}}}"#)).unwrap_err();
+        assert!(matches!(error, EntryError::Unreadable { .. }), "{error}");
+        // A member that only describes the entry is removed.
+        let checked = check(&format!(r#"{{"name":"a","title":{unreadable}}}"#)).unwrap();
+        assert_eq!(checked.entry.get(), r#"{"name":"a"}"#);
+    }
+    for (text, expected) in [
+        (r#"{"name":"a","name":"b"}"#, r#"{"name":"b"}"#),
+        (
+            r#"{"name":"a","x":[{"y":1,"y":2}]}"#,
+            r#"{"name":"a","x":[{"y":2}]}"#,
+        ),
+        (r#"{"name":"a","na\u006de":"b"}"#, r#"{"name":"b"}"#),
+    ] {
+        let checked = check(text).unwrap();
+        assert_eq!(checked.entry.get(), expected);
+        assert_eq!(checked.value.to_string(), expected);
+        assert_eq!(checked.repairs.len(), 1);
+    }
+}

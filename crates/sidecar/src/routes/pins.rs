@@ -4,6 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::{Extension, Json};
+use pillion_core::compute;
 use pillion_core::store::{PinOwner, Store, ToolPin};
 use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse};
 use serde::Deserialize;
@@ -107,7 +108,10 @@ pub(super) async fn list(
             let is_wanted = !only_changed || pin.pending.is_some();
             is_wanted && may_see(&grant, pin.user.as_deref())
         });
-        listed.extend(pins.map(|pin| entry(&pin)));
+        let pins: Vec<_> = pins.collect();
+        let bytes = pins.iter().map(pins::size).sum();
+        let work = move || pins.iter().map(entry).collect::<Vec<_>>();
+        listed.extend(compute::run(&label, bytes, work).await);
     }
     known.or(&PinList {
         success: true,
@@ -208,16 +212,20 @@ async fn answer(
 ) -> Result<Json<PinResponse>, RequestError> {
     let pin = store.pin(owner, tool).await?;
     let pin = pin.ok_or(RequestError::UnknownPin)?;
-    let changes = match &pin.pending {
-        Some(pending) => pins::between(&pin.definition, &pending.definition),
-        None => Vec::new(),
-    };
-    Ok(Json(PinResponse {
-        success: true,
-        definition: serde_json::from_str(&pin.definition).unwrap_or_default(),
-        changes,
-        pin: entry(&pin),
-    }))
+    let bytes = pins::size(&pin);
+    let response = compute::run(owner.server, bytes, move || {
+        let changes = match &pin.pending {
+            Some(pending) => pins::between(&pin.definition, &pending.definition),
+            None => Vec::new(),
+        };
+        PinResponse {
+            success: true,
+            definition: serde_json::from_str(&pin.definition).unwrap_or_default(),
+            changes,
+            pin: entry(&pin),
+        }
+    });
+    Ok(Json(response.await))
 }
 
 fn entry(pin: &ToolPin) -> PinEntry {
