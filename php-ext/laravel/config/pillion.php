@@ -3,7 +3,7 @@
 /*
  * This file contains no closures, so that `config:cache` can cache it. Settings that need code
  * (the current user, a user's own token, the tenant) belong in a service provider; see
- * docs/how-to/laravel.md.
+ * docs/how-to/laravel.md. Unknown keys, and null where a comment gives null no meaning, are errors.
  */
 
 return [
@@ -23,7 +23,7 @@ return [
 
         // 'everything' => [
         //     'url' => env('MCP_EVERYTHING_URL', 'http://127.0.0.1:3001/mcp'),
-        //     'token' => env('MCP_EVERYTHING_TOKEN'),   // a bearer token
+        //     'token' => env('MCP_EVERYTHING_TOKEN'),   // a bearer token; null for none
         //     'timeout' => 30,                          // timeout of one call, in seconds
         //     'register' => true,                       // offer the server's tools to models
         //     'prefix' => 'everything_',                // prefix of the tool names; '' for none
@@ -112,7 +112,7 @@ return [
     |
     | Settings of Pillion::chat(). `in` is process (with the tools of this application;
     | requires the extension) or sidecar (with the sidecar's models and tools). `model` is the
-    | default model. `options` are the options of Pillion\ToolAwareChat: system, temperature,
+    | default model, null for none. `options` are the options of Pillion\ToolAwareChat: system, temperature,
     | max_output_tokens, timeout in seconds, ...
     |
     */
@@ -144,8 +144,8 @@ return [
             // 'delete_account' => 'always-ask',
         ],
         'driver' => env('PILLION_APPROVALS_DRIVER', 'cache'),   // cache or database
-        'store' => env('PILLION_APPROVALS_STORE'),              // a cache store shared by all workers
-        'connection' => env('PILLION_APPROVALS_CONNECTION'),    // a database connection
+        'store' => env('PILLION_APPROVALS_STORE'),              // a cache store shared by all workers; null for the default
+        'connection' => env('PILLION_APPROVALS_CONNECTION'),    // a database connection; null for the default
         'table' => 'pillion_approvals',
         'expires_after' => 3600,                                // seconds until an undecided or unused one expires
         'max_pending' => 1000,                                  // per tenant; null for no limit
@@ -159,7 +159,7 @@ return [
     |
     | Times are in seconds. Rate limits apply per user across all workers (Pillion counts in
     | the cache): `default`, `tools` by name and `servers` by name, each with `per_minute`,
-    | `per_hour` or `per_day`. `max_rounds` and `max_calls` limit the rounds of tool calls and
+    | `per_hour` or `per_day`, null for no limit. `max_rounds` and `max_calls` limit the rounds of tool calls and
     | the single calls of a conversation; after that, the model must answer without tools.
     |
     */
@@ -187,7 +187,8 @@ return [
     |--------------------------------------------------------------------------
     |
     | Pillion caches the tool lists of the servers for `ttl` seconds (0 disables the cache),
-    | separately for each tenant and for each user with a token of their own. Unreachable
+    | separately for each tenant and for each user with a token of their own. `store` is a cache
+    | store, null for the default. Unreachable
     | servers are skipped for `retry_after` seconds, so that they do not slow down every
     | request.
     |

@@ -6,10 +6,44 @@ namespace Pillion\Laravel;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Configuration\KnownSettings;
+use SensitiveParameterValue;
 
 /** Reads config/pillion.php; errors name the key of the invalid setting. */
 final class ConfigReader
 {
+    /** The configuration that was checked last, hidden from dumps: checking each reading would be slow. */
+    private static ?SensitiveParameterValue $checked = null;
+
+    /**
+     * Returns a setting, after a check of the whole configuration: the application may have changed the
+     * configuration since the service provider checked it.
+     *
+     * @throws InvalidInputException naming the key of an invalid setting, which may be another one
+     */
+    public static function read(Repository $config, string $key, mixed $default = null): mixed
+    {
+        $settings = $config->get('pillion', []);
+        // Comparing an unchanged array with itself takes no time.
+        if (self::$checked?->getValue() !== $settings) {
+            KnownSettings::checkAtRunTime($settings);
+            self::$checked = new SensitiveParameterValue($settings);
+        }
+        return $config->get("pillion.$key", $default);
+    }
+
+    public static function readFlag(Repository $config, string $key): bool
+    {
+        return (bool) self::read($config, $key, false);
+    }
+
+    /** Returns a string, or null for a setting that is null or empty, as environment variables may be. */
+    public static function readOptionalText(Repository $config, string $key): ?string
+    {
+        $value = self::read($config, $key);
+        return is_string($value) && $value !== '' ? $value : null;
+    }
+
     /**
      * @return array<array-key, mixed>
      *
@@ -17,7 +51,7 @@ final class ConfigReader
      */
     public static function readArray(Repository $config, string $key): array
     {
-        $value = $config->get("pillion.$key", []);
+        $value = self::read($config, $key, []);
         return is_array($value) ? $value : throw self::invalid($key, 'must be an array', $value);
     }
 
@@ -37,22 +71,6 @@ final class ConfigReader
             }
         }
         return $strings;
-    }
-
-    /**
-     * Checks that a setting has only these keys: a misspelt key would have no effect.
-     *
-     * @param list<string> $known
-     *
-     * @throws InvalidInputException naming the unknown key
-     */
-    public static function checkKeys(Repository $config, string $key, array $known): void
-    {
-        $unknown = array_diff(array_map('strval', array_keys(self::readArray($config, $key))), $known);
-        if ($unknown !== []) {
-            $name = reset($unknown);
-            throw new InvalidInputException("pillion.$key.$name is unknown: expected one of " . implode(', ', $known));
-        }
     }
 
     /** Converts a numeric string to a number: settings from the environment are strings. */
@@ -78,7 +96,7 @@ final class ConfigReader
      */
     public static function readWholeNumber(Repository $config, string $key, int $default): int
     {
-        $value = self::toNumber($config->get("pillion.$key", $default));
+        $value = self::toNumber(self::read($config, $key, $default));
         return is_int($value) && $value >= 0
             ? $value
             : throw new InvalidInputException("pillion.$key must be a whole number, at least 0");
@@ -86,16 +104,10 @@ final class ConfigReader
 
     /**
      * Returns the log channel; null for the application's default channel, false for no log.
-     *
-     * @throws InvalidInputException when the setting is none of these
      */
     public static function readLogChannel(Repository $config): string|false|null
     {
-        $channel = $config->get('pillion.log.channel');
-        if ($channel !== null && $channel !== false && !is_string($channel)) {
-            throw self::invalid('log.channel', 'must be the name of a channel, null or false', $channel);
-        }
-        return $channel === '' ? null : $channel;
+        return self::read($config, 'log.channel') === false ? false : self::readOptionalText($config, 'log.channel');
     }
 
     /**
@@ -105,7 +117,7 @@ final class ConfigReader
      */
     public static function readLimit(Repository $config, string $key): ?int
     {
-        $value = self::toNumber($config->get("pillion.$key"));
+        $value = self::toNumber(self::read($config, $key));
         if ($value === null || (is_int($value) && $value > 0)) {
             return $value;
         }

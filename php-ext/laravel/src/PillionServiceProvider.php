@@ -10,11 +10,12 @@ use Illuminate\Contracts\Foundation\CachesConfiguration;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\JobProcessed;
 use Illuminate\Support\ServiceProvider;
-use InvalidArgumentException;
+use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Approvals\CacheApprovalStore;
 use Pillion\Laravel\Approvals\DatabaseApprovalStore;
 use Pillion\Laravel\Chat\ChatConfig;
+use Pillion\Laravel\Configuration\KnownSettings;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
@@ -28,6 +29,7 @@ final class PillionServiceProvider extends ServiceProvider
 {
     public function register(): void
     {
+        $this->checkSettings();
         $this->mergeDefaults();
         $this->defineLogChannel();
         Sidecar::resolveSocketUsing(SidecarSocket::configured(...));
@@ -97,19 +99,43 @@ final class PillionServiceProvider extends ServiceProvider
     }
 
     /**
+     * Checks the application's own settings, before defaults replace those that are absent.
+     *
+     * @throws InvalidInputException naming the invalid key
+     */
+    private function checkSettings(): void
+    {
+        try {
+            KnownSettings::check($this->app->make('config')->get('pillion', []));
+        } catch (InvalidInputException $e) {
+            if (!$this->configurationIsCached()) {
+                throw $e;
+            }
+            // No Artisan command starts with this configuration, not even config:clear.
+            $file = $this->app->getCachedConfigPath();
+            throw new InvalidInputException($e->getMessage() . " (cached: delete $file after the correction)", 0, $e);
+        }
+    }
+
+    private function configurationIsCached(): bool
+    {
+        return $this->app instanceof CachesConfiguration && $this->app->configurationIsCached();
+    }
+
+    /**
      * Like `mergeConfigFrom()`, but merges groups: an application that sets one key of a group keeps the
      * defaults of its other keys.
      */
     private function mergeDefaults(): void
     {
-        if ($this->app instanceof CachesConfiguration && $this->app->configurationIsCached()) {
+        if ($this->configurationIsCached()) {
             return;
         }
         $config = $this->app->make('config');
         $merged = $config->get('pillion', []);
         foreach (require __DIR__ . '/../config/pillion.php' as $key => $default) {
             $group = is_array($default) && !in_array($key, ['servers', 'models'], true);
-            $merged[$key] = $group ? ($merged[$key] ?? []) + $default : $merged[$key] ?? $default;
+            $merged[$key] = $group ? ($merged[$key] ?? []) + $default : ($merged[$key] ?? $default);
         }
         $config->set('pillion', $merged);
     }
@@ -134,7 +160,7 @@ final class PillionServiceProvider extends ServiceProvider
             $config->set('logging.channels.pillion', [
                 'driver' => 'single',
                 'path' => $this->app->storagePath() . '/logs/pillion.log',
-                'level' => $config->get('pillion.log.level', 'info'),
+                'level' => ConfigReader::read($config, 'log.level', 'info'),
             ]);
         }
     }
@@ -142,15 +168,11 @@ final class PillionServiceProvider extends ServiceProvider
     private static function approvalStore(Container $app): ApprovalStore
     {
         $config = $app->make('config');
-        $driver = $config->get('pillion.approvals.driver', 'cache');
-        return match ($driver) {
-            'cache' => new CacheApprovalStore($app->make('cache')->store($config->get('pillion.approvals.store'))),
+        return match (ConfigReader::read($config, 'approvals.driver', 'cache')) {
+            'cache' => new CacheApprovalStore($app->make('cache')->store(ConfigReader::readOptionalText($config, 'approvals.store'))),
             'database' => new DatabaseApprovalStore(
-                $app->make('db')->connection($config->get('pillion.approvals.connection')),
-                $config->get('pillion.approvals.table', 'pillion_approvals'),
-            ),
-            default => throw new InvalidArgumentException(
-                "pillion.approvals.driver must be cache or database, not '$driver'"
+                $app->make('db')->connection(ConfigReader::readOptionalText($config, 'approvals.connection')),
+                ConfigReader::read($config, 'approvals.table', 'pillion_approvals'),
             ),
         };
     }

@@ -115,11 +115,7 @@ final class RequestServices
 
     public function sidecar(): Sidecar
     {
-        $timeout = ConfigReader::toNumber($this->config()->get('pillion.sidecar.timeout', 60));
-        if (!is_int($timeout) && !is_float($timeout)) {
-            throw ConfigReader::invalid('sidecar.timeout', 'must be a number of seconds', $timeout);
-        }
-        return new Sidecar(timeout: $timeout);
+        return new Sidecar(timeout: ConfigReader::toNumber(ConfigReader::read($this->config(), 'sidecar.timeout', 60)));
     }
 
     public function disconnect(): void
@@ -165,7 +161,7 @@ final class RequestServices
             $this->app->make(ServerDirectory::class),
             $this->clients($identity),
             $this->log(),
-            $this->config()->get('pillion.sidecar.register', false) ? $this->sidecar() : null,
+            ConfigReader::readFlag($this->config(), 'sidecar.register') ? $this->sidecar() : null,
             $identity->user,
         );
         $registry = RequestRegistry::make($applicationTools, $this->config(), $loader, $fake);

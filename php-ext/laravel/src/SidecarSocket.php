@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Pillion\Laravel;
 
 use Illuminate\Container\Container;
-use Pillion\Exception\InvalidInputException;
 
 /**
  * The socket that the current application's config/pillion.php sets for every class of the extension or the library.
@@ -18,15 +17,11 @@ final class SidecarSocket
      * Returns `pillion.sidecar.socket`; null for the default socket. Reads the configuration of the current
      * container each time: Octane has another one for each request.
      *
-     * @throws InvalidInputException when the setting is not a string
+     * @throws \Pillion\Exception\InvalidInputException when the configuration is invalid
      */
     public static function configured(): ?string
     {
         $app = Container::getInstance();
-        $socket = $app->bound('config') ? $app->make('config')->get('pillion.sidecar.socket') : null;
-        if ($socket !== null && !is_string($socket)) {
-            throw ConfigReader::invalid('sidecar.socket', 'must be a path or null', $socket);
-        }
-        return $socket;
+        return $app->bound('config') ? ConfigReader::readOptionalText($app->make('config'), 'sidecar.socket') : null;
     }
 }

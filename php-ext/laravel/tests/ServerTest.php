@@ -229,11 +229,11 @@ final class ServerTest extends TestCase
     {
         return [
             'no target' => [[], "MCP server 'bad' has neither a url nor a command"],
-            'a typing error' => [['url' => 'http://x', 'tokn' => 'x'], "Unknown key 'tokn' of MCP server 'bad'"],
-            'a number' => [['url' => 5], "url of MCP server 'bad' must be a string, not int"],
-            'a policy' => [['url' => 'http://x', 'require_approval' => 'maybe'], "must be never, always or prompt, not 'maybe'"],
-            'names' => [['url' => 'http://x', 'only' => [1]], "only of MCP server 'bad' must be a list of names"],
-            'no array' => ['http://x', "The entry of MCP server 'bad' must be an array, not string"],
+            'a typing error' => [['url' => 'http://x', 'tokn' => 'x'], 'pillion.servers.bad.tokn is unknown: expected one of url, '],
+            'a number' => [['url' => 5], 'pillion.servers.bad.url must be a string or null, not int'],
+            'a policy' => [['url' => 'http://x', 'require_approval' => 'maybe'], "pillion.servers.bad.require_approval must be never, always or prompt, not 'maybe'"],
+            'names' => [['url' => 'http://x', 'only' => [1]], 'pillion.servers.bad.only.0 must be a string, not int'],
+            'no array' => ['http://x', 'pillion.servers.bad must be an array, not string'],
         ];
     }
 

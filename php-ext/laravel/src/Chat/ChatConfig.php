@@ -27,22 +27,13 @@ final class ChatConfig
     /** Returns whether the tool loop runs in the sidecar. */
     public function runsInSidecar(): bool
     {
-        $loop = $this->config->get('pillion.chat.in', 'process');
-        return match ($loop) {
-            'process' => false,
-            'sidecar' => true,
-            default => throw ConfigReader::invalid('chat.in', 'must be process or sidecar', $loop),
-        };
+        return ConfigReader::read($this->config, 'chat.in', 'process') === 'sidecar';
     }
 
     /** Returns the default model; null for the sidecar's default. */
     public function defaultModel(): ?string
     {
-        $model = $this->config->get('pillion.chat.model');
-        if ($model !== null && !is_string($model)) {
-            throw ConfigReader::invalid('chat.model', 'must be the name of a model or null', $model);
-        }
-        return $model === '' ? null : $model;
+        return ConfigReader::readOptionalText($this->config, 'chat.model');
     }
 
     /**

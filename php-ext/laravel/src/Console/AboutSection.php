@@ -23,8 +23,8 @@ final class AboutSection
         return [
             'Runs on' => $version === false ? 'the library in plain PHP' : "the extension, version $version",
             'Servers' => implode(', ', $this->servers->names()) ?: 'none',
-            'Approvals' => $this->config->get('pillion.approvals.policy') . ', stored in the '
-                . $this->config->get('pillion.approvals.driver'),
+            'Approvals' => ConfigReader::read($this->config, 'approvals.policy', 'auto') . ', stored in the '
+                . ConfigReader::read($this->config, 'approvals.driver', 'cache'),
             'Sidecar' => (new Sidecar())->getSocketPath(),
             'Log' => match ($channel = ConfigReader::readLogChannel($this->config)) {
                 null => 'the default channel',

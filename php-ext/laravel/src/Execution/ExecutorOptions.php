@@ -14,11 +14,6 @@ final class ExecutorOptions
 {
     private const LIMITS = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes'];
 
-    /** The keys of `limits` that other classes read. */
-    private const OTHER_LIMITS = ['max_rounds', 'max_calls', 'rate_limits'];
-
-    private const APPROVALS = ['policy', 'trusted_tools', 'tools', 'driver', 'store', 'connection', 'table', 'expires_after', 'max_pending', 'max_pending_per_user'];
-
     /**
      * Calls `$make` with the options of the configuration, overridden by the application's own options.
      *
@@ -53,12 +48,10 @@ final class ExecutorOptions
     /** @return array<string, mixed> */
     public static function fromConfig(Repository $config, ServerDirectory $servers): array
     {
-        ConfigReader::checkKeys($config, 'limits', [...self::LIMITS, ...self::OTHER_LIMITS]);
-        ConfigReader::checkKeys($config, 'approvals', self::APPROVALS);
         $limits = ConfigReader::readArray($config, 'limits');
         $options = ConfigReader::toNumbers(array_intersect_key($limits, array_flip(self::LIMITS)));
         $options['approvals'] = [
-            'default' => self::policy($config),
+            'default' => ConfigReader::read($config, 'approvals.policy', 'auto'),
             'trusted_tools' => array_values(ConfigReader::readStrings($config, 'approvals.trusted_tools')),
             'tools' => ConfigReader::readStrings($config, 'approvals.tools'),
             'servers' => self::serverPolicies($servers),
@@ -66,25 +59,21 @@ final class ExecutorOptions
         return $options;
     }
 
-    /** Returns the default policy: `auto` only if none is set, and not if its variable has no value. */
-    private static function policy(Repository $config): string
-    {
-        $policy = $config->has('pillion.approvals.policy') ? $config->get('pillion.approvals.policy') : 'auto';
-        return is_string($policy)
-            ? $policy
-            : throw ConfigReader::invalid('approvals.policy', 'must be auto, always-ask or trusted-only', $policy);
-    }
-
     /**
      * Returns the policies of the configured servers. A tool class carries its own entry, whose policy
-     * applies to that tool only.
+     * applies to that tool only. The policy of a skipped entry is unknown: tools of this label that reach
+     * the registry in another way need approval.
      *
      * @return array<string, string>
      */
     private static function serverPolicies(ServerDirectory $servers): array
     {
         $policies = [];
-        foreach ($servers->all() as $server) {
+        $all = $servers->all();
+        foreach ($servers->labelsOfSkipped($all) as $label) {
+            $policies[$label] = 'always';
+        }
+        foreach ($all as $server) {
             // If two entries have the same label, the entry that requires approval applies.
             if ($server->requireApproval !== 'never') {
                 $policies[$server->label()] = $server->requireApproval;

@@ -6,7 +6,6 @@ namespace Pillion\Laravel\Execution;
 
 use Illuminate\Cache\RateLimiter;
 use Illuminate\Container\Container;
-use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\ConfigReader;
 use Pillion\MCPToolInterface;
 use Pillion\ToolCall;
@@ -24,24 +23,13 @@ final class RateLimits
     private const COOLDOWN = 'cooldown';
 
     /**
-     * @param array<string, mixed> $limits `default`, `tools`, `servers`
-     *
-     * @throws InvalidInputException naming the invalid key
+     * @param array<string, mixed> $limits `default`, `tools`, `servers`, as in config/pillion.php
      */
     public function __construct(
         private readonly RateLimiter $limiter,
         private readonly array $limits,
         private readonly ?string $tenant,
     ) {
-        foreach ($limits as $key => $group) {
-            $known = in_array($key, ['default', 'tools', 'servers'], true);
-            if (!$known || !is_array($group)) {
-                throw self::invalid((string) $key, $known ? 'must be an array' : 'is unknown: expected default, tools or servers');
-            }
-            foreach ($key === 'default' ? ['' => $group] : $group as $name => $windows) {
-                self::validate($name === '' ? $key : "$key.$name", $windows);
-            }
-        }
     }
 
     /** Returns the limits of config/pillion.php for the users of one tenant. */
@@ -101,26 +89,6 @@ final class RateLimits
             }
         }
         return $windows;
-    }
-
-    private static function validate(string $key, mixed $windows): void
-    {
-        if (!is_array($windows)) {
-            throw self::invalid($key, 'must be an array');
-        }
-        foreach ($windows as $window => $maxCalls) {
-            if (!isset(self::SECONDS[$window])) {
-                throw self::invalid("$key.$window", 'is unknown: expected one of ' . implode(', ', array_keys(self::SECONDS)));
-            }
-            if ($maxCalls !== null && filter_var($maxCalls, FILTER_VALIDATE_INT, ['options' => ['min_range' => 0]]) === false) {
-                throw self::invalid("$key.$window", 'must be a number of calls, at least 0');
-            }
-        }
-    }
-
-    private static function invalid(string $key, string $problem): InvalidInputException
-    {
-        return new InvalidInputException("pillion.limits.rate_limits.$key $problem");
     }
 
     private function rejection(ToolCall $call, ToolInterface $tool, string $label, string $key): ToolResult

@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Models;
 
 use Illuminate\Contracts\Config\Repository;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Fallback\Registry\ModelKeys;
 use Pillion\Laravel\ConfigReader;
 use SensitiveParameter;
 
@@ -13,6 +15,9 @@ use SensitiveParameter;
  */
 final class ModelDirectory
 {
+    /** The lists that an application need not have. */
+    private const DEFAULT_LISTS = 'model_lists';
+
     /** The keys of an entry that contain credentials. */
     private const CREDENTIALS = ['api_key' => true, 'headers' => true];
 
@@ -45,13 +50,15 @@ final class ModelDirectory
     public function entry(#[SensitiveParameter] string|array|object $model): array|object
     {
         if (!is_string($model)) {
-            return $model;
+            return self::checked($model, 'model');
         }
         $configured = ConfigReader::readArray($this->config, 'models')[$model] ?? null;
-        if ($configured !== null && !is_array($configured) && !is_object($configured)) {
-            throw ConfigReader::invalid("models.$model", 'must be an array or an object', $configured);
-        }
-        return $configured ?? $this->modelsOfLists()[$model] ?? ConfigReader::readArray($this->config, 'default_model');
+        $listed = $configured === null ? $this->modelsOfLists()[$model] ?? null : null;
+        return match (true) {
+            $configured !== null => self::checked($configured, "pillion.models.$model"),
+            $listed !== null => self::checked($listed, "model $model"),
+            default => ConfigReader::readArray($this->config, 'default_model'),
+        };
     }
 
     /** @return list<string> */
@@ -61,12 +68,42 @@ final class ModelDirectory
         return array_values(array_unique(array_map('strval', $names)));
     }
 
-    /** @return array<string, array<string, mixed>> the models of the lists, by id */
+    /**
+     * Checks the keys that decide which tools the model sees: the extension ignores those that are misspelt.
+     *
+     * @template T of array<string, mixed>|object
+     *
+     * @param T $model
+     *
+     * @return T
+     *
+     * @throws InvalidInputException
+     */
+    private static function checked(#[SensitiveParameter] array|object $model, string $path): array|object
+    {
+        $hasGetter = is_object($model) && method_exists($model, 'getTools');
+        $keys = is_array($model) ? $model : ($hasGetter ? $model->getTools() : get_object_vars($model));
+        if (is_array($keys)) {
+            ModelKeys::check($keys, $path);
+        }
+        return $model;
+    }
+
+    /**
+     * Returns the models of the lists, by id.
+     *
+     * @return array<string, array<string, mixed>>
+     *
+     * @throws InvalidInputException when `model_lists` names no configuration
+     */
     private function modelsOfLists(): array
     {
-        $key = $this->config->get('pillion.model_lists');
+        $key = ConfigReader::read($this->config, 'model_lists', self::DEFAULT_LISTS);
+        if ($key !== self::DEFAULT_LISTS && !$this->config->has($key)) {
+            throw new InvalidInputException("pillion.model_lists names the configuration '$key', which does not exist");
+        }
         $models = [];
-        foreach (is_string($key) ? (array) $this->config->get($key, []) : [] as $list) {
+        foreach ((array) $this->config->get($key, []) as $list) {
             foreach (is_array($list) ? $list : [] as $model) {
                 if (is_array($model) && is_string($model['id'] ?? null)) {
                     $models += [$model['id'] => $model];

@@ -65,10 +65,10 @@ final class Clients
         $client->setEventDispatcher($this->events)->setLogger($this->log);
         $ttl = ConfigReader::readWholeNumber($this->config, 'cache.ttl', 300);
         if ($ttl > 0) {
-            $store = $this->cache->store($this->config->get('pillion.cache.store'));
+            $store = $this->cache->store(ConfigReader::readOptionalText($this->config, 'cache.store'));
             $client->setCache(new ClientCache($store), $ttl, $this->scope($server));
         }
-        if ($this->config->get('pillion.disconnect_on_terminate', false)) {
+        if (ConfigReader::readFlag($this->config, 'disconnect_on_terminate')) {
             $this->open->add($client);
         }
         return $client;

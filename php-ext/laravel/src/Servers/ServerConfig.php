@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Servers;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\ConfigReader;
+use Pillion\Laravel\Configuration\KnownSettings;
 use SensitiveParameterValue;
 
 /**
@@ -15,12 +16,6 @@ use SensitiveParameterValue;
 final class ServerConfig
 {
     private const COMMAND_KEYS = ['command', 'args', 'env', 'inherit_env', 'cwd'];
-
-    private const KEYS = [
-        ...self::COMMAND_KEYS, 'url', 'server_url', 'token', 'api_key', 'timeout', 'register', 'prefix',
-        'only', 'except', 'require_approval', 'options', 'class', 'type', 'server_label', 'server_description',
-        'description',
-    ];
 
     /** Options that contain credentials. */
     private const CREDENTIALS = ['authentication', 'oauth', 'api_key', 'token'];
@@ -47,33 +42,28 @@ final class ServerConfig
     ) {
     }
 
-    /** @param array<string, mixed> $entry */
+    /**
+     * @param array<string, mixed> $entry with the keys of {@see KnownSettings::server()}
+     *
+     * @throws InvalidInputException naming the invalid key
+     */
     public static function fromArray(string $name, #[\SensitiveParameter] array $entry): self
     {
-        $class = self::readString($name, $entry, 'class');
-        // The entry of a tool class may have its own keys.
-        $unknown = $class === null ? array_diff(array_keys($entry), self::KEYS) : [];
-        if ($unknown !== []) {
-            throw new InvalidInputException("Unknown key '" . reset($unknown) . "' of MCP server '$name'");
-        }
-        $url = self::readString($name, $entry, 'url') ?? self::readString($name, $entry, 'server_url');
-        if ($url === null && !isset($entry['command']) && $class === null) {
+        KnownSettings::server()->check("pillion.servers.$name", $entry);
+        $class = $entry['class'] ?? null;
+        // An environment variable that is unset or empty sets no URL.
+        $url = ($entry['url'] ?? null) ?: ($entry['server_url'] ?? null) ?: null;
+        if ($url === null && ($entry['command'] ?? '') === '' && $class === null) {
             throw new InvalidInputException("MCP server '$name' has neither a url nor a command: set one of them");
-        }
-        $approval = self::readString($name, $entry, 'require_approval') ?? 'never';
-        if (!in_array($approval, ['never', 'always', 'prompt'], true)) {
-            throw new InvalidInputException(
-                "require_approval of MCP server '$name' must be never, always or prompt, not '$approval'"
-            );
         }
         return new self(
             $name,
             new SensitiveParameterValue($entry),
             new SensitiveParameterValue($url),
-            self::readString($name, $entry, 'prefix') ?? $name . '_',
-            self::readNames($name, $entry, 'only'),
-            self::readNames($name, $entry, 'except'),
-            $approval,
+            $entry['prefix'] ?? $name . '_',
+            array_values($entry['only'] ?? []),
+            array_values($entry['except'] ?? []),
+            $entry['require_approval'] ?? 'never',
             (bool) ($entry['register'] ?? true),
             $class,
         );
@@ -213,31 +203,5 @@ final class ServerConfig
     private function url(): ?string
     {
         return $this->url->getValue();
-    }
-
-    /** @param array<string, mixed> $entry */
-    private static function readString(string $name, #[\SensitiveParameter] array $entry, string $key): ?string
-    {
-        $value = $entry[$key] ?? null;
-        if ($value !== null && !is_string($value)) {
-            throw new InvalidInputException(
-                sprintf("%s of MCP server '%s' must be a string, not %s", $key, $name, get_debug_type($value))
-            );
-        }
-        return $value === '' && $key !== 'prefix' ? null : $value;
-    }
-
-    /**
-     * @param array<string, mixed> $entry
-     *
-     * @return list<string>
-     */
-    private static function readNames(string $name, #[\SensitiveParameter] array $entry, string $key): array
-    {
-        $names = $entry[$key] ?? [];
-        if (!is_array($names) || array_filter($names, 'is_string') !== $names) {
-            throw new InvalidInputException("$key of MCP server '$name' must be a list of names");
-        }
-        return array_values($names);
     }
 }

@@ -37,16 +37,16 @@ final class ServerDirectory
     public function get(string $name): ServerConfig
     {
         // `get("pillion.servers.$name")` would split a name that contains a dot.
-        $entry = $this->entries()[$name] ?? null;
-        if ($entry === null) {
+        $entries = $this->entries();
+        if (!array_key_exists($name, $entries)) {
             throw new NotFoundException(
                 "Unknown MCP server '$name'; config/pillion.php defines: " . (implode(', ', $this->names()) ?: 'none')
             );
         }
-        if (!is_array($entry)) {
-            throw new InvalidInputException("The entry of MCP server '$name' must be an array, not " . get_debug_type($entry));
+        if (!is_array($entries[$name])) {
+            throw ConfigReader::invalid("servers.$name", 'must be an array', $entries[$name]);
         }
-        return ServerConfig::fromArray($name, $entry);
+        return ServerConfig::fromArray($name, $entries[$name]);
     }
 
     /**
@@ -66,6 +66,25 @@ final class ServerDirectory
             }
         }
         return $all;
+    }
+
+    /**
+     * Returns the labels of the entries that {@see all()} skipped.
+     *
+     * @param array<string, ServerConfig> $valid
+     *
+     * @return list<string>
+     */
+    public function labelsOfSkipped(array $valid): array
+    {
+        $labels = [];
+        foreach (array_diff_key($this->entries(), $valid) as $name => $entry) {
+            $labels[] = (string) $name;
+            if (is_array($entry) && is_string($entry['server_label'] ?? null)) {
+                $labels[] = $entry['server_label'];
+            }
+        }
+        return $labels;
     }
 
     /** @return array<string, mixed> */

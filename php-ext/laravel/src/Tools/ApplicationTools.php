@@ -73,7 +73,7 @@ final class ApplicationTools
 
     private function registerBuiltins(ToolRegistry $registry): void
     {
-        $enabled = $this->config->get('pillion.tools.builtins', true);
+        $enabled = ConfigReader::read($this->config, 'tools.builtins', true);
         if ($enabled === false || $enabled === []) {
             return;
         }

@@ -91,7 +91,7 @@ final class RemoteToolLoader
 
     private function loadOrSkip(string $server, string $scope, \Closure $load): void
     {
-        $cache = $this->cache->store($this->config->get('pillion.cache.store'));
+        $cache = $this->cache->store(ConfigReader::readOptionalText($this->config, 'cache.store'));
         $key = "pillion:skipped:$server:" . hash('sha256', $scope);
         $knownReason = $cache->get($key);
         if ($knownReason !== null) {

@@ -1,0 +1,241 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Configuration;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Fallback\NearestKey;
+use Pillion\Fallback\Registry\ModelKeys;
+
+/**
+ * All keys of config/pillion.php, and what each may contain. An unknown key, null without a documented meaning and a
+ * value of a wrong type are errors: in their place, a default would apply, which may allow more.
+ */
+final class KnownSettings
+{
+    private const POLICIES = ['auto', 'always-ask', 'trusted-only', 'never', 'always', 'prompt'];
+    private const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+
+
+    /**
+     * Checks the whole configuration.
+     *
+     * @param mixed $settings the value of `config('pillion')`
+     *
+     * @throws InvalidInputException naming the full key, such as `pillion.approvals.policy`
+     */
+    public static function check(#[\SensitiveParameter] mixed $settings): void
+    {
+        Setting::group(self::all())->check('pillion', $settings);
+    }
+
+    /**
+     * Checks the configuration without the entries of `servers` and `tools.services`, which are skipped one by one.
+     *
+     * @throws InvalidInputException
+     */
+    public static function checkAtRunTime(#[\SensitiveParameter] mixed $settings): void
+    {
+        if (is_array($settings['servers'] ?? null)) {
+            $settings['servers'] = [];
+        }
+        if (is_array($settings['tools']['services'] ?? null)) {
+            $settings['tools']['services'] = [];
+        }
+        self::check($settings);
+    }
+
+    /** @return array<string, Setting> by key of config/pillion.php */
+    public static function all(): array
+    {
+        static $all = null;
+        return $all ??= [
+            'servers' => Setting::map(self::server()),
+            'tools' => Setting::group([
+                'discover' => Setting::map(Setting::string()),
+                'classes' => Setting::names(),
+                'builtins' => Setting::names()->or('an array, true or false', is_bool(...)),
+                'services' => Setting::group(array_fill_keys(['get_time', 'get_weather', 'web_search'], Setting::anyArray())),
+                'aliases' => Setting::map(Setting::string()),
+            ]),
+            'models' => Setting::map(self::model(), self::rejectModelKeys(...)),
+            'model_lists' => Setting::text('the name of a configuration file or folder'),
+            'default_model' => self::modelEntry(),
+            'chat' => Setting::group([
+                'in' => Setting::choice('process', 'sidecar'),
+                'model' => Setting::optionalText('the name of a model or null'),
+                'options' => Setting::group(self::chatOptions()),
+            ]),
+            'approvals' => Setting::group([
+                'policy' => Setting::choice(...self::POLICIES),
+                'trusted_tools' => Setting::names(),
+                'tools' => Setting::map(Setting::choice(...self::POLICIES)),
+                'driver' => Setting::choice('cache', 'database'),
+                'store' => Setting::optionalText('the name of a cache store or null'),
+                'connection' => Setting::optionalText('the name of a database connection or null'),
+                'table' => Setting::text('the name of a table'),
+                'expires_after' => Setting::wholeNumber(),
+                'max_pending' => Setting::limit(1, 'a whole number above zero, or null'),
+                'max_pending_per_user' => Setting::limit(1, 'a whole number above zero, or null'),
+            ]),
+            'limits' => Setting::group(self::limits()),
+            'cache' => Setting::group([
+                'store' => Setting::optionalText('the name of a cache store or null'),
+                'ttl' => Setting::wholeNumber(),
+                'retry_after' => Setting::wholeNumber(),
+            ]),
+            'sidecar' => Setting::group([
+                'socket' => Setting::optionalText('a path or null'),
+                'timeout' => Setting::seconds(),
+                'register' => Setting::flag(),
+            ]),
+            'log' => Setting::group([
+                'channel' => Setting::optionalText()->or('the name of a channel, null or false', fn (mixed $value) => $value === false),
+                'level' => Setting::choice(...self::LOG_LEVELS),
+            ]),
+            'disconnect_on_terminate' => Setting::flag(),
+        ];
+    }
+
+    /** An entry of `servers`; one with a tool class may have keys of that class. */
+    public static function server(): Setting
+    {
+        static $server = null;
+        return $server ??= Setting::group([
+            'url' => Setting::optionalText(),
+            'server_url' => Setting::optionalText(),
+            'command' => Setting::names()->or('an array, a string or null', fn (mixed $value) => $value === null || is_string($value)),
+            'args' => Setting::names(),
+            'env' => Setting::map(Setting::string()),
+            'inherit_env' => Setting::names(),
+            'cwd' => Setting::text(),
+            'token' => Setting::optionalText(),
+            'api_key' => Setting::optionalText(),
+            'timeout' => Setting::seconds(),
+            'register' => Setting::flag(),
+            'prefix' => Setting::string(),
+            'only' => Setting::names(),
+            'except' => Setting::names(),
+            'require_approval' => Setting::choice('never', 'always', 'prompt'),
+            'options' => Setting::anyArray(),
+            'class' => Setting::text('the name of a class'),
+            'type' => Setting::text(),
+            'server_label' => Setting::text(),
+            'server_description' => Setting::string(),
+            'description' => Setting::string(),
+        ], isOpen: fn (array $entry) => isset($entry['class']));
+    }
+
+    /** An array with the settings of a model, or an object with `getTools()`. */
+    public static function model(): Setting
+    {
+        return self::modelEntry()->or('an array or an object', is_object(...));
+    }
+
+    /** Returns the full key of a known setting that an unknown key of another level resembles: `approvals.policy`. */
+    public static function findElsewhere(string $key): ?string
+    {
+        foreach (self::all() as $group => $setting) {
+            if (NearestKey::find($key, [$group]) !== null) {
+                return "pillion.$group";
+            }
+            foreach (array_keys($setting->members()) as $name) {
+                if ($name === $key && $group !== 'default_model') {
+                    return "pillion.$group.$name";
+                }
+            }
+        }
+        return null;
+    }
+
+    private static function modelEntry(): Setting
+    {
+        $capabilities = [
+            'function_calling' => Setting::modelFlag(),
+            'mcp' => Setting::modelFlag(),
+            'enabled_tools' => Setting::names(),
+        ];
+        $members = $capabilities + [
+            'tools' => Setting::group($capabilities, isOpen: fn () => true),
+            'provider' => Setting::text(),
+            'api' => Setting::text(),
+            'base_url' => Setting::text(),
+            'model' => Setting::text(),
+            'id' => Setting::text(),
+            'label' => Setting::string(),
+            'api_key' => Setting::optionalText()->or('a string, a callable or null', is_callable(...)),
+            'headers' => Setting::map(Setting::string()),
+            'context_tokens' => Setting::wholeNumber(),
+            'max_retries' => Setting::wholeNumber(),
+            'reasoning' => Setting::flag(),
+        ];
+        $known = array_keys($members);
+        // A model may have keys of the application, for the isEnabledForModel() of its tools.
+        return Setting::group($members, fn () => true, function (array $model, string $path) use ($known): void {
+            Setting::rejectList($model, $path);
+            ModelKeys::check($model, $path, $known);
+        });
+    }
+
+    /** @return array<string, Setting> */
+    private static function chatOptions(): array
+    {
+        return [
+            'system' => Setting::string(),
+            'enable_tools' => Setting::boolean(),
+            'temperature' => Setting::number(),
+            'top_p' => Setting::number(),
+            'stop' => Setting::names(),
+            'extra' => Setting::anyArray(),
+            'max_output_tokens' => Setting::wholeNumber(),
+            'timeout' => Setting::seconds(),
+            'max_tool_calls' => Setting::wholeNumber(),
+            'max_tool_rounds' => Setting::wholeNumber(),
+            'max_calls_per_answer' => Setting::wholeNumber(),
+            'max_total_tokens' => Setting::wholeNumber(),
+        ];
+    }
+
+    /** @return array<string, Setting> */
+    private static function limits(): array
+    {
+        $positive = Setting::wholeNumber(1, 'a whole number above zero');
+        $windows = Setting::group(array_fill_keys(
+            ['per_minute', 'per_hour', 'per_day'],
+            Setting::limit(0, 'a number of calls, at least 0, or null'),
+        ));
+        return [
+            'timeout' => Setting::seconds(),
+            'tool_timeouts' => Setting::map(Setting::seconds()),
+            'max_concurrent' => $positive,
+            'max_concurrent_local' => $positive,
+            'max_concurrent_total' => $positive,
+            'server_concurrency' => Setting::map($positive),
+            'tool_concurrency' => Setting::map($positive),
+            'queue_timeout' => Setting::seconds(),
+            'max_output_bytes' => Setting::wholeNumber(),
+            'max_rounds' => Setting::wholeNumber(),
+            'max_calls' => Setting::wholeNumber(),
+            'rate_limits' => Setting::group([
+                'default' => $windows,
+                'tools' => Setting::map($windows),
+                'servers' => Setting::map($windows),
+            ]),
+        ];
+    }
+
+    /**
+     * Rejects the key of a model in the place of a model's name.
+     *
+     * @param array<array-key, mixed> $models
+     */
+    private static function rejectModelKeys(#[\SensitiveParameter] array $models, string $path): void
+    {
+        foreach ([...ModelKeys::CAPABILITIES, 'tools', 'headers'] as $key) {
+            if (array_key_exists($key, $models)) {
+                throw new InvalidInputException("$path.$key has no effect: move it one level down, into the entry of a model");
+            }
+        }
+    }
+}
