@@ -5,11 +5,13 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Chat\ChatConfig;
 use Pillion\Laravel\Configuration\KnownSettings;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionServiceProvider;
 use Pillion\Laravel\Tests\Support\Laravel;
 use Pillion\Laravel\Tests\Support\MutatedSettings;
+use Symfony\Component\Console\Exception\InvalidOptionException;
 
 /** A mistake in config/pillion.php has a documented meaning or is an error: no default replaces the setting in silence. */
 final class ConfigurationTest extends TestCase
@@ -351,6 +353,38 @@ final class ConfigurationTest extends TestCase
             $this->folder->write('.env', "$name=\n");
             $this->assertStartFails("pillion.$key must be ");
         }
+    }
+
+    public function test_null_is_no_option_in_place_of_a_setting(): void
+    {
+        $uses = [
+            "executor option 'approvals'" => fn () => Pillion::executor(['approvals' => null]),
+            "executor option 'timeout'" => fn () => Pillion::executor(['before' => null, 'timeout' => null]),
+            "executor option 'max_output_bytes'" => fn () => Pillion::executor(['max_output_bytes' => null]),
+            "chat option 'enable_tools'" => fn () => $this->app->make(ChatConfig::class)->options(['enable_tools' => null]),
+            "chat option 'max_tool_calls'" => fn () => $this->app->make(ChatConfig::class)->options(['max_tool_calls' => null]),
+        ];
+        foreach ($uses as $option => $use) {
+            try {
+                $use();
+                self::fail("Accepted: $option");
+            } catch (InvalidInputException $e) {
+                self::assertSame("Invalid $option: it must not be null", $e->getMessage());
+            }
+        }
+        Pillion::executor(['approve' => null, 'before' => null]);
+    }
+
+    public function test_an_option_of_a_command_is_not_empty(): void
+    {
+        foreach (['pillion:call get_time --user=', 'pillion:approvals --tenant=', 'pillion:approvals --user=', 'pillion:approvals approve x --by=', 'pillion:tools --model=', 'pillion:probe dice --user=', 'pillion:work --name='] as $command) {
+            try {
+                self::fail(json_encode($this->artisanOutput($command)));
+            } catch (InvalidOptionException $e) {
+                self::assertStringContainsString('must not be empty', $e->getMessage());
+            }
+        }
+        self::assertSame(0, $this->artisanOutput('pillion:call get_time --user=alice')[0]);
     }
 
     public function test_only_one_class_reads_the_configuration(): void

@@ -66,9 +66,14 @@ final class ChatConfig
      * @param array<string, mixed> $overrides
      *
      * @return array<string, mixed> the options of `ToolAwareChat`
+     *
+     * @throws InvalidInputException when an option is null
      */
     public function options(array $overrides): array
     {
+        foreach (array_keys($overrides, null, true) as $name) {
+            throw new InvalidInputException("Invalid chat option '$name': it must not be null");
+        }
         $configured = ConfigReader::readArray($this->config, 'chat.options');
         if (!$this->runsInSidecar()) {
             $configured += [

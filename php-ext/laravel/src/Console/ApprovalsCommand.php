@@ -12,6 +12,8 @@ use Pillion\Laravel\Approvals\Approvals;
 
 final class ApprovalsCommand extends Command
 {
+    use RejectsEmptyOptions;
+
     protected $signature = 'pillion:approvals
         {action=list : list, show, approve, deny}
         {id? : The ID of the approval, or a unique prefix of it}

@@ -9,6 +9,8 @@ use Pillion\Laravel\PillionManager;
 
 final class CallCommand extends Command
 {
+    use RejectsEmptyOptions;
+
     protected $signature = 'pillion:call
         {tool : The name of the tool}
         {arguments? : A JSON object with the arguments}

@@ -11,6 +11,8 @@ use Pillion\Laravel\Servers\Server;
 
 final class ProbeCommand extends Command
 {
+    use RejectsEmptyOptions;
+
     protected $signature = 'pillion:probe
         {server : The name of the server in config/pillion.php}
         {--user= : The user whose token is used}';

@@ -10,6 +10,8 @@ use Pillion\Laravel\SkippedEntries;
 
 final class ServersCommand extends Command
 {
+    use RejectsEmptyOptions;
+
     protected $signature = 'pillion:servers {--json : Print JSON}';
 
     protected $description = 'List the configured MCP servers without contacting them';

@@ -12,6 +12,8 @@ use Pillion\ToolInterface;
 
 final class ToolsCommand extends Command
 {
+    use RejectsEmptyOptions;
+
     protected $signature = 'pillion:tools
         {--model= : Show which tools this model sees, and why it does not see the others}
         {--json : Print JSON}';

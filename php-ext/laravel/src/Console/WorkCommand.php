@@ -19,6 +19,8 @@ use Pillion\Worker\StopReason;
 
 final class WorkCommand extends Command
 {
+    use RejectsEmptyOptions;
+
     /** The exit code that `queue:work` uses for the same reason. */
     private const EXIT_MEMORY_LIMIT = 12;
 

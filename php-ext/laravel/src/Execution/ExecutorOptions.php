@@ -29,6 +29,9 @@ final class ExecutorOptions
      */
     public static function apply(array $overrides, array $configured, \Closure $make): mixed
     {
+        foreach (array_keys(array_diff_key($overrides, ['approve' => null, 'before' => null]), null, true) as $name) {
+            throw new InvalidInputException("Invalid executor option '$name': it must not be null");
+        }
         try {
             return $make($overrides + $configured);
         } catch (InvalidInputException $e) {

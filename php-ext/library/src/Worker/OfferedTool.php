@@ -98,6 +98,9 @@ final class OfferedTool implements ToolInterface
             if (!in_array($option, self::OPTIONS, true)) {
                 throw $invalid((string) $option, 'is unknown, expected one of ' . implode(', ', self::OPTIONS));
             }
+            if ($options[$option] === null) {
+                throw $invalid($option, 'must not be null: leave it out for its default');
+            }
         }
         $description = [
             'name' => $definition->name,

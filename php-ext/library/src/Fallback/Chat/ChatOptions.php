@@ -37,7 +37,6 @@ final class ChatOptions
     public function __construct(array $options)
     {
         Json::toTree($options, 'argument $options');
-        $options = array_filter($options, static fn (mixed $value): bool => $value !== null);
         foreach ($options as $key => $value) {
             if (in_array($key, self::PROCESS_ONLY, true)) {
                 throw Failure::invalidInput("Invalid chat option '$key': set it in the sidecar's configuration instead");

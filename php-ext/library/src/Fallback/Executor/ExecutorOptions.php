@@ -29,11 +29,14 @@ final class ExecutorOptions
     /**
      * @param array<string, mixed> $options
      *
-     * @throws InvalidInputException when a callable is not callable, or the options cannot be converted to JSON
+     * @throws InvalidInputException when a callable is not callable, another option is null, or the options cannot be converted to JSON
      */
     public function __construct(private readonly array $options)
     {
         $data = array_diff_key($options, ['approve' => null, 'before' => null]);
+        foreach (array_keys($data, null, true) as $name) {
+            throw Failure::invalidInput("Invalid executor option '$name': it must not be null");
+        }
         $this->json = Json::encodeArguments($data, 'argument $options');
         $this->areDefaults = $data === [];
         $this->approve = self::callable('approve', $options);

@@ -32,11 +32,11 @@ final class Capabilities
      */
     public static function of(array|object $model): self
     {
-        if (is_object($model) && method_exists($model, 'getTools')) {
-            $tools = Json::toTree($model->getTools());
-        } else {
-            $tools = Json::toTree($model);
-            if ($tools instanceof \stdClass && property_exists($tools, 'tools')) {
+        $hasGetter = is_object($model) && method_exists($model, 'getTools');
+        $tools = Json::toTree($hasGetter ? $model->getTools() : $model);
+        if ($tools instanceof \stdClass) {
+            ModelKeys::check(get_object_vars($tools), 'model');
+            if (!$hasGetter && property_exists($tools, 'tools')) {
                 $tools = $tools->tools;
             }
         }

@@ -6,6 +6,7 @@ namespace Pillion\Fallback\Registry;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\NearestKey;
 
 /**
  * The `require_approval` setting of a server entry: one policy for all tools of the server, or lists of tool
@@ -36,7 +37,7 @@ final class RequireApproval
     }
 
     /**
-     * Reads the setting. An invalid value is an error, so that no call runs without a required approval.
+     * Reads the setting. A misspelt key and an invalid value are errors, so that no call runs without a required approval.
      *
      * @param array<array-key, mixed> $entry
      *
@@ -44,7 +45,15 @@ final class RequireApproval
      */
     public static function ofEntry(#[\SensitiveParameter] array $entry): self
     {
-        $value = $entry[self::KEY] ?? null;
+        if (!array_key_exists(self::KEY, $entry)) {
+            foreach (array_keys($entry) as $key) {
+                if (NearestKey::find((string) $key, [self::KEY]) !== null) {
+                    throw Failure::invalidInput("The server's '$key' is unknown: did you mean '" . self::KEY . "'?");
+                }
+            }
+            return new self(null);
+        }
+        $value = $entry[self::KEY];
         return match (true) {
             $value === null => new self(null),
             is_string($value) => new self(self::POLICIES[$value] ?? throw self::invalid()),
