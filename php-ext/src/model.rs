@@ -37,6 +37,12 @@ fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
             tools => tools,
         },
     };
+    // The parser counts null as absent, and would offer all tools.
+    if tools.get("enabled_tools").is_some_and(Value::is_null) {
+        return Err(exception::invalid_input(
+            "model.enabled_tools must be a list of names, not null: null would enable all tools",
+        ));
+    }
     // The parser requires a whole configuration. The id has no effect here.
     ModelConfig::from_value(&json!({"id": "model", "tools": tools}))
         .map(|model| model.tools)

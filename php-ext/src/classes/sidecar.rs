@@ -252,7 +252,6 @@ fn list_approvals(call: &mut MethodCall<'_>) -> Outcome {
             .find(|known| known == key)
             .ok_or_else(|| exception::invalid_input(format!("There is no filter '{key}'")))?;
         match value {
-            Value::Null => {}
             Value::String(text) => query.push((key, text.clone())),
             Value::Number(number) => query.push((key, number.to_string())),
             _ => {

@@ -145,6 +145,13 @@ final class SidecarApprovalTest extends TestCase
         $this->sidecar->listApprovals(['colour' => 'red']);
     }
 
+    public function testNullIsNoFilter(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("The filter 'user' must be a string");
+        $this->sidecar->listApprovals(['status' => 'pending', 'user' => null]);
+    }
+
     public function testAListIsNoFilter(): void
     {
         self::assertIsArray($this->sidecar->listApprovals([]));

@@ -261,6 +261,17 @@ final class ToolRegistryTest extends TestCase
         self::assertCount(3, $registry->getAvailableForModel($public));
     }
 
+    public function testH2NullDoesNotEnableAllTools(): void
+    {
+        foreach ([['function_calling' => true, 'enabled_tools' => null], ['tools' => ['function_calling' => true, 'enabled_tools' => null]]] as $model) {
+            try {
+                self::fail(json_encode(array_keys(ToolRegistry::withBuiltins()->getAvailableForModel($model))));
+            } catch (InvalidInputException $e) {
+                self::assertStringContainsString('enabled_tools must be a list of names, not null', $e->getMessage());
+            }
+        }
+    }
+
     public function testH2AWrongFlagIsNamed(): void
     {
         $this->expectException(InvalidInputException::class);

@@ -85,7 +85,7 @@ final class SidecarApi
                 throw Failure::invalidInput("There is no filter '$key'");
             }
             $query[$key] = match (true) {
-                $value === null, is_string($value) => $value,
+                is_string($value) => $value,
                 is_int($value), is_float($value) => Json::encode($value),
                 default => throw Failure::invalidInput("The filter '$key' must be a string"),
             };
