@@ -135,7 +135,12 @@ final class PillionServiceProvider extends ServiceProvider
         $merged = $config->get('pillion', []);
         foreach (require __DIR__ . '/../config/pillion.php' as $key => $default) {
             $group = is_array($default) && !in_array($key, ['servers', 'models'], true);
-            $merged[$key] = $group ? ($merged[$key] ?? []) + $default : ($merged[$key] ?? $default);
+            $isSet = array_key_exists($key, $merged);
+            $merged[$key] = match (true) {
+                !$isSet => $default,
+                $group => $merged[$key] + $default,
+                default => $merged[$key],
+            };
         }
         $config->set('pillion', $merged);
     }

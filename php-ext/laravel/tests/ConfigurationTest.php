@@ -225,6 +225,19 @@ final class ConfigurationTest extends TestCase
         }
     }
 
+    public function test_the_file_returns_an_array(): void
+    {
+        foreach (['null' => null, 'int' => 1, 'string' => 'x', 'bool' => false] as $type => $value) {
+            $this->app->make('config')->set('pillion', $value);
+            try {
+                (new PillionServiceProvider($this->app))->register();
+                self::fail("$type was accepted");
+            } catch (InvalidInputException $e) {
+                self::assertSame("pillion must be an array, not $type", $e->getMessage());
+            }
+        }
+    }
+
     public function test_a_models_keys_are_found_in_all_shapes(): void
     {
         $misspelt = [

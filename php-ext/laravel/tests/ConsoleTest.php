@@ -168,4 +168,20 @@ final class ConsoleTest extends TestCase
         self::assertSame(['query' => 'sun'], Pillion::call('forecast', ['query' => 'sun'])->result);
         self::assertSame('news', Pillion::registry()->getMCPTools()['news']->getMCPServerConfig()['server_label']);
     }
+
+    public function test_misspelt_names_of_tools_are_shown(): void
+    {
+        $this->configure([
+            'approvals.tools' => ['get_tiem' => 'always-ask', 'not_here' => 'always-ask'],
+            'approvals.trusted_tools' => ['calculater', 'roll_dice'],
+            'limits.rate_limits' => ['tools' => ['rolldice' => ['per_minute' => 1]]],
+            'limits.tool_timeouts' => ['get_time' => 5],
+        ]);
+        [$code, $output] = $this->artisanOutput('pillion:tools');
+        self::assertSame(0, $code);
+        foreach (['approvals.tools names the tool get_tiem, which is unknown: did you mean get_time?', 'approvals.trusted_tools names the tool calculater', 'limits.rate_limits.tools names the tool rolldice'] as $remark) {
+            self::assertStringContainsString("pillion.$remark", $output);
+        }
+        self::assertSame(3, substr_count($output, 'which is unknown'));
+    }
 }

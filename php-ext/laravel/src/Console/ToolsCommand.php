@@ -5,10 +5,14 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Console;
 
 use Illuminate\Console\Command;
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Fallback\NearestKey;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\PillionManager;
 use Pillion\MCPToolInterface;
 use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
 
 final class ToolsCommand extends Command
 {
@@ -20,7 +24,7 @@ final class ToolsCommand extends Command
 
     protected $description = 'List the tools that models can call';
 
-    public function handle(PillionManager $pillion, ModelDirectory $models): int
+    public function handle(PillionManager $pillion, ModelDirectory $models, Repository $config): int
     {
         $model = $this->option('model');
         $dropped = $model === null ? [] : $pillion->registry()->getDroppedForModel($models->capabilities($model));
@@ -50,7 +54,28 @@ final class ToolsCommand extends Command
         foreach ($pillion->skipped() as $server => $reason) {
             $this->remark("Skipped $server: $reason");
         }
+        $this->remarkMisspeltNames($config, $pillion->registry());
         return self::SUCCESS;
+    }
+
+    /** A setting may name a tool that is not available now, so such a name is no error. */
+    private function remarkMisspeltNames(Repository $config, ToolRegistry $registry): void
+    {
+        $settings = [
+            'approvals.tools' => array_keys(ConfigReader::readArray($config, 'approvals.tools')),
+            'approvals.trusted_tools' => ConfigReader::readArray($config, 'approvals.trusted_tools'),
+            'limits.tool_timeouts' => array_keys(ConfigReader::readArray($config, 'limits.tool_timeouts')),
+            'limits.tool_concurrency' => array_keys(ConfigReader::readArray($config, 'limits.tool_concurrency')),
+            'limits.rate_limits.tools' => array_keys(ConfigReader::readArray($config, 'limits.rate_limits.tools')),
+        ];
+        foreach ($settings as $key => $names) {
+            foreach (array_map('strval', $names) as $name) {
+                $nearest = $registry->has($name) ? null : NearestKey::find($name, array_map('strval', array_keys($registry->getAll())));
+                if ($nearest !== null) {
+                    $this->remark("pillion.$key names the tool $name, which is unknown: did you mean $nearest?");
+                }
+            }
+        }
     }
 
     /** Writes to standard error, so that standard output remains valid JSON. */
