@@ -22,6 +22,12 @@ final class ModelKeys
     private const SUBJECT = '/(^|_)(tools?|functions?|mcp)(_|$)/';
     private const RULE = '/(^|_)(enabled?|allow(ed)?|only|call(s|ing)?|list|names?|filter|except|exclud(e|ed)|disabled?|den(y|ied)|block(ed)?)(_|$)/';
 
+    /** The keys of applications that are remembered, and their maximum length. */
+    private const MAX_ACCEPTED = 100;
+
+    /** @var array<int, array<string, true>> keys that resemble no known key, by the number of known keys: comparing takes time */
+    private static array $accepted = [];
+
     /**
      * @param array<array-key, mixed> $model
      * @param string                  $path  the path of the model, for error messages
@@ -58,18 +64,34 @@ final class ModelKeys
             if (in_array($key, $known, true)) {
                 continue;
             }
-            $nearest = NearestKey::find($key, $known);
-            if ($nearest !== null) {
-                throw Failure::invalidInput("$path.$key is unknown: did you mean '$nearest'?");
+            self::rejectSimilar($key, $path, $known);
+            if (!is_array($value) && !$value instanceof \stdClass) {
+                continue;
             }
-            if (self::concernsTools($key)) {
-                throw Failure::invalidInput("$path.$key is unknown: expected one of " . implode(', ', self::CAPABILITIES));
-            }
-            $members = $value instanceof \stdClass ? get_object_vars($value) : $value;
-            $misplaced = is_array($members) ? array_intersect(array_map('strval', array_keys($members)), $known) : [];
+            $members = is_array($value) ? $value : get_object_vars($value);
+            $misplaced = array_intersect(array_map('strval', array_keys($members)), $known);
             if (array_intersect($misplaced, [...self::CAPABILITIES, 'tools']) !== []) {
                 throw Failure::invalidInput("$path.$key." . reset($misplaced) . " has no effect: move it one level up, into $path");
             }
+        }
+    }
+
+    /** @param list<string> $known */
+    private static function rejectSimilar(string $key, string $path, array $known): void
+    {
+        $number = count($known);
+        if (isset(self::$accepted[$number][$key])) {
+            return;
+        }
+        $nearest = NearestKey::find($key, $known);
+        if ($nearest !== null) {
+            throw Failure::invalidInput("$path.$key is unknown: did you mean '$nearest'?");
+        }
+        if (self::concernsTools($key)) {
+            throw Failure::invalidInput("$path.$key is unknown: expected one of " . implode(', ', self::CAPABILITIES));
+        }
+        if (count(self::$accepted[$number] ?? []) < self::MAX_ACCEPTED && strlen($key) <= self::MAX_ACCEPTED) {
+            self::$accepted[$number][$key] = true;
         }
     }
 
