@@ -1,0 +1,40 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests\Support;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\PillionServiceProvider;
+
+/** Lets the service provider check a configuration. */
+trait ChecksConfiguration
+{
+    /** @param array<string, mixed> $settings */
+    protected function checks(array $settings): void
+    {
+        $this->register($settings);
+        $this->addToAssertionCount(1);
+    }
+
+    /**
+     * @param array<string, mixed> $settings
+     * @param list<string>         $path
+     */
+    protected function assertRejected(array $settings, array $path, string $mistake): void
+    {
+        try {
+            $this->register($settings);
+            self::fail(implode('.', $path) . " was accepted: $mistake");
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString('pillion.' . implode('.', $path), $e->getMessage(), $mistake);
+        }
+    }
+
+    /** @param array<string, mixed> $settings */
+    protected function register(array $settings): void
+    {
+        $this->app->make('config')->set('pillion', $settings);
+        (new PillionServiceProvider($this->app))->register();
+    }
+}
