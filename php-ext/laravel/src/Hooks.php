@@ -64,6 +64,12 @@ final class Hooks
         return isset($this->tokenResolvers[$server]);
     }
 
+    /** @return list<string> the servers with tokens of users */
+    public function serversWithTokens(): array
+    {
+        return array_map('strval', array_keys($this->tokenResolvers));
+    }
+
     public function token(string $server, ?string $user): ?string
     {
         return isset($this->tokenResolvers[$server]) ? ($this->tokenResolvers[$server])($user) : null;

@@ -102,6 +102,19 @@ final class ConfigurationErrorsTest extends TestCase
         Pillion::executor(['approve' => null, 'before' => null]);
     }
 
+    public function test_users_do_not_share_credentials_because_of_a_misspelt_server(): void
+    {
+        $this->configure(['servers' => ['tracker' => ['url' => 'http://127.0.0.1:9/mcp', 'token' => 'shared'], 'wiki' => ['url' => 'http://127.0.0.1:9/mcp']], 'log.channel' => false]);
+        foreach (['trackr', 'Tracker', 'not_here'] as $name) {
+            Pillion::authenticateUsing($name, fn () => 'own');
+        }
+        self::assertFalse(Pillion::registry()->has('tracker_search'));
+        self::assertStringContainsString("authenticateUsing() names the server 'trackr'", Pillion::skipped()['tracker']);
+        self::assertStringNotContainsString('authenticateUsing', Pillion::skipped()['wiki']);
+        $this->expectExceptionMessage("did you mean 'tracker'?");
+        Pillion::server('tracker')->listTools();
+    }
+
     public function test_an_option_of_a_command_is_not_empty(): void
     {
         foreach (['pillion:call get_time --user=', 'pillion:approvals --tenant=', 'pillion:approvals --user=', 'pillion:approvals approve x --by=', 'pillion:tools --model=', 'pillion:probe dice --user=', 'pillion:work --name='] as $command) {

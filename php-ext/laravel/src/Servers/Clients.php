@@ -6,6 +6,8 @@ namespace Pillion\Laravel\Servers;
 
 use Illuminate\Contracts\Cache\Factory as Cache;
 use Illuminate\Contracts\Config\Repository;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Fallback\NearestKey;
 use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\EventBridge;
 use Pillion\Laravel\Hooks;
@@ -53,12 +55,29 @@ final class Clients
         $this->clients = [];
     }
 
+    /**
+     * Rejects a server whose name `authenticateUsing()` misspells: its users would share the application's credentials.
+     *
+     * @throws InvalidInputException
+     */
+    private function rejectMisspeltName(ServerConfig $server): void
+    {
+        $unknown = array_diff($this->hooks->serversWithTokens(), array_map('strval', array_keys(ConfigReader::readArray($this->config, 'servers'))));
+        foreach ($unknown as $name) {
+            if (NearestKey::find($name, [$server->name]) !== null) {
+                throw new InvalidInputException("authenticateUsing() names the server '$name', which pillion.servers lacks: did you mean '$server->name'?");
+            }
+        }
+    }
+
     private function createClient(ServerConfig $server): McpClient
     {
         // For a server with user tokens, a user without a token gets no token: never the application's.
         $usesUserToken = $this->hooks->hasTokenFor($server->name);
         if ($usesUserToken) {
             $server->assertAcceptsUserTokens();
+        } else {
+            $this->rejectMisspeltName($server);
         }
         $token = $usesUserToken ? (string) $this->hooks->token($server->name, $this->user) : null;
         $client = new McpClient($server->target($usesUserToken), $server->options($token));
