@@ -113,7 +113,9 @@ final class Setting
     {
         return new self('an array', is_array(...), each: $each, rule: function (array $value, string $path) use ($rule): void {
             self::rejectList($value, $path);
-            $rule === null ?: $rule($value, $path);
+            if ($rule !== null) {
+                $rule($value, $path);
+            }
         });
     }
 
