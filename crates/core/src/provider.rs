@@ -31,6 +31,8 @@
 mod anthropic;
 mod error;
 mod google;
+#[cfg(test)]
+mod hostile_schemas_tests;
 mod name;
 mod native_calls;
 mod native_mcp;
@@ -87,7 +89,8 @@ pub enum StrictFlag {
 ///
 /// For `Google`, the schema is converted to Gemini's `Schema`, a subset of OpenAPI 3.0, because
 /// Gemini rejects a request with an unknown keyword. The converted schema may allow more than the
-/// original; the executor validates arguments against the original.
+/// original; the executor validates arguments against the original. References are resolved up to a
+/// limit of the size; schemas beyond the limit are reduced to their type.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, StrictFlag, format_tool};
@@ -103,17 +106,30 @@ pub enum StrictFlag {
 /// ```
 #[must_use]
 pub fn format_tool(provider: Provider, tool: &ToolDefinition, strict_flag: StrictFlag) -> Value {
+    format_listed_tool(provider, tool, strict_flag, 1)
+}
+
+/// Formats one of the tools of a request with this number of tools.
+fn format_listed_tool(
+    provider: Provider,
+    tool: &ToolDefinition,
+    strict_flag: StrictFlag,
+    tools: usize,
+) -> Value {
     match provider {
         Provider::OpenAiChat => openai_chat::format_tool(tool, strict_flag),
         Provider::OpenAiResponses => openai_responses::format_tool(tool),
         Provider::Anthropic => anthropic::format_tool(tool),
-        Provider::Google => google::format_tool(tool),
+        Provider::Google => google::format_tool(tool, google::max_expansion(tools)),
     }
 }
 
 /// Formats the definitions of several tools for `provider` in order, with [`StrictFlag::WhenTrue`].
 /// For Google, these are the entries of `functionDeclarations`; for the others, the `tools` of the
 /// request.
+///
+/// The result is at most a few times larger than the definitions, plus a fixed size for the whole
+/// list: a short list with references that multiply does not become a large request.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, format_tools};
@@ -132,9 +148,21 @@ pub fn format_tools<'a>(
     provider: Provider,
     tools: impl IntoIterator<Item = &'a ToolDefinition>,
 ) -> Vec<Value> {
+    format_tools_with(provider, tools, StrictFlag::WhenTrue)
+}
+
+/// Formats tools like [`format_tools`], with a choice of `strict_flag`.
+#[must_use]
+pub fn format_tools_with<'a>(
+    provider: Provider,
+    tools: impl IntoIterator<Item = &'a ToolDefinition>,
+    strict_flag: StrictFlag,
+) -> Vec<Value> {
+    let tools: Vec<_> = tools.into_iter().collect();
+    let count = tools.len();
+    let tools = tools.into_iter();
     tools
-        .into_iter()
-        .map(|tool| format_tool(provider, tool, StrictFlag::WhenTrue))
+        .map(|tool| format_listed_tool(provider, tool, strict_flag, count))
         .collect()
 }
 

@@ -17,11 +17,23 @@ const GENERATED_ID_PREFIX: &str = "pillion_call_";
 /// Maximum length of a response id that becomes part of a generated call id, in bytes.
 const MAX_RESPONSE_ID: usize = 64;
 
-pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
+/// Maximum expansion of the schemas of one request, and of one schema in it, in the unit of
+/// [`schema::parameters`]. Schemas of 16 bytes a unit are common, so that is half a megabyte of JSON
+/// in addition to what the tools' authors wrote.
+const MAX_EXPANSION: usize = 20_000;
+const MAX_TOOL_EXPANSION: usize = 4_000;
+
+/// Returns the maximum expansion of the schema of each of this number of tools. All tools of a
+/// request have the same limit, so the tools of one server take nothing from those of another.
+pub(super) fn max_expansion(tools: usize) -> usize {
+    (MAX_EXPANSION / tools.max(1)).min(MAX_TOOL_EXPANSION)
+}
+
+pub(super) fn format_tool(tool: &ToolDefinition, max_expansion: usize) -> Value {
     json!({
         "name": tool.name(),
         "description": tool.description(),
-        "parameters": schema::parameters(tool.input_schema()),
+        "parameters": schema::parameters(tool.input_schema(), max_expansion),
     })
 }
 

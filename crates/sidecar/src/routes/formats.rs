@@ -2,9 +2,10 @@
 
 use axum::Json;
 use axum::routing::{MethodRouter, post};
+use pillion_core::compute;
 use pillion_core::provider::{
     Provider, ProviderError, StrictFlag, UnknownProvider, assistant_messages, assistant_text,
-    format_results, format_tool, parse_tool_calls,
+    format_results, format_tools_with, parse_tool_calls,
 };
 use pillion_core::tool::{DefinitionError, ToolCall, ToolDefinition, ToolResult};
 use pillion_wire::route;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::body::{AnyJson, Object};
+use super::caller::Caller;
 use super::error::RequestError;
 use super::parameters::Parameters;
 use crate::app::App;
@@ -100,6 +102,7 @@ pub(super) struct FormattedTools {
     )
 )]
 pub(super) async fn tools(
+    caller: Caller,
     Parameters(query): Parameters<ProviderQuery>,
     Object(definitions): Object<Definitions>,
 ) -> Result<Json<FormattedTools>, RequestError> {
@@ -113,17 +116,21 @@ pub(super) async fn tools(
         true => StrictFlag::Always,
         false => StrictFlag::WhenTrue,
     };
-    let tools = definitions.tools.into_iter().map(|tool| {
-        let definition = ToolDefinition::builder(tool.name, tool.description)
-            .schema(Value::Object(tool.input_schema))
-            .strict(tool.strict)
-            .build()?;
-        Ok(format_tool(provider, &definition, strict_flag))
+    let account = format!("formats of {:?}", caller.context.principal);
+    // The size counts as large, because references multiply, and the list has any length.
+    let tools = compute::run(&account, usize::MAX, move || {
+        let tools = definitions.tools.into_iter().map(|tool| {
+            ToolDefinition::builder(tool.name, tool.description)
+                .schema(Value::Object(tool.input_schema))
+                .strict(tool.strict)
+                .build()
+        });
+        let tools = tools.collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, FormatError>(format_tools_with(provider, &tools, strict_flag))
     });
-    let tools: Result<_, FormatError> = tools.collect();
     Ok(Json(FormattedTools {
         success: true,
-        tools: tools?,
+        tools: tools.await?,
     }))
 }
 

@@ -39,9 +39,12 @@ const MAX_DEPTH: usize = 32;
 
 /// Returns the `parameters` of a function declaration: always an object schema with `properties`,
 /// even for functions without parameters, because the API requires it in the mode `ANY`.
-pub(super) fn parameters(schema: &Value) -> Value {
+///
+/// `expansion` limits how much larger than `schema` the result may be, in nodes, keywords and units
+/// of 16 bytes of text. Nodes beyond the limit are reduced to their type.
+pub(super) fn parameters(schema: &Value, expansion: usize) -> Value {
     let mut conversion = Conversion {
-        resolver: Resolver::new(schema),
+        resolver: Resolver::new(schema, expansion),
     };
     let mut converted = conversion.convert(schema, 0);
     if converted.get("type") != Some(&json!("object")) {
@@ -88,9 +91,14 @@ impl<'s> Conversion<'s> {
             [] => self.typed(&node, Kind::implied_by(&node), nullable, depth),
             [kind] => self.typed(&node, kind, nullable, depth),
             _ => {
-                let branches = kinds
-                    .iter()
-                    .map(|kind| self.typed(&node, *kind, nullable, depth));
+                let branches = kinds.iter().enumerate().map(|(index, kind)| {
+                    // The keywords are copied to each branch.
+                    if index == 0 || self.resolver.spend_budget_again(&node) {
+                        self.typed(&node, *kind, nullable, depth)
+                    } else {
+                        bare(*kind)
+                    }
+                });
                 any_of(branches.collect())
             }
         }

@@ -5,10 +5,6 @@ use serde_json::Value;
 
 use crate::tool::JsonObject;
 
-/// Maximum total [`weight`] of the processed schema, about a megabyte. With references, a small
-/// schema can be arbitrarily large when resolved.
-const MAX_SCHEMA_WEIGHT: usize = 100_000;
-
 static OBJECT: LazyLock<Value> = LazyLock::new(|| Value::from("object"));
 
 /// Resolves `$ref` and `allOf`, and detects recursion.
@@ -30,11 +26,13 @@ pub(super) struct Resolved<'s> {
 }
 
 impl<'s> Resolver<'s> {
-    pub(super) fn new(root: &'s Value) -> Self {
+    /// `expansion`: how much larger than written the resolved schema may be, in units of
+    /// [`weight`]. With references, a small schema can be arbitrarily large when resolved.
+    pub(super) fn new(root: &'s Value, expansion: usize) -> Self {
         Self {
             root,
             open: IndexSet::from([std::ptr::from_ref(root)]),
-            budget: MAX_SCHEMA_WEIGHT,
+            budget: written_weight(root).saturating_add(expansion),
         }
     }
 
@@ -49,6 +47,12 @@ impl<'s> Resolver<'s> {
         let affordable = cost <= self.budget;
         self.budget = self.budget.saturating_sub(cost);
         affordable
+    }
+
+    /// Subtracts the weight of a resolved node from the budget, because its keywords are copied.
+    pub(super) fn spend_budget_again(&mut self, node: &Resolved<'s>) -> bool {
+        let keywords = node.keywords.values();
+        keywords.copied().all(|value| self.spend_budget(value))
     }
 
     pub(super) fn open_count(&self) -> usize {
@@ -113,6 +117,17 @@ fn weight(value: &Value) -> usize {
         Value::Object(members) => members.keys().map(|key| text(key)).sum::<usize>().max(1),
         _ => 1,
     }
+}
+
+/// Returns the weight of a schema that is processed as it is written: each nested value counts as a
+/// keyword's value and as a schema.
+fn written_weight(value: &Value) -> usize {
+    let nested = match value {
+        Value::Array(items) => items.iter().map(written_weight).sum(),
+        Value::Object(members) => members.values().map(written_weight).sum(),
+        _ => 0,
+    };
+    2 * weight(value) + nested
 }
 
 impl<'s> Resolved<'s> {

@@ -1,6 +1,10 @@
 use serde_json::{Value, json};
 
-use super::parameters;
+use super::super::MAX_TOOL_EXPANSION;
+
+fn parameters(schema: &Value) -> Value {
+    super::parameters(schema, MAX_TOOL_EXPANSION)
+}
 
 /// Returns the conversion of `property` as the property `p` of the parameters.
 fn property(property: &Value) -> Value {
