@@ -166,3 +166,83 @@ fn checks_and_registrations_of_expensive_schemas_delay_no_other_request() {
     let growth = resident(socket).saturating_sub(before);
     assert!(growth < MAX_GROWTH, "{growth} bytes");
 }
+
+/// Returns small schemas, each of which takes long to compile, although a superficial reader finds
+/// nothing expensive in it.
+fn disguised(nth: usize) -> Vec<Value> {
+    let patterns = |pattern: &dyn Fn(usize) -> String| {
+        let properties: Map<_, _> = (0..10)
+            .map(|property| {
+                let pattern = pattern(property + 10 * nth);
+                (format!("p{property}"), json!({"pattern": pattern}))
+            })
+            .collect();
+        json!({"type": "object", "properties": properties})
+    };
+    let copied: Map<_, _> = (0..12)
+        .map(|level| {
+            let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+            let schema = json!({"allOf": [next, next], "unevaluatedProperties": false});
+            (format!("d{level}"), schema)
+        })
+        .chain([("d12".to_owned(), json!({"maxProperties": nth}))])
+        .collect();
+    vec![
+        patterns(&|id| format!("(?x)#[\n(a{{1,100}}b{{1,100}}){{1,50}}{id}")),
+        patterns(&|id| format!("(?=x)(?<a>y{id}{{1,100}}\\g<a>?\\g<a>?)")),
+        patterns(&|id| format!("(?x)#[\n(?<=((a{{1,100}}){{1,100}}){{1,9}})x{id}")),
+        json!({"type": "object", "allOf": [{"$ref": "#/$defs/d0"}], "$defs": copied}),
+    ]
+}
+
+#[test]
+fn a_short_list_of_disguised_schemas_delays_no_other_request() {
+    for kind in 0..disguised(0).len() {
+        let mut listed: Vec<_> = (0..50)
+            .map(|nth| tool(&format!("t{nth}"), &disguised(nth)[kind]))
+            .collect();
+        listed.push(tool("sibling", &json!({"type": "object"})));
+        let evil = McpServer::start(json!(listed));
+        let daemon = daemon(&[("evil", &evil)]);
+        let socket = &daemon.socket;
+        let before = resident(socket);
+        let waited = longest_wait(socket, &["/healthz"], || {
+            let list = send_slowly(socket, "GET", "/api/v1/tools/", "");
+            assert!(list["total"].as_u64() > Some(50), "{}", list["total"]);
+        });
+        assert!(waited < MAX_WAIT, "schemas {kind}: {waited:?}");
+        assert_eq!(call(socket, "evil_sibling", &json!({}))["success"], true);
+        let growth = resident(socket).saturating_sub(before);
+        assert!(growth < MAX_GROWTH, "schemas {kind}: {growth} bytes");
+    }
+}
+
+#[test]
+fn formats_of_schemas_with_references_that_multiply_stay_small() {
+    let daemon = daemon(&[]);
+    let socket = &daemon.socket;
+    let definitions: Map<_, _> = (0..16)
+        .map(|level| {
+            let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+            let schema = json!({"type": "object", "properties": {"a": next, "b": next}});
+            (format!("d{level}"), schema)
+        })
+        .chain([("d16".to_owned(), json!({"type": "string"}))])
+        .collect();
+    let schema = json!({
+        "type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions,
+    });
+    let tools: Vec<_> = (0..200)
+        .map(|nth| tool(&format!("t{nth}"), &schema))
+        .collect();
+    let body = json!({"tools": tools}).to_string();
+    for provider in ["openai", "openai-responses", "anthropic", "google"] {
+        let waited = longest_wait(socket, &["/healthz"], || {
+            let path = format!("/api/v1/formats/tools?provider={provider}");
+            let formatted = send_slowly(socket, "POST", &path, &body).to_string();
+            let limit = 2 * body.len() + 2_000_000;
+            assert!(formatted.len() < limit, "{provider}: {}", formatted.len());
+        });
+        assert!(waited < MAX_WAIT, "{provider}: {waited:?}");
+    }
+}

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 
 use crate::tool::{Tool, ToolName, ToolOrigin};
-pub use entry::RegisteredTool;
+pub use entry::{RegisteredTool, SchemaCheckTime};
 use pillion_schema::SchemaError;
 
 /// The registered tools by name, in insertion order. Lookup takes constant time; the registry can

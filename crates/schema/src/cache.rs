@@ -58,12 +58,8 @@ struct Entry {
 }
 
 /// Stores a compiled schema in its slot, and drops others if that exceeds the limit.
-pub(super) fn insert(
-    account: &Arc<str>,
-    slot: &Arc<Slot>,
-    compiled: Arc<CompiledSchema>,
-    bytes: u64,
-) {
+pub(super) fn insert(account: &Arc<str>, slot: &Arc<Slot>, compiled: Arc<CompiledSchema>) {
+    let bytes = compiled.bytes;
     slot.compiled.store(Some(compiled));
     let mut dropped = Vec::new();
     let mut cache = CACHE.lock();

@@ -5,11 +5,16 @@ use serde_json::{Map, Value};
 
 use super::SchemaError;
 use super::counted::{SubschemaKind, too_large};
-use super::pattern_cost::PatternCost;
-use super::patterns::may_backtrack;
+use super::pattern_cost::{PatternSizes, Unbounded, translation_work};
 
 /// Maximum estimated size of one compiled schema, in bytes.
 pub(super) const MAX_SCHEMA_BYTES: u64 = 32 * 1024 * 1024;
+
+const UNBOUNDED_PATTERN: &str =
+    "a pattern of the schema may take too much time and memory to compile; simplify the pattern";
+
+/// Maximum size of a compiled regular expression, in bytes.
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
 /// Maximum number of characters that are read to translate the patterns of one schema: some 200
 /// milliseconds.
@@ -17,13 +22,12 @@ const MAX_TRANSLATION: u64 = 400_000;
 
 /// Limits of the patterns that are compiled together with the check of a schema: about a
 /// millisecond.
-const MAX_SMALL_PATTERN_BYTES: u64 = 128 * 1024;
+pub(super) const MAX_SMALL_PATTERN_BYTES: u64 = 128 * 1024;
 const MAX_SMALL_TRANSLATION: u64 = 2_000;
 
-/// Estimated sizes, measured with the allocator: of a compiled keyword without its location, of a
-/// pattern without its states, and of a JSON value without its text, by type.
+/// Estimated sizes, measured with the allocator: of a compiled keyword without its location, and of
+/// a JSON value without its text, by type.
 const BYTES_PER_KEYWORD: u64 = 350;
-const BYTES_PER_PATTERN: u64 = 4096;
 const BYTES_PER_VALUE: u64 = 64;
 const BYTES_PER_ITEM: u64 = 192;
 const BYTES_PER_OBJECT: u64 = 1024;
@@ -66,11 +70,18 @@ impl CompiledSize {
     /// Adds a pattern.
     ///
     /// # Errors
-    /// If the patterns of the schema are too large.
-    pub(super) fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
-        let cost = PatternCost::new(pattern, !may_backtrack(pattern));
-        self.patterns += BYTES_PER_PATTERN + cost.bytes;
-        self.translation += cost.translation;
+    /// If the patterns of the schema are too large, or the size of this one cannot be bounded.
+    pub(super) fn add_pattern(
+        &mut self,
+        pattern: &str,
+        sizes: &mut PatternSizes,
+    ) -> Result<(), SchemaError> {
+        // Reading a pattern that exceeds the limit would take too long already.
+        self.translation = self.translation.saturating_add(translation_work(pattern));
+        self.check()?;
+        let bytes = sizes.compiled_bytes(pattern);
+        let bytes = bytes.map_err(|Unbounded| too_large(UNBOUNDED_PATTERN))?;
+        self.patterns = self.patterns.saturating_add(bytes);
         self.check()
     }
 
@@ -89,6 +100,11 @@ impl CompiledSize {
     /// Returns the estimated size of the compiled schema, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.parts + self.patterns
+    }
+
+    /// Returns the size limit of each pattern, in bytes.
+    pub(super) fn max_pattern_bytes(&self) -> usize {
+        usize::try_from(self.patterns).map_or(MAX_PATTERN_BYTES, |all| all.min(MAX_PATTERN_BYTES))
     }
 
     /// Returns whether the patterns are compiled in less than a millisecond.

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// Maximum size of data that is processed on the current thread, in bytes, because that is faster.
+/// Only for work whose time is proportional to the size.
 pub const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 /// One limit for the process, because the processors are shared by the process.
@@ -27,7 +28,8 @@ static PROCESSORS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
 static ACCOUNTS: LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);
 
 /// Runs `work` over `bytes` bytes of data: at once if that is little, or else on another thread when
-/// it is the turn of `account`. `work` that has begun is finished even if the future is dropped.
+/// it is the turn of `account`. If the time of `work` is not proportional to the size, as when
+/// schemas are compiled, `bytes` is [`usize::MAX`]. `work` that has begun is finished even if the future is dropped.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

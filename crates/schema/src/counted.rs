@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::compiled_size::CompiledSize;
+use super::pattern_cost::PatternSizes;
 use super::patterns::Patterns;
 use super::{SchemaError, SchemaErrorKind};
 
@@ -38,6 +39,7 @@ struct Counts {
     patterns: Patterns,
     /// The patterns whose size is counted: the validator compiles equal patterns once.
     seen_patterns: HashSet<String>,
+    pattern_sizes: PatternSizes,
     size: CompiledSize,
     /// Whether a subschema has an identifier, to which references in it are relative.
     has_schemas_with_names: bool,
@@ -215,7 +217,7 @@ impl Counts {
             return Err(too_large("the schema has too many patterns"));
         }
         if self.seen_patterns.insert(pattern.to_owned()) {
-            self.size.add_pattern(pattern)?;
+            self.size.add_pattern(pattern, &mut self.pattern_sizes)?;
         }
         Ok(())
     }

@@ -414,6 +414,33 @@ fn expensive_schemas() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
+            "commented",
+            json!({"properties": patterns(500, "(?x)#[\n(a{1,100}b{1,100}){1,50}")}),
+        ),
+        (
+            "calls of groups",
+            json!({"properties": patterns(500, "(?=x)(?<a>y{1,100}\\g<a>?\\g<a>?)")}),
+        ),
+        (
+            "look-behind",
+            json!({"properties": patterns(500, "(?x)#[\n(?<=((a{1,99}){1,99}){1,99})x")}),
+        ),
+        (
+            "ignoring the case of classes",
+            json!({"properties": patterns(500, "(?i)[\\p{L}\\p{N}\\p{Cyrillic}]")}),
+        ),
+        (
+            "a class of many characters",
+            json!({"pattern": format!("[{}]", ('\u{4e00}'..'\u{9000}').step_by(2).collect::<String>())}),
+        ),
+        (
+            "meta-schemas",
+            json!({"properties": named(900, "p", &|nth| json!({
+                "$ref": "https://json-schema.org/draft/2020-12/schema", "maxProperties": nth,
+                "unevaluatedProperties": false,
+            }))}),
+        ),
+        (
             "references to everything",
             json!({"properties": named(900, "p", &|nth| json!({
                 "$ref": format!("#/properties/p{}", (nth * 7 + 1) % 900), "items": {"type": "string"},

@@ -51,9 +51,8 @@ impl LazySchema {
         let slot = Arc::new(Slot::default());
         let account: Arc<str> = account.into();
         if counted.size.has_small_patterns() {
-            let bytes = counted.size.bytes();
             let compiled = CompiledSchema::compile_counted(Arc::clone(&schema), &counted)?;
-            cache::insert(&account, &slot, Arc::new(compiled), bytes);
+            cache::insert(&account, &slot, Arc::new(compiled));
         } else {
             check(&schema, &counted)?;
         }
@@ -62,6 +61,16 @@ impl LazySchema {
             account,
             slot,
         })
+    }
+
+    /// Makes a schema without a check. The first [`compile`](Self::compile) reports its faults.
+    #[must_use]
+    pub fn unchecked(schema: Arc<Value>, account: &str) -> Self {
+        Self {
+            source: Source::Value(schema),
+            account: account.into(),
+            slot: Arc::default(),
+        }
     }
 
     /// Makes a schema of its JSON text, without a check.
@@ -125,9 +134,8 @@ impl LazySchema {
             }
         };
         let counted = counted(&schema)?;
-        let bytes = counted.size.bytes();
         let compiled = Arc::new(CompiledSchema::compile_counted(schema, &counted)?);
-        cache::insert(&self.account, &self.slot, Arc::clone(&compiled), bytes);
+        cache::insert(&self.account, &self.slot, Arc::clone(&compiled));
         Ok(compiled)
     }
 
@@ -141,11 +149,11 @@ impl LazySchema {
 /// Checks a schema. Costly patterns are replaced by others, because compiling them takes long.
 pub(super) fn check(schema: &Value, counted: &Counted) -> Result<(), SchemaError> {
     if counted.size.has_small_patterns() {
-        build(&counted.schema, schema, counted.parts)?;
+        build(&counted.schema, schema, counted)?;
     } else if let Some(plain) = without_patterns(schema)
         && let Some(instrumented) = without_patterns(&counted.schema)
     {
-        build(&instrumented, &plain, counted.parts)?;
+        build(&instrumented, &plain, counted)?;
     }
     Ok(())
 }

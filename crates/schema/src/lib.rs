@@ -53,15 +53,15 @@ pub const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
 /// message.
 const MAX_MESSAGE_STEPS: u64 = 10_000;
 
-/// Maximum size of a compiled regular expression, in bytes.
-const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 const MAX_BACKTRACKS: usize = 50_000;
 
 /// Maximum duration of compiling one schema. The limits of the size of a schema usually end sooner.
 const MAX_COMPILE_TIME: Duration = Duration::from_secs(5);
 
-/// Maximum number of copies of subschemas in a compiled schema. A copy takes up to 10 KiB.
+/// Maximum number of copies of subschemas in a compiled schema, and the maximum size of a copy, in
+/// bytes.
 const MAX_COPIES: usize = 6_000;
+const BYTES_PER_COPY: u64 = 10 * 1024;
 
 const TOO_MANY_COPIES: &str = "the references of the schema multiply too much";
 
@@ -86,6 +86,8 @@ pub struct CompiledSchema {
     /// The schema as the tool's author wrote it.
     schema: Arc<Value>,
     patterns: Patterns,
+    /// The size of the compiled form, in bytes.
+    bytes: u64,
     /// Number of consecutive brief checks that exceeded their time.
     overruns: AtomicU32,
 }
@@ -154,11 +156,12 @@ impl CompiledSchema {
     }
 
     fn compile_counted(schema: Arc<Value>, counted: &Counted) -> Result<Self, SchemaError> {
-        let validator = build(&counted.schema, &schema, counted.parts)?;
+        let Built { validator, copies } = build(&counted.schema, &schema, counted)?;
         Ok(Self {
             validator,
             schema,
             patterns: counted.patterns,
+            bytes: counted.size.bytes() + copies * BYTES_PER_COPY,
             overruns: AtomicU32::new(0),
         })
     }
@@ -379,59 +382,71 @@ impl Effort {
     }
 }
 
-/// Compiles `counted`, the instrumented form of `schema` with this number of subschemas.
+/// A compiled schema, and the number of copies of subschemas in it.
+struct Built {
+    validator: jsonschema::Validator,
+    copies: u64,
+}
+
+/// Compiles `instrumented`, which has the step counters of `counted`, and was made from `schema`.
 ///
 /// The compiler copies what references lead to for `unevaluatedProperties` and `unevaluatedItems`,
 /// which may take an astronomical number of copies.
-fn build(
-    counted: &Value,
-    schema: &Value,
-    parts: usize,
-) -> Result<jsonschema::Validator, SchemaError> {
+fn build(instrumented: &Value, schema: &Value, counted: &Counted) -> Result<Built, SchemaError> {
     let until = Instant::now() + MAX_COMPILE_TIME;
-    let max_steps = parts + MAX_COPIES;
-    let steps = AtomicUsize::new(0);
+    let max_steps = counted.parts + MAX_COPIES;
+    let steps = Arc::new(AtomicUsize::new(0));
     let is_aborted = Arc::new(AtomicBool::new(false));
-    let abort = Arc::clone(&is_aborted);
-    let built = options()
+    let (step, abort) = (Arc::clone(&steps), Arc::clone(&is_aborted));
+    // The engine enforces the estimate, so a wrong estimate is an error and not unaccounted memory.
+    let max_pattern_bytes = counted.size.max_pattern_bytes();
+    let built = options(max_pattern_bytes)
         // Called each time a subschema is compiled.
         .with_keyword(counted::STEP_KEYWORD, move |_, _, _| {
-            let is_over = steps.fetch_add(1, Ordering::Relaxed) >= max_steps;
+            let is_over = step.fetch_add(1, Ordering::Relaxed) >= max_steps;
             if is_over || Instant::now() > until {
                 abort.store(!is_over, Ordering::Relaxed);
                 return Err(ValidationError::custom(TOO_MANY_COPIES));
             }
             Ok(Box::new(StepKeyword))
         })
-        .build(counted);
-    built.map_err(|error| {
-        if is_aborted.load(Ordering::Relaxed) {
-            let reason = "the schema takes too long to compile";
-            return SchemaError::new(SchemaErrorKind::TooSlow, reason);
+        .build(instrumented);
+    match built {
+        Ok(validator) => Ok(Built {
+            validator,
+            copies: steps.load(Ordering::Relaxed).saturating_sub(counted.parts) as u64,
+        }),
+        Err(_) if is_aborted.load(Ordering::Relaxed) => Err(SchemaError::new(
+            SchemaErrorKind::TooSlow,
+            "the schema takes too long to compile",
+        )),
+        Err(error) if error.to_string() == TOO_MANY_COPIES => {
+            Err(counted::too_large(TOO_MANY_COPIES))
         }
-        if error.to_string() == TOO_MANY_COPIES {
-            return counted::too_large(TOO_MANY_COPIES);
-        }
-        compile_error(schema, &error)
-    })
+        Err(error) => Err(compile_error(schema, &error, max_pattern_bytes)),
+    }
 }
 
 /// Returns the error of the original schema, which has the same fault as the instrumented one.
-fn compile_error(schema: &Value, found: &ValidationError<'_>) -> SchemaError {
+fn compile_error(
+    schema: &Value,
+    found: &ValidationError<'_>,
+    max_pattern_bytes: usize,
+) -> SchemaError {
     let told = |error: &ValidationError<'_>| SchemaError {
         path: error.instance_path().as_str().to_owned(),
         reason: error.to_string(),
         kind: SchemaErrorKind::Invalid,
     };
-    match options().build(schema) {
+    match options(max_pattern_bytes).build(schema) {
         Err(error) => told(&error),
         Ok(_) => told(found),
     }
 }
 
-fn options() -> ValidationOptions<'static> {
+fn options(max_pattern_bytes: usize) -> ValidationOptions<'static> {
     let patterns = PatternOptions::fancy_regex()
-        .size_limit(MAX_PATTERN_BYTES)
+        .size_limit(max_pattern_bytes)
         .backtrack_limit(MAX_BACKTRACKS);
     jsonschema::options()
         .offline()

@@ -1,10 +1,33 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::RegistryError;
 use crate::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
 use pillion_schema::{LazySchema, SchemaError};
+use serde_json::Value;
+
+/// Maximum duration of checking the schemas of one list of tools. The rest is checked by its first
+/// calls.
+const MAX_LIST_CHECK_TIME: Duration = Duration::from_secs(5);
+
+/// The time in which the schemas of one list of tools are checked, so that a long list of expensive
+/// schemas does not occupy a processor.
+#[derive(Debug, Clone, Copy)]
+pub struct SchemaCheckTime {
+    until: Instant,
+}
+
+impl SchemaCheckTime {
+    /// Returns the time for a list whose check starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            until: Instant::now() + MAX_LIST_CHECK_TIME,
+        }
+    }
+}
 
 /// A registered tool with the schema of its arguments.
 pub struct RegisteredTool {
@@ -31,6 +54,27 @@ impl RegisteredTool {
     /// [`RegistryError::InvalidSchema`], as in
     /// [`ToolRegistry::register`](super::ToolRegistry::register).
     pub fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
+        Self::with_schema(tool, LazySchema::check)
+    }
+
+    /// Checks a tool of a list like [`new`](Self::new). After `time`, the tool's schema is not
+    /// checked now but by the first call.
+    ///
+    /// # Errors
+    /// Same as [`new`](Self::new).
+    pub fn for_list(tool: Arc<dyn Tool>, time: SchemaCheckTime) -> Result<Self, RegistryError> {
+        if Instant::now() < time.until {
+            return Self::new(tool);
+        }
+        Self::with_schema(tool, |schema, account| {
+            Ok(LazySchema::unchecked(schema, account))
+        })
+    }
+
+    fn with_schema(
+        tool: Arc<dyn Tool>,
+        check: impl FnOnce(Arc<Value>, &str) -> Result<LazySchema, SchemaError>,
+    ) -> Result<Self, RegistryError> {
         let origin = tool.origin();
         let definition = tool.definition();
         let name = definition.name();
@@ -38,7 +82,7 @@ impl RegisteredTool {
             ToolOrigin::Mcp { server_label, .. } => server_label,
             ToolOrigin::Native => "",
         };
-        let schema = match LazySchema::check(definition.shared_input_schema(), account) {
+        let schema = match check(definition.shared_input_schema(), account) {
             Ok(schema) => ArgumentSchema::Lazy(schema),
             Err(error) if origin.is_mcp() && error.exceeds_limit() => {
                 tracing::warn!(

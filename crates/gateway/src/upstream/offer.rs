@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pillion_core::compute;
-use pillion_core::registry::{RegisteredTool, ToolRegistry};
+use pillion_core::registry::{RegisteredTool, SchemaCheckTime, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName, ToolOrigin};
 use pillion_mcp_client::EntryKind;
 use serde_json::value::RawValue;
@@ -29,18 +29,19 @@ pub(super) struct CheckedTool {
 }
 
 /// Returns the tools of a list that can be offered, with their definitions, and logs the problems of
-/// the others. A long list is checked on another thread.
+/// the others. The list is checked on another thread: the size of a schema does not limit the time
+/// of compiling the schema.
 pub(super) async fn check_tools(
     server: &Arc<Server>,
     tools: &Arc<Vec<RawTool>>,
 ) -> (Vec<CheckedTool>, Vec<Definition>) {
-    let bytes = tools.iter().map(|tool| tool.get().len()).sum();
     let (of_thread, tools) = (Arc::clone(server), Arc::clone(tools));
-    compute::run(&server.label, bytes, move || {
+    compute::run(&server.label, usize::MAX, move || {
+        let time = SchemaCheckTime::start();
         let mut bytes = 0;
         let checked = tools.iter().enumerate().filter_map(|(index, raw)| {
             bytes += raw.get().len();
-            check_tool(&of_thread, raw, index, bytes <= MAX_LIST_BYTES)
+            check_tool(&of_thread, raw, index, bytes <= MAX_LIST_BYTES, time)
         });
         checked.unzip()
     })
@@ -52,6 +53,7 @@ fn check_tool(
     raw: &RawTool,
     index: usize,
     is_within_limit: bool,
+    time: SchemaCheckTime,
 ) -> Option<(CheckedTool, Definition)> {
     if !is_within_limit {
         let reason = format!("the server lists more than {MAX_LIST_BYTES} bytes of tools");
@@ -64,7 +66,7 @@ fn check_tool(
         return None;
     }
     let (upstream, definition) = UpstreamTool::read(server, raw)?;
-    match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
+    match RegisteredTool::for_list(Arc::clone(&upstream) as Arc<dyn Tool>, time) {
         Ok(registered) => {
             let registered = Arc::new(registered);
             let tool = CheckedTool {

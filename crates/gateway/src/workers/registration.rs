@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::registry::{RegisteredTool, RegistryError};
+use pillion_core::registry::{RegisteredTool, RegistryError, SchemaCheckTime};
 use pillion_core::tool::{DefinitionError, ToolDefinition, ToolName};
 use pillion_mcp_client::{EntryError, EntryKind};
 use serde::Deserialize;
@@ -137,6 +137,7 @@ impl Registration {
         if !(1..=MAX_TOOLS).contains(&self.tools.len()) {
             return Err(RegistrationError::Count);
         }
+        let time = SchemaCheckTime::start();
         let mut seen = HashSet::new();
         let mut tools = Vec::new();
         for (index, entry) in self.tools.into_iter().enumerate() {
@@ -144,7 +145,7 @@ impl Registration {
             if !seen.insert(tool.name().clone()) {
                 return Err(RegistrationError::Twice(tool.name().clone()));
             }
-            let registered = RegisteredTool::new(Arc::<WorkerTool>::clone(&tool));
+            let registered = RegisteredTool::for_list(Arc::<WorkerTool>::clone(&tool), time);
             let registered = Arc::new(registered.map_err(RegistrationError::Schema)?);
             tools.push(CheckedWorkerTool { tool, registered });
         }

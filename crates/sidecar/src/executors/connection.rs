@@ -166,7 +166,7 @@ impl PhpExecutor {
             .admit(id, size)
             .map_err(|refusal| refusal.to_string())?;
         if let Some(changes) = params.definitions.take() {
-            let applied = self.apply(changes, message_bytes).await;
+            let applied = self.apply(changes).await;
             applied.map_err(|error| error.to_string())?;
         }
         let limits = HeaderLimits::of(self.current_app.app().http());

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::compute;
-use pillion_core::registry::{RegisteredTool, RegistryError, ToolRegistry};
+use pillion_core::registry::{RegisteredTool, RegistryError, SchemaCheckTime, ToolRegistry};
 use pillion_core::tool::{DefinitionError, InvalidToolName, ToolDefinition, ToolName, ToolOrigin};
 
 use super::PhpExecutor;
@@ -46,13 +46,9 @@ pub(super) enum DefinitionsError {
 }
 
 impl PhpExecutor {
-    /// Applies changes of the PHP registry, which a message of `bytes` bytes contains. After an error
-    /// some of the changes are applied; the PHP process sends all of them again.
-    pub(super) async fn apply(
-        &self,
-        changes: Definitions,
-        bytes: usize,
-    ) -> Result<(), DefinitionsError> {
+    /// Applies changes of the PHP registry. After an error some of the changes are applied; the PHP
+    /// process sends all of them again.
+    pub(super) async fn apply(&self, changes: Definitions) -> Result<(), DefinitionsError> {
         let registry = self.executor.registry();
         self.count_bytes(&changes)?;
         for name in &changes.removed {
@@ -64,9 +60,12 @@ impl PhpExecutor {
         let tools = changes.tools.into_iter().map(|entry| self.tool(entry));
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
         let account = format!("executor {:?}", self.peer);
+        // Small schemas may take long, too.
+        let bytes = if tools.is_empty() { 0 } else { usize::MAX };
         let checked = compute::run(&account, bytes, move || {
+            let time = SchemaCheckTime::start();
             let tools = tools.into_iter();
-            let tools = tools.map(|tool| RegisteredTool::new(Arc::new(tool)));
+            let tools = tools.map(|tool| RegisteredTool::for_list(Arc::new(tool), time));
             tools.collect::<Result<Vec<_>, _>>()
         });
         for tool in checked.await? {
