@@ -14,7 +14,7 @@ const UNBOUNDED_PATTERN: &str =
     "a pattern of the schema may take too much time and memory to compile; simplify the pattern";
 
 /// Maximum size of a compiled regular expression, in bytes.
-const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+const MAX_PATTERN_BYTES: u64 = 1024 * 1024;
 
 /// Maximum number of characters that are read to translate the patterns of one schema: some 200
 /// milliseconds.
@@ -22,7 +22,7 @@ const MAX_TRANSLATION: u64 = 400_000;
 
 /// Limits of the patterns that are compiled together with the check of a schema: about a
 /// millisecond.
-pub(super) const MAX_SMALL_PATTERN_BYTES: u64 = 128 * 1024;
+const MAX_SMALL_PATTERN_BYTES: u64 = 128 * 1024;
 const MAX_SMALL_TRANSLATION: u64 = 2_000;
 
 /// Estimated sizes, measured with the allocator: of a compiled keyword without its location, and of
@@ -102,9 +102,13 @@ impl CompiledSize {
         self.parts + self.patterns
     }
 
-    /// Returns the size limit of each pattern, in bytes.
+    /// Returns the size limit of each pattern, in bytes. Patterns of the meta-schemas, to which a
+    /// schema may refer, are small.
     pub(super) fn max_pattern_bytes(&self) -> usize {
-        usize::try_from(self.patterns).map_or(MAX_PATTERN_BYTES, |all| all.min(MAX_PATTERN_BYTES))
+        let bytes = self
+            .patterns
+            .clamp(MAX_SMALL_PATTERN_BYTES, MAX_PATTERN_BYTES);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Returns whether the patterns are compiled in less than a millisecond.

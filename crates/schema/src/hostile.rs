@@ -191,6 +191,13 @@ fn regular_expressions_are_bounded() {
 }
 
 #[test]
+fn a_reference_to_a_meta_schema_compiles_its_patterns() {
+    let schema = json!({"$ref": "https://json-schema.org/draft/2020-12/schema"});
+    assert_eq!(check(schema.clone(), json!({"$id": "a"})), Ok(None));
+    assert!(check(schema, json!({"$id": "a#b"})).unwrap().is_some());
+}
+
+#[test]
 fn names_times_patterns_are_bounded() {
     let patterns = |count: usize, pattern: &str| -> Map<_, _> {
         (0..count)
