@@ -5,6 +5,7 @@
 //! same applies to a client that resumes with the id of an event that is no longer in the ring.
 
 mod event;
+mod event_size;
 mod listener;
 mod tool_changes;
 
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 pub use event::{Event, EventCall};
+use event_size::serialize_limited;
 pub use listener::{EventKinds, Listener};
 pub use tool_changes::{ToolChanges, ToolListener};
 
@@ -113,7 +115,7 @@ impl Bus {
     /// Publishes an event, without waiting for listeners.
     pub(crate) fn publish(&self, event: &Event<'_>) {
         let kind = event.kind();
-        let data = event.data().to_string();
+        let data = serialize_limited(event.data());
         let mut ring = self.ring.lock();
         let number = ring.next;
         ring.next += 1;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::jsonrpc::RpcError;
+use super::peer_text::write_shortened;
 use super::{AuthorizationChallenge, TransportKind};
 pub use class::ErrorClass;
 pub use kind::McpErrorKind;
@@ -12,7 +13,8 @@ pub use kind::McpErrorKind;
 /// Why an MCP operation failed.
 ///
 /// `Display` returns the message in the style of [`MessageStyle`], and [`kind`](Self::kind) the
-/// details. Messages contain no credentials and no URL queries.
+/// details. Messages contain no credentials and no URL queries, and texts of a server at most
+/// [`MAX_ERROR_TEXT_BYTES`](crate::MAX_ERROR_TEXT_BYTES).
 #[derive(Debug)]
 pub struct McpError {
     kind: McpErrorKind,
@@ -212,15 +214,19 @@ fn is_unknown_tool_message(message: &str) -> bool {
     message.contains("unknown tool") || is_typescript
 }
 
-impl McpError {
-    fn fmt_kind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.kind, self.wording) {
-            (McpErrorKind::Rpc(error), MessageStyle::Sse) => {
-                write!(f, "MCP Error ({}): {}", error.code, error.message)
+/// The message of an error, with texts of the server of any length.
+struct Unlimited<'a>(&'a McpError);
+
+impl fmt::Display for Unlimited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        match (&error.kind, error.wording) {
+            (McpErrorKind::Rpc(rpc), MessageStyle::Sse) => {
+                write!(f, "MCP Error ({}): {}", rpc.code, rpc.message)
             }
-            (McpErrorKind::Rpc(error), MessageStyle::Http) => fmt::Display::fmt(error, f),
+            (McpErrorKind::Rpc(rpc), MessageStyle::Http) => fmt::Display::fmt(rpc, f),
             (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Sse) => {
-                let transport = self.transport_name();
+                let transport = error.transport_name();
                 write!(f, "MCP {transport} request failed with HTTP {status}")
             }
             (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Http) => {
@@ -228,14 +234,14 @@ impl McpError {
                 let reason = reason.and_then(|status| status.canonical_reason());
                 write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
             }
-            (McpErrorKind::NoResponse, MessageStyle::Sse) if self.transport_name() == "SSE" => {
+            (McpErrorKind::NoResponse, MessageStyle::Sse) if error.transport_name() == "SSE" => {
                 f.write_str("No valid JSON-RPC response found in SSE stream")
             }
             (McpErrorKind::Disconnected | McpErrorKind::Config(_), _) => {
-                fmt::Display::fmt(&self.kind, f)
+                fmt::Display::fmt(&error.kind, f)
             }
             (kind, MessageStyle::Sse) => {
-                write!(f, "MCP {} request failed: {kind}", self.transport_name())
+                write!(f, "MCP {} request failed: {kind}", error.transport_name())
             }
             (kind, MessageStyle::Http) => write!(f, "MCP request failed: {kind}"),
         }
@@ -244,7 +250,7 @@ impl McpError {
 
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_kind(f)?;
+        write_shortened(f, format_args!("{}", Unlimited(self)))?;
         if self.must_say_may_have_run() {
             f.write_str("; the tool may have run")?;
         }

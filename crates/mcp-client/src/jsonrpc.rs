@@ -12,6 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::peer_text::{MAX_ERROR_TEXT_BYTES, deserialize_error_text, shorten};
+
 /// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -20,14 +22,18 @@ pub(crate) enum RpcRequestId {
     Text(String),
 }
 
-/// The error of a JSON-RPC response, as the server sent it.
+/// The error of a JSON-RPC response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RpcError {
     /// The error code; -1 if the server sent none.
     #[serde(default = "unknown_code")]
     pub code: i64,
-    /// The error message; `Unknown MCP error` if the server sent none.
-    #[serde(default = "unknown_message")]
+    /// The error message, [shortened](crate::MAX_ERROR_TEXT_BYTES); `Unknown MCP error` if the
+    /// server sent none.
+    #[serde(
+        default = "unknown_message",
+        deserialize_with = "deserialize_error_text"
+    )]
     pub message: String,
     /// Additional data of the server, not interpreted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,12 +49,12 @@ fn unknown_message() -> String {
 }
 
 impl RpcError {
-    /// Creates an error for the response to a server's request.
+    /// Creates an error, with the message shortened to [`MAX_ERROR_TEXT_BYTES`].
     #[must_use]
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self {
             code,
-            message: message.into(),
+            message: shorten(message.into(), MAX_ERROR_TEXT_BYTES),
             data: None,
         }
     }
@@ -78,6 +84,7 @@ impl RpcError {
         #[derive(Deserialize)]
         struct ErrorObject {
             code: i64,
+            #[serde(deserialize_with = "deserialize_error_text")]
             message: String,
             #[serde(default)]
             data: Option<Box<RawValue>>,

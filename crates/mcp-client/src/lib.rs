@@ -21,6 +21,7 @@ mod oauth;
 mod opener;
 mod param_headers;
 mod peer;
+mod peer_text;
 mod probe;
 mod protocol_version;
 mod repeat;
@@ -50,5 +51,6 @@ pub use oauth::{
     SigningAlgorithm, StoreFuture, TokenKey, TokenStore, TokenStoreError,
 };
 pub use param_headers::param_header_mismatch;
+pub use peer_text::{MAX_ERROR_TEXT_BYTES, MAX_IDENTIFIER_BYTES, shortened};
 pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};

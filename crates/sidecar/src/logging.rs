@@ -19,6 +19,10 @@ use visible_fields::VisibleFields;
 
 pub use stderr::flush;
 
+/// Maximum length of one value in a line of the JSON format, and of all values of one event or span
+/// in the text format, in bytes. Some values are texts of clients and servers.
+const MAX_VALUE_BYTES: usize = 16 * 1024;
+
 /// Changes the log filter at run time.
 #[derive(Clone)]
 pub struct LogControl {

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::io::Write;
 
 use pillion_gateway::pins::visible_json;
+use pillion_mcp_client::shortened;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -20,6 +21,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, Scope};
+
+use super::MAX_VALUE_BYTES;
 
 /// Maximum capacity of the line buffer that is kept between lines, in bytes.
 const MAX_BUFFER_BYTES: usize = 16 * 1024;
@@ -164,15 +167,15 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field.name(), value);
+        self.add(field.name(), shortened(value, MAX_VALUE_BYTES));
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        self.add(field.name(), value.to_string());
+        self.record_str(field, &value.to_string());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.add(field.name(), format!("{value:?}"));
+        self.record_str(field, &format!("{value:?}"));
     }
 }
 
@@ -218,6 +221,29 @@ mod tests {
             serde_json::from_str(line).unwrap()
         });
         lines.collect()
+    }
+
+    #[test]
+    fn a_long_value_is_shortened_in_each_kind_of_field() {
+        let long = "\u{1b}ü".repeat(1_000_000);
+        let lines = lines(|| {
+            let _span = tracing::info_span!("request", id = %long, text = long).entered();
+            let error = std::io::Error::other(long.clone());
+            tracing::warn!(
+                text = long, debug = ?long, display = %long,
+                error = &error as &(dyn Error + 'static),
+                "It says {long}"
+            );
+        });
+        let [line] = &lines[..] else {
+            panic!("{} lines", lines.len());
+        };
+        for value in ["text", "debug", "display", "error", "message"] {
+            let value = line[value].as_str().unwrap();
+            assert!(value.ends_with("... (shortened)"), "{value}");
+            assert!(value.len() <= MAX_VALUE_BYTES, "{}", value.len());
+        }
+        assert!(line.to_string().len() < 8 * 6 * MAX_VALUE_BYTES);
     }
 
     #[test]

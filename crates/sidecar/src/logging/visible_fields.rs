@@ -1,9 +1,12 @@
 use std::fmt;
 
 use pillion_core::escape_line;
+use pillion_mcp_client::shortened;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};
+
+use super::MAX_VALUE_BYTES;
 
 /// Formats the message and the fields of events and spans for the text format, with control
 /// characters escaped: they come from clients and servers, which could otherwise imitate log lines or
@@ -21,7 +24,7 @@ impl<'writer> FormatFields<'writer> for VisibleFields {
     ) -> fmt::Result {
         let mut text = String::new();
         self.inner.format_fields(Writer::new(&mut text), fields)?;
-        writer.write_str(&escape_line(&text))
+        writer.write_str(&escape_line(&shortened(&text, MAX_VALUE_BYTES)))
     }
 }
 

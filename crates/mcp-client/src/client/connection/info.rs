@@ -1,7 +1,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::peer_text::shorten;
 use crate::{ProbeStep, ProtocolVersion, TransportKind};
+
+/// Maximum length of a server's name and version, in bytes.
+const MAX_NAME_BYTES: usize = 1024;
 
 /// The transport and revision of a connection, and the server's own description.
 #[derive(Debug, Clone)]
@@ -28,7 +32,7 @@ pub struct OpenConnection {
 }
 
 impl ConnectionInfo {
-    /// Returns the server's name and version, as the server reports them.
+    /// Returns the server's name and version, as the server reports them, each shortened to 1 KiB.
     #[must_use]
     pub fn server_name(&self) -> Option<(String, String)> {
         #[derive(Deserialize)]
@@ -51,6 +55,9 @@ impl ConnectionInfo {
         }
         let hello: Hello = serde_json::from_str(self.server.as_ref()?.get()).ok()?;
         let info = hello.server_info.or(hello.meta.server_info)?;
-        Some((info.name, info.version))
+        Some((
+            shorten(info.name, MAX_NAME_BYTES),
+            shorten(info.version, MAX_NAME_BYTES),
+        ))
     }
 }

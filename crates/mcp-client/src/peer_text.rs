@@ -1,0 +1,109 @@
+//! Limits the length of other parties' text in errors, logs, events and listings.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+use serde::{Deserialize, Deserializer};
+
+/// Maximum length of a server's text in an error, in bytes.
+pub const MAX_ERROR_TEXT_BYTES: usize = 4 * 1024;
+
+/// Maximum length of a URI, a name or a cursor that identifies an entry of a list, in bytes.
+pub const MAX_IDENTIFIER_BYTES: usize = 8 * 1024;
+
+/// The end of a shortened text.
+const SHORTENED_MARK: &str = "... (shortened)";
+
+/// Returns `text` if it has at most `max_bytes` bytes, or else its beginning and a mark, together at
+/// most `max_bytes` bytes.
+///
+/// ```
+/// use pillion_mcp_client::shortened;
+/// assert_eq!(shortened("no disk", 20), "no disk");
+/// assert_eq!(shortened(&"ü".repeat(100), 20), "üü... (shortened)");
+/// ```
+#[must_use]
+pub fn shortened(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    if text.len() <= max_bytes {
+        return Cow::Borrowed(text);
+    }
+    let start = start_of(text, max_bytes.saturating_sub(SHORTENED_MARK.len()));
+    Cow::Owned(format!("{start}{SHORTENED_MARK}"))
+}
+
+/// Shortens an owned text like [`shortened`].
+pub(crate) fn shorten(text: String, max_bytes: usize) -> String {
+    match shortened(&text, max_bytes) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(short) => short,
+    }
+}
+
+/// Returns the longest beginning of `text` with at most `max_bytes` bytes.
+fn start_of(text: &str, max_bytes: usize) -> &str {
+    let mut end = text.len().min(max_bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Reads the message of an error, shortened to [`MAX_ERROR_TEXT_BYTES`].
+pub(crate) fn deserialize_error_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(shorten(text, MAX_ERROR_TEXT_BYTES))
+}
+
+/// Writes an error message, shortened to [`MAX_ERROR_TEXT_BYTES`].
+pub(crate) fn write_shortened(
+    f: &mut fmt::Formatter<'_>,
+    message: fmt::Arguments<'_>,
+) -> fmt::Result {
+    let mut text = LimitedText(String::new());
+    let written = text.write_fmt(message);
+    if text.0.len() <= MAX_ERROR_TEXT_BYTES {
+        written?;
+    }
+    f.write_str(&shortened(&text.0, MAX_ERROR_TEXT_BYTES))
+}
+
+/// A text that refuses what is beyond [`MAX_ERROR_TEXT_BYTES`], except for the one character that
+/// shows that the text is too long.
+struct LimitedText(String);
+
+impl Write for LimitedText {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        const MAX_CHAR_BYTES: usize = 4;
+        let left = (MAX_ERROR_TEXT_BYTES + MAX_CHAR_BYTES).saturating_sub(self.0.len());
+        self.0.push_str(start_of(piece, left));
+        match self.0.len() <= MAX_ERROR_TEXT_BYTES {
+            true => Ok(()),
+            false => Err(fmt::Error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_shortened_to_whole_characters() {
+        for text in ["x", "ü", "字", "😀", "\u{1b}"] {
+            for count in [0, 1, 5, 30, 1_000, 100_000] {
+                let text = text.repeat(count);
+                let short = shortened(&text, 64);
+                assert!(short.len() <= 64, "{short}");
+                match text.len() <= 64 {
+                    true => assert_eq!(short, text),
+                    false => {
+                        let start = short.strip_suffix(SHORTENED_MARK).unwrap();
+                        assert!(text.starts_with(start) && start.len() > 40, "{short}");
+                    }
+                }
+            }
+        }
+    }
+}
