@@ -15,10 +15,10 @@ use crate::program::{Daemon, eventually};
 use crate::workers::Worker;
 
 /// Maximum wait of a request meanwhile. Without other load, it takes some milliseconds.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+pub const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Maximum growth of the resident memory.
-const MAX_GROWTH: u64 = 300 * 1024 * 1024;
+pub const MAX_GROWTH: u64 = 300 * 1024 * 1024;
 
 /// Returns a schema with this number of patterns, each of which takes long to compile.
 fn expensive(patterns: usize) -> Value {
@@ -39,7 +39,7 @@ fn tool(name: &str, schema: &Value) -> Value {
 }
 
 /// Calls `work`, while other threads send requests. Returns the longest time that one of these took.
-fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Duration {
+pub fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Duration {
     let is_over = Arc::new(AtomicBool::new(false));
     let probes: Vec<_> = paths
         .iter()
@@ -68,7 +68,7 @@ fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Duration 
     longest.max().unwrap()
 }
 
-fn resident(socket: &Path) -> u64 {
+pub fn resident(socket: &Path) -> u64 {
     let status = http::get(socket, "/api/v1/status").json();
     status["process"]["resident_bytes"].as_u64().unwrap()
 }

@@ -24,6 +24,7 @@ mod expensive_schemas;
 mod hostile_server;
 mod http;
 mod http_tools;
+mod huge_lists;
 mod idempotency;
 mod kills;
 mod large_results;

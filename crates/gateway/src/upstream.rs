@@ -191,6 +191,12 @@ impl Upstreams {
         self.offered.tools.read().clone()
     }
 
+    /// Returns the total size of the entries of all registered tools of servers, in bytes.
+    pub fn listed_bytes(&self) -> usize {
+        let tools = self.offered.tools.read();
+        tools.values().map(|tool| tool.listed_bytes()).sum()
+    }
+
     /// Sorts the tools of servers into the order of the configuration, independent of the order of
     /// the requests. Other tools keep their positions.
     pub fn sort_by_config(&self, tools: &mut [Arc<RegisteredTool>]) {

@@ -4,6 +4,7 @@ mod connection;
 mod delivery;
 mod exchange;
 mod known_tools;
+mod list_reader;
 mod listing;
 mod methods;
 mod options;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use url::Url;
 
+use crate::MAX_IDENTIFIER_BYTES;
 use draft::Draft;
 use whole::Whole;
 
@@ -36,6 +37,8 @@ pub enum EntryKind {
 /// [`Feature::AnyStructuredContent`](super::Feature::AnyStructuredContent).
 #[derive(Debug, Clone)]
 pub struct CheckedEntry {
+    /// The name, URI or URI template that identifies the entry.
+    pub id: String,
     /// The entry, byte for byte as the server wrote it unless a repair was necessary.
     pub entry: Box<RawValue>,
     /// The entry as a value.
@@ -70,6 +73,12 @@ pub enum EntryError {
     Unreadable {
         /// The problem and its position.
         reason: String,
+    },
+    /// The member that identifies the entry is too long.
+    #[error("`{member}` is longer than {MAX_IDENTIFIER_BYTES} bytes")]
+    TooLong {
+        /// The path of the member.
+        member: String,
     },
 }
 
@@ -115,7 +124,12 @@ impl EntryKind {
     /// [`EntryError`] if the entry cannot be repaired.
     pub fn check(self, entry: &RawValue) -> Result<CheckedEntry, EntryError> {
         let mut draft = Draft::parse(entry).ok_or(EntryError::NotAnObject)?;
-        draft.text(self.id_member())?;
+        let id_member = self.id_member();
+        let id = draft.text(id_member)?;
+        if id.len() > MAX_IDENTIFIER_BYTES {
+            let member = id_member.to_owned();
+            return Err(EntryError::TooLong { member });
+        }
         match self {
             Self::Tool => check_tool(&mut draft)?,
             Self::Resource => check_resource(&mut draft)?,
@@ -139,6 +153,7 @@ impl EntryKind {
                 .push("members of the same name were removed, except for the last one".to_owned());
         }
         Ok(CheckedEntry {
+            id,
             entry,
             value: whole.value,
             repairs,

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
-use pillion_mcp_client::{EntryKind, Feature, McpError, RpcError};
+use pillion_core::compute;
+use pillion_mcp_client::{CheckedEntry, EntryKind, Feature, McpError, RpcError};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -17,8 +18,8 @@ use super::template;
 use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
-    unknown,
+    INTERNAL_ERROR, INVALID_PARAMS, Members, Request, check_identifier, error_with, invalid_params,
+    raw, raw_list, unknown,
 };
 use pillion_gateway::upstream::{Server, VisibleServers};
 
@@ -59,7 +60,8 @@ struct Entry {
     /// The name, URI or URI template on the server.
     remote_id: String,
     server: Arc<Server>,
-    members: Members,
+    /// The entry as clients receive it. Raw, because parsed members take many times the memory.
+    listed: Arc<RawValue>,
 }
 
 /// Time for which a list counts as fresh when a missing entry is looked up.
@@ -69,6 +71,8 @@ const FRESH_LIST_TTL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Catalog {
     known: RwLock<HashMap<Kind, RequestedList>>,
+    /// Locked during requests for the list of a kind.
+    refreshing: [tokio::sync::Mutex<()>; 3],
 }
 
 /// A list, and when it was requested.
@@ -96,35 +100,31 @@ impl Catalog {
         let own = local::list(mcp, caller, kind).await;
         let visible_servers = visible_servers(mcp, caller).await;
         let entries = self.refresh(mcp, kind).await;
-        let is_a_packs = |entry: &Entry| match kind {
-            Kind::Prompts => false,
-            Kind::Resources | Kind::Templates => {
-                mcp.gateway.packs().provider_of(&entry.id).is_some()
-            }
-        };
-        let mut taken = HashSet::new();
-        let of_servers = entries
-            .iter()
-            .filter(|entry| visible_servers.has(&entry.server) && !is_a_packs(entry));
-        let of_servers = of_servers.filter(|entry| {
-            let is_first = taken.insert(&entry.id);
-            if !is_first {
-                let (id, label) = (&entry.id, &entry.server.label);
-                tracing::debug!(
-                    server.label = label,
-                    id,
-                    "Skipped a prompt or resource: another MCP server has one with the same ID"
-                );
-            }
-            is_first
-        });
-        let of_servers = of_servers.map(|entry| &entry.members);
-        let list: Vec<_> = own.iter().chain(of_servers).collect();
-        raw_list(kind.key(), &list)
+        let bytes = entries.iter().map(|entry| entry.listed.get().len()).sum();
+        let packs = mcp.gateway.packs().clone();
+        compute::run(&account_of(caller), bytes, move || {
+            let is_a_packs = |entry: &Entry| match kind {
+                Kind::Prompts => false,
+                Kind::Resources | Kind::Templates => packs.provider_of(&entry.id).is_some(),
+            };
+            let of_servers = entries
+                .iter()
+                .filter(|entry| visible_servers.has(&entry.server) && !is_a_packs(entry));
+            let of_servers = without_duplicates(of_servers).map(|entry| &*entry.listed);
+            let list: Vec<_> = own.iter().map(|own| &**own).chain(of_servers).collect();
+            raw_list(kind.key(), &list)
+        })
+        .await
     }
 
-    /// Requests the list of every server. A server that fails keeps its previous entries.
+    /// Requests the list of every server. A server that fails keeps its previous entries. Callers
+    /// that arrive during a request share the next one.
     async fn refresh(&self, mcp: &McpServer, kind: Kind) -> Arc<Vec<Entry>> {
+        let arrived = Instant::now();
+        let _refreshing = self.refreshing[kind as usize].lock().await;
+        if let Some(list) = self.list_since(kind, arrived) {
+            return list;
+        }
         let since = Instant::now();
         let before = self.known(kind).unwrap_or_default();
         let limit = mcp.gateway.upstreams().discovery_timeout();
@@ -150,12 +150,20 @@ impl Catalog {
                 }
                 Err(_) => return of_server(&before, server),
             };
-            let read = list.iter().filter_map(|raw| read(kind, server, raw));
-            read.collect()
+            let checked = server.checked_list(kind.of_entries(), list).await;
+            let entries = checked
+                .into_iter()
+                .map(|checked| Entry::new(server, checked));
+            entries.collect()
         });
         let mut entries = join_all(lists).await.concat();
         if kind == Kind::Prompts {
-            make_names_unique(&mut entries);
+            let bytes = entries.iter().map(|entry| entry.id.len()).sum();
+            let unique = compute::run("names of prompts", bytes, move || {
+                make_names_unique(&mut entries);
+                entries
+            });
+            entries = unique.await;
         }
         let entries = Arc::new(entries);
         let known = RequestedList {
@@ -170,6 +178,13 @@ impl Catalog {
     fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
         let known = self.known.read();
         known.get(&kind).map(|known| Arc::clone(&known.entries))
+    }
+
+    /// Returns the list if it was requested after this time.
+    fn list_since(&self, kind: Kind, since: Instant) -> Option<Arc<Vec<Entry>>> {
+        let known = self.known.read();
+        let known = known.get(&kind).filter(|known| known.since >= since);
+        known.map(|known| Arc::clone(&known.entries))
     }
 
     /// Returns whether the list was requested within the last second.
@@ -255,10 +270,17 @@ impl Catalog {
         if let Some(found) = first(&listed, &visible_servers, is_it) {
             return Some(found.server);
         }
-        let fits = |entry: &Entry| template::matches(&entry.id, uri);
-        let by_template = self
-            .find(mcp, &visible_servers, Kind::Templates, fits)
-            .await;
+        let by_template = match self.known(Kind::Templates) {
+            Some(known) => with_template(&known, &visible_servers, caller, uri).await,
+            None => None,
+        };
+        let by_template = match by_template {
+            Some(found) => Some(found),
+            None => {
+                let listed = self.refresh(mcp, Kind::Templates).await;
+                with_template(&listed, &visible_servers, caller, uri).await
+            }
+        };
         // Another server may list the resource by now, and takes precedence over a template.
         let is_sure = by_template.is_some()
             && (mcp.gateway.upstreams().servers().len() == 1
@@ -294,6 +316,8 @@ impl Catalog {
         let wrong = || invalid_params("'ref' must be a reference to a prompt or a resource");
         let written = request.params.get("ref").ok_or_else(wrong)?;
         let reference: Reference = serde_json::from_str(written.get()).map_err(|_| wrong())?;
+        check_identifier("ref", &reference.name)?;
+        check_identifier("ref", &reference.uri)?;
         match reference.kind.as_str() {
             "ref/prompt" => {
                 let prompt = self.prompt(mcp, caller, &reference.name).await?;
@@ -337,19 +361,64 @@ fn of_server(entries: &[Entry], server: &Arc<Server>) -> Vec<Entry> {
     of_it.cloned().collect()
 }
 
-/// Reads an entry, repairing it if necessary. An entry that cannot be repaired is dropped with a
-/// warning.
-fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
-    let entry = server.checked(kind.of_entries(), raw)?.entry;
-    let members: Members = serde_json::from_str(entry.get()).ok()?;
-    let remote_id: String =
-        serde_json::from_str(members.get(kind.of_entries().id_member())?.get()).ok()?;
-    Some(Entry {
-        id: remote_id.clone(),
-        remote_id,
-        server: Arc::clone(server),
-        members,
+impl Entry {
+    fn new(server: &Arc<Server>, checked: CheckedEntry) -> Self {
+        Self {
+            remote_id: checked.id.clone(),
+            id: checked.id,
+            server: Arc::clone(server),
+            listed: checked.entry.into(),
+        }
+    }
+}
+
+/// Returns the account of a caller's computations over lists.
+pub(super) fn account_of(caller: &Caller) -> String {
+    format!("list of {:?}", caller.context.principal)
+}
+
+/// Returns the entries without those whose id an earlier entry has.
+fn without_duplicates<'a>(
+    entries: impl Iterator<Item = &'a Entry>,
+) -> impl Iterator<Item = &'a Entry> {
+    let mut taken = HashSet::new();
+    entries.filter(move |entry| {
+        let is_first = taken.insert(&entry.id);
+        if !is_first {
+            let (id, label) = (&entry.id, &entry.server.label);
+            tracing::debug!(
+                server.label = label,
+                id,
+                "Skipped a prompt or resource: another MCP server has one with the same ID"
+            );
+        }
+        is_first
     })
+}
+
+/// Returns the first visible resource template that may match a URI. Many templates are compared on
+/// another thread.
+async fn with_template(
+    entries: &Arc<Vec<Entry>>,
+    visible_servers: &VisibleServers,
+    caller: &Caller,
+    uri: &str,
+) -> Option<Entry> {
+    let candidates = entries.iter().enumerate().filter(|(_, entry)| {
+        template::has_prefix_of(&entry.id, uri) && visible_servers.has(&entry.server)
+    });
+    let candidates: Vec<usize> = candidates.map(|(index, _)| index).collect();
+    let sizes = candidates
+        .iter()
+        .map(|&index| entries[index].id.len() + uri.len());
+    let bytes = sizes.sum();
+    let (of_thread, uri) = (Arc::clone(entries), uri.to_owned());
+    let found = compute::run(&account_of(caller), bytes, move || {
+        let mut candidates = candidates.into_iter();
+        candidates.find(|&index| template::matches(&of_thread[index].id, &uri))
+    })
+    .await;
+    found.map(|index| entries[index].clone())
 }
 
 /// Returns the servers that the caller may see.
@@ -386,10 +455,17 @@ fn make_names_unique(prompts: &mut [Entry]) {
             continue;
         }
         entry.id = prefixed(entry);
-        if let Ok(name) = to_raw_value(&entry.id) {
-            entry.members.insert("name".to_owned(), name);
+        if let Some(listed) = with_name(&entry.listed, &entry.id) {
+            entry.listed = listed.into();
         }
     }
+}
+
+/// Returns a prompt with another name.
+fn with_name(prompt: &RawValue, name: &str) -> Option<Box<RawValue>> {
+    let mut members: Members = serde_json::from_str(prompt.get()).ok()?;
+    members.insert("name".to_owned(), to_raw_value(name).ok()?);
+    to_raw_value(&members).ok()
 }
 
 pub(super) fn not_found(uri: &str, link: &Link) -> RpcError {

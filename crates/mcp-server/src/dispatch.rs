@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use pillion_core::compute;
 use pillion_mcp_client::{Feature, RpcError};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{Caller, local, results, tools};
 use crate::McpServer;
-use crate::catalog::Kind;
+use crate::catalog::{Kind, account_of};
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{
     METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,
@@ -96,10 +97,17 @@ async fn answer_without_span(
     // Only final results have cache members, not results that ask for more input.
     let is_kept =
         method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
-    let result = with_members(result, &[COMPLETE_MEMBER]);
-    Ok(match is_kept {
-        true => with_members(result, &NO_CACHE_MEMBERS),
-        false => result,
+    let bytes = result.get().len();
+    let add_members = move || {
+        let result = with_members(result, &[COMPLETE_MEMBER]);
+        match is_kept {
+            true => with_members(result, &NO_CACHE_MEMBERS),
+            false => result,
+        }
+    };
+    Ok(match bytes <= compute::MAX_INLINE_BYTES {
+        true => add_members(),
+        false => compute::run(&account_of(caller), bytes, add_members).await,
     })
 }
 

@@ -18,13 +18,13 @@ use super::catalog::{Kind, not_found};
 use super::listening::Change;
 use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
-use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Members, Request, raw};
+use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 use pillion_gateway::visibility::Visibility;
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
 /// Returns the entries of packs in a list.
-pub(super) async fn list(mcp: &McpServer, caller: &Caller, kind: Kind) -> Vec<Members> {
+pub(super) async fn list(mcp: &McpServer, caller: &Caller, kind: Kind) -> Vec<Box<RawValue>> {
     match kind {
         Kind::Prompts => Vec::new(),
         Kind::Resources => entries(&packs(mcp, caller).resources(reader(caller)).await),
@@ -32,11 +32,8 @@ pub(super) async fn list(mcp: &McpServer, caller: &Caller, kind: Kind) -> Vec<Me
     }
 }
 
-fn entries(list: &[impl Serialize]) -> Vec<Members> {
-    let entries = list
-        .iter()
-        .filter_map(|entry| serde_json::from_value(json!(entry)).ok());
-    entries.collect()
+fn entries(list: &[impl Serialize]) -> Vec<Box<RawValue>> {
+    list.iter().filter_map(|entry| raw(entry).ok()).collect()
 }
 
 /// Returns the packs that the caller may see. A URI of a hidden pack is never forwarded to a

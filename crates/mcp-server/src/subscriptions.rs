@@ -10,7 +10,9 @@ use super::catalog::rpc_error;
 use super::local;
 use crate::McpServer;
 use pillion_gateway::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
-use pillion_gateway::calling_client::message::{INVALID_PARAMS, error_with, invalid_params};
+use pillion_gateway::calling_client::message::{
+    INVALID_PARAMS, check_identifier, error_with, invalid_params,
+};
 
 /// Maximum number of resource subscriptions of one principal, and maximum size of their URIs, over
 /// all sessions and streams. A session keeps its subscriptions without a connection.
@@ -24,9 +26,6 @@ const MAX_OF_ALL: Usage = Usage {
     count: 40_000,
     bytes: 16 * 1024 * 1024,
 };
-
-/// Maximum length of the URI of a resource subscription, in bytes.
-const MAX_URI_BYTES: usize = 8 * 1024;
 
 /// A subscription, which ends when dropped.
 #[derive(Debug)]
@@ -51,9 +50,7 @@ pub(super) async fn subscribe(
     uri: &str,
     notify: impl Fn(&str, &RawValue) + Clone + Send + 'static,
 ) -> Result<Subscribed, RpcError> {
-    if uri.len() > MAX_URI_BYTES {
-        return Err(invalid_params("'uri' is too long for a subscription"));
-    }
+    check_identifier("uri", uri)?;
     let usage = Usage::one(u64::try_from(uri.len()).unwrap_or(u64::MAX));
     let principal = caller.context.principal.as_deref();
     let charge = mcp.state.subscriptions.charge(principal, usage);

@@ -2,7 +2,7 @@
 
 /// Returns whether the URI may match the template: the literal parts of the template must occur in
 /// the URI in order, the first at the start and the last at the end. An expression matches
-/// anything.
+/// anything. The time is proportional to the sum of both lengths.
 pub(super) fn matches(template: &str, uri: &str) -> bool {
     let mut parts = literals(template);
     let Some(first) = parts.next() else {
@@ -27,6 +27,14 @@ pub(super) fn matches(template: &str, uri: &str) -> bool {
     true
 }
 
+/// Returns whether the URI begins with the template's first literal part. All URIs that
+/// [match](matches) do.
+pub(super) fn has_prefix_of(template: &str, uri: &str) -> bool {
+    literals(template)
+        .next()
+        .is_some_and(|prefix| uri.starts_with(prefix))
+}
+
 /// Returns the literal parts between expressions; empty if the template begins or ends with an
 /// expression.
 fn literals(template: &str) -> impl Iterator<Item = &str> {
@@ -48,7 +56,7 @@ fn literals(template: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{has_prefix_of, matches};
 
     #[test]
     fn a_uri_matches_the_literal_parts_of_its_template() {
@@ -72,6 +80,7 @@ mod tests {
             ("a://{broken", "a://whatever", true),
         ] {
             assert_eq!(matches(template, uri), fits, "{template} {uri}");
+            assert!(!fits || has_prefix_of(template, uri), "{template} {uri}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pillion_core::compute;
 use pillion_core::executor::{CompletedCall, ResolvedCall};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{self, CallContext, ErrorCode, ServerResponse, ToolCall, ToolResult};
@@ -14,10 +15,14 @@ use serde_json::{Value, json};
 
 use super::{Caller, results};
 use crate::McpServer;
+use crate::catalog::account_of;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use pillion_gateway::upstream::{Own, UpstreamTool};
 use pillion_gateway::{MissingTool, NameScope};
+
+/// Maximum number of tools whose list is written on the current thread.
+const MAX_INLINE_TOOLS: usize = 200;
 
 /// A tool under the name that clients see.
 struct ExposedTool {
@@ -70,8 +75,25 @@ pub(super) async fn list(
 ) -> Result<Box<RawValue>, RpcError> {
     mcp.gateway.discover().await;
     let own = mcp.gateway.upstreams().own(&caller.context).await;
+    let count = mcp.gateway.registry().len() + own.tools.len();
+    let of_user = own.listed.values().map(|tool| tool.listed_bytes());
+    let bytes = mcp.gateway.upstreams().listed_bytes() + of_user.sum::<usize>();
+    if count <= MAX_INLINE_TOOLS && bytes <= compute::MAX_INLINE_BYTES {
+        return written_list(mcp, caller, version, &own);
+    }
+    let (mcp, of_thread) = (mcp.clone(), caller.clone());
+    let write = move || written_list(&mcp, &of_thread, version, &own);
+    compute::run(&account_of(caller), usize::MAX, write).await
+}
+
+fn written_list(
+    mcp: &McpServer,
+    caller: &Caller,
+    version: ProtocolVersion,
+    own: &Own,
+) -> Result<Box<RawValue>, RpcError> {
     let mut tools = Vec::new();
-    for ExposedTool { name, tool, listed } in exposed(mcp, &own) {
+    for ExposedTool { name, tool, listed } in exposed(mcp, own) {
         if !caller.visibility.admits(&tool, &name) {
             continue;
         }

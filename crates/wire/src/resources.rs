@@ -1,17 +1,18 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::UnavailableServer;
 
 /// Response body of `GET /api/v1/servers/{id}/resources`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResourceList {
     /// Always true.
     pub success: bool,
     /// The resources as the server sent them: `uri`, `name` and other fields of MCP.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
-    pub resources: Vec<Value>,
+    pub resources: Vec<Box<RawValue>>,
     /// The number of resources.
     pub total: usize,
     /// The server, if it could not list its resources.

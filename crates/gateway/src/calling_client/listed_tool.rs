@@ -9,7 +9,8 @@ use super::message::Members;
 /// A checked entry of `tools/list`, with each member as its server or worker wrote it.
 #[derive(Debug)]
 pub(crate) struct ListedTool {
-    members: Members,
+    /// Raw, because parsed members take many times the memory.
+    entry: Box<RawValue>,
     /// Whether the `outputSchema`, if present, has the type `object`.
     has_object_output: bool,
     /// The SHA-256 hash of the members.
@@ -25,7 +26,7 @@ impl ListedTool {
         let members: Members = serde_json::from_str(entry.get())?;
         Ok(Self {
             digest: sha256_hex(&serde_json::to_string(&members)?),
-            members,
+            entry: entry.to_owned(),
             has_object_output: has_object_output(entry),
         })
     }
@@ -36,12 +37,17 @@ impl ListedTool {
         name: &str,
         version: ProtocolVersion,
     ) -> Result<Box<RawValue>, serde_json::Error> {
-        let mut members = self.members.clone();
+        let mut members: Members = serde_json::from_str(self.entry.get())?;
         if !self.has_object_output && !version.supports(Feature::AnyStructuredContent) {
             members.shift_remove("outputSchema");
         }
         members.insert("name".to_owned(), to_raw_value(name)?);
         to_raw_value(&members)
+    }
+
+    /// Returns the size of the entry, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.entry.get().len()
     }
 
     /// Returns whether both entries are equal.

@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use indexmap::IndexMap;
 use pillion_core::{is_lone_surrogate, json_error_text};
-use pillion_mcp_client::{McpLogLevel, RpcError};
+use pillion_mcp_client::{MAX_IDENTIFIER_BYTES, McpLogLevel, RpcError};
 use pillion_wire::MAX_ID_BYTES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -68,14 +68,18 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns a string parameter.
+    /// Returns a string parameter, such as a URI or the name of a tool, that has at most
+    /// [`MAX_IDENTIFIER_BYTES`].
     pub fn text(&self, key: &str) -> Result<String, RpcError> {
         let wrong = || invalid_params(format!("'{key}' must be a string"));
         let raw = self.params.get(key).ok_or_else(wrong)?;
-        serde_json::from_str(raw.get()).map_err(|error| match is_lone_surrogate(&error) {
-            true => unreadable(key, &error),
-            false => wrong(),
-        })
+        let text: String =
+            serde_json::from_str(raw.get()).map_err(|error| match is_lone_surrogate(&error) {
+                true => unreadable(key, &error),
+                false => wrong(),
+            })?;
+        check_identifier(key, &text)?;
+        Ok(text)
     }
 
     /// Returns the approximate memory of the running request, in bytes.
@@ -220,6 +224,19 @@ pub fn invalid_params(message: impl Into<String>) -> RpcError {
 /// parsed.
 pub fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
     invalid_params(format!("'{key}': {}", json_error_text(error)))
+}
+
+/// Checks the length of a parameter that is compared with the entries of lists.
+///
+/// # Errors
+/// If the text is longer than [`MAX_IDENTIFIER_BYTES`].
+pub fn check_identifier(key: &str, text: &str) -> Result<(), RpcError> {
+    match text.len() <= MAX_IDENTIFIER_BYTES {
+        true => Ok(()),
+        false => Err(invalid_params(format!(
+            "'{key}' is longer than {MAX_IDENTIFIER_BYTES} bytes"
+        ))),
+    }
 }
 
 /// Returns the error for an unknown `what` with this name.

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pillion_core::compute;
 use pillion_mcp_client::{CheckedEntry, EntryKind};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -15,6 +17,9 @@ use crate::client_text::truncate_input;
 /// Maximum number of logged problems of one server.
 const MAX_REPORTED: usize = 1_000;
 
+/// Maximum number of logged repairs of one entry.
+const MAX_REPORTED_REPAIRS: usize = 10;
+
 /// The problems that were already logged. Lists are requested repeatedly, and their problems
 /// repeat.
 #[derive(Debug, Default)]
@@ -24,6 +29,10 @@ pub(super) struct ReportedProblems {
 }
 
 impl ReportedProblems {
+    fn is_full(&self) -> bool {
+        self.hashes.lock().len() >= MAX_REPORTED
+    }
+
     /// Returns whether to log a problem: it was not logged before, and the limit is not reached.
     fn insert(&self, problem: &(EntryKind, &str, &str)) -> bool {
         let mut hashes = self.hashes.lock();
@@ -32,14 +41,30 @@ impl ReportedProblems {
 }
 
 impl Server {
+    /// Returns the entries of a list in a form that every client can read. Entries that cannot be
+    /// repaired are dropped with a warning. A long list is checked on another thread.
+    pub async fn checked_list(
+        self: &Arc<Self>,
+        kind: EntryKind,
+        listed: Vec<Box<RawValue>>,
+    ) -> Vec<CheckedEntry> {
+        let bytes = listed.iter().map(|entry| entry.get().len()).sum();
+        let server = Arc::clone(self);
+        compute::run(&self.label, bytes, move || {
+            let entries = listed.iter();
+            let checked = entries.filter_map(|entry| server.checked(kind, entry));
+            checked.collect()
+        })
+        .await
+    }
+
     /// Returns an entry of a list in a form that every client can read, or `None`, with a warning,
     /// if the entry cannot be repaired.
-    pub fn checked(&self, kind: EntryKind, listed: &RawValue) -> Option<CheckedEntry> {
+    pub(super) fn checked(&self, kind: EntryKind, listed: &RawValue) -> Option<CheckedEntry> {
         match kind.check(listed) {
             Ok(checked) => {
-                for repair in &checked.repairs {
-                    self.report_problem(kind, listed, "was repaired", repair);
-                }
+                let repairs = checked.repairs.iter().take(MAX_REPORTED_REPAIRS);
+                self.report_problems(kind, listed, "was repaired", repairs);
                 Some(checked)
             }
             Err(error) => {
@@ -51,23 +76,37 @@ impl Server {
 
     /// Logs a warning, once, that an entry is not offered.
     pub(super) fn report_dropped(&self, kind: EntryKind, listed: &RawValue, reason: &dyn Display) {
-        self.report_problem(kind, listed, "was dropped", &reason.to_string());
+        self.report_problems(kind, listed, "was dropped", [&reason.to_string()]);
     }
 
-    fn report_problem(&self, kind: EntryKind, listed: &RawValue, outcome: &str, reason: &str) {
-        let entry = name_of(kind, listed);
-        if !self.reported.insert(&(kind, &entry, reason)) {
+    /// Logs the problems of one entry, each once.
+    fn report_problems<'a>(
+        &self,
+        kind: EntryKind,
+        listed: &RawValue,
+        outcome: &str,
+        reasons: impl IntoIterator<Item = &'a String>,
+    ) {
+        let mut reasons = reasons.into_iter().peekable();
+        // Finding out the name reads the whole entry.
+        if reasons.peek().is_none() || self.reported.is_full() {
             return;
         }
-        // The server's text is escaped, so that it cannot forge log lines.
-        let reason = reason.escape_debug().to_string();
-        let (label, kind) = (&self.label, kind.as_str());
-        tracing::warn!(
-            server.label = label,
-            entry,
-            reason,
-            "The {kind} {entry} of MCP server `{label}` {outcome}: {reason}"
-        );
+        let entry = name_of(kind, listed);
+        for reason in reasons {
+            if !self.reported.insert(&(kind, &entry, reason)) {
+                continue;
+            }
+            // The server's text is escaped, so that it cannot forge log lines.
+            let reason = reason.escape_debug().to_string();
+            let (label, kind) = (&self.label, kind.as_str());
+            tracing::warn!(
+                server.label = label,
+                entry,
+                reason,
+                "The {kind} {entry} of MCP server `{label}` {outcome}: {reason}"
+            );
+        }
     }
 }
 

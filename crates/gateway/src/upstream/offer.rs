@@ -11,12 +11,6 @@ use super::Server;
 use super::tool::UpstreamTool;
 use crate::pins::Definition;
 
-/// Maximum total size of the tool definitions of one server, in bytes.
-const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
-
-/// Maximum size of one tool definition, in bytes: some requests read the whole definition.
-const MAX_TOOL_BYTES: usize = 1024 * 1024;
-
 /// A tool as its server described it.
 pub(super) type RawTool = Box<RawValue>;
 
@@ -38,11 +32,8 @@ pub(super) async fn check_tools(
     let (of_thread, tools) = (Arc::clone(server), Arc::clone(tools));
     compute::run(&server.label, usize::MAX, move || {
         let time = SchemaCheckTime::start();
-        let mut bytes = 0;
-        let checked = tools.iter().enumerate().filter_map(|(index, raw)| {
-            bytes += raw.get().len();
-            check_tool(&of_thread, raw, index, bytes <= MAX_LIST_BYTES, time)
-        });
+        let tools = tools.iter().enumerate();
+        let checked = tools.filter_map(|(index, raw)| check_tool(&of_thread, raw, index, time));
         checked.unzip()
     })
     .await
@@ -52,19 +43,8 @@ fn check_tool(
     server: &Arc<Server>,
     raw: &RawTool,
     index: usize,
-    is_within_limit: bool,
     time: SchemaCheckTime,
 ) -> Option<(CheckedTool, Definition)> {
-    if !is_within_limit {
-        let reason = format!("the server lists more than {MAX_LIST_BYTES} bytes of tools");
-        server.report_dropped(EntryKind::Tool, raw, &reason);
-        return None;
-    }
-    if raw.get().len() > MAX_TOOL_BYTES {
-        let reason = format!("the definition is larger than {MAX_TOOL_BYTES} bytes");
-        server.report_dropped(EntryKind::Tool, raw, &reason);
-        return None;
-    }
     let (upstream, definition) = UpstreamTool::read(server, raw)?;
     match RegisteredTool::for_list(Arc::clone(&upstream) as Arc<dyn Tool>, time) {
         Ok(registered) => {

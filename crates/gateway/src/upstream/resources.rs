@@ -1,7 +1,12 @@
 //! The resources of one server, as read through the REST API.
 
+use std::sync::Arc;
+
+use pillion_core::compute;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
-use pillion_mcp_client::{EntryKind, McpError, RequestOptions, RpcError};
+use pillion_mcp_client::{
+    EntryKind, MAX_ERROR_TEXT_BYTES, McpError, RequestOptions, RpcError, shortened,
+};
 use pillion_mcp_tools::error_code;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,16 +33,15 @@ impl Server {
     /// # Errors
     /// As for [`connection_for`](Self::connection_for), or the server's error.
     pub async fn resources(
-        &self,
+        self: &Arc<Self>,
         context: &CallContext,
     ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
         let connection = self.connection_for(context).await?;
         let listing = connection.during(None, connection.client.list_resources());
         let listed = Box::pin(listing).await;
         let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
-        let listed = listed.iter();
-        let checked = listed.filter_map(|raw| self.checked(EntryKind::Resource, raw));
-        Ok(checked.map(|checked| checked.entry).collect())
+        let checked = self.checked_list(EntryKind::Resource, listed).await;
+        Ok(checked.into_iter().map(|checked| checked.entry).collect())
     }
 
     /// Returns the contents of a resource.
@@ -69,11 +73,15 @@ impl Server {
             };
             self.failure(code, &error)
         })?;
-        serde_json::from_str(result.get())
-            .map_err(|error| self.failure(ErrorCode::InternalError, &error))
+        let bytes = result.get().len();
+        let read = move || serde_json::from_str(result.get());
+        let reading = compute::run(&self.label, bytes, read).await;
+        reading.map_err(|error| self.failure(ErrorCode::InternalError, &error))
     }
 
     fn failure(&self, code: ErrorCode, error: &dyn std::fmt::Display) -> ToolFailure {
+        let error = error.to_string();
+        let error = shortened(&error, MAX_ERROR_TEXT_BYTES);
         ToolFailure::new(code, format!("MCP server '{}': {error}", self.label))
     }
 }

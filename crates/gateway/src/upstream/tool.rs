@@ -90,6 +90,11 @@ impl UpstreamTool {
         self.listed.to_entry(name, version)
     }
 
+    /// Returns the size of the entry of `tools/list`, in bytes.
+    pub fn listed_bytes(&self) -> usize {
+        self.listed.size()
+    }
+
     async fn ask(
         &self,
         arguments: JsonObject,

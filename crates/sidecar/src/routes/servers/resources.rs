@@ -1,6 +1,7 @@
 use axum::Json;
 use axum::extract::State;
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_mcp_client::MAX_IDENTIFIER_BYTES;
 use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer};
 use serde::Deserialize;
 use serde_json::Value;
@@ -46,14 +47,10 @@ pub(in crate::routes) async fn list(
         true => server.resources(&context).await,
         false => Ok(Vec::new()),
     };
-    let (listed, unavailable) = match listed {
+    let (resources, unavailable) = match listed {
         Ok(listed) => (listed, None),
         Err(failure) => (Vec::new(), Some(failure.message)),
     };
-    let resources = listed.iter();
-    let resources: Vec<Value> = resources
-        .filter_map(|resource| serde_json::from_str(resource.get()).ok())
-        .collect();
     let unavailable = unavailable.map(|error| UnavailableServer {
         label: server.label.clone(),
         error,
@@ -90,7 +87,7 @@ pub(in crate::routes) struct ResourceQuery {
     ),
     responses(
         (status = 200, description = "The contents of the resource", body = ResourceResponse),
-        (status = 400, description = "The URI is missing"),
+        (status = 400, description = "The URI is missing or too long"),
         (status = 403, description = "The caller may not use the server"),
         (status = 404, description = "Server not found, or the server has no such resource"),
         (status = 409, description = "The server is disabled, or not in use for another reason"),
@@ -110,7 +107,11 @@ pub(in crate::routes) async fn read(
     }: Caller,
 ) -> Result<Json<ResourceResponse>, RequestError> {
     let uri = query.uri.filter(|uri| !uri.is_empty());
-    let uri = uri.ok_or_else(|| RequestError::parameter("uri", "the URI of a resource"))?;
+    let uri = uri.filter(|uri| uri.len() <= MAX_IDENTIFIER_BYTES);
+    let uri = uri.ok_or_else(|| {
+        let expected = format!("the URI of a resource, at most {MAX_IDENTIFIER_BYTES} bytes");
+        RequestError::parameter("uri", expected)
+    })?;
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
     let seen = app.upstreams().visible_servers(&context, &visibility).await;
     let reading = match seen.has(&server) {

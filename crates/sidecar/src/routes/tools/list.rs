@@ -44,15 +44,38 @@ pub(in crate::routes) async fn list(
     known: EntityTags,
 ) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
-    let (count, account) = (
-        listed.tools.len(),
-        format!("list of {:?}", caller.context.principal),
-    );
-    let respond = move || respond(&app, &caller, &known, listed);
-    if count <= MAX_INLINE_TOOLS {
-        return respond();
+    let (size, of_thread) = (ListSize::of(&app, &listed), caller.clone());
+    let respond = move || respond(&app, &of_thread, &known, listed);
+    write_list(size, &caller, respond).await
+}
+
+/// The size of a list of tools.
+pub(super) struct ListSize {
+    tools: usize,
+    /// The size of the definitions of all tools of MCP servers.
+    bytes: usize,
+}
+
+impl ListSize {
+    pub(super) fn of(app: &App, listed: &Offered) -> Self {
+        Self {
+            tools: listed.tools.len(),
+            bytes: app.upstreams().listed_bytes(),
+        }
     }
-    compute::run(&account, usize::MAX, respond).await
+}
+
+/// Writes a list of tools for a caller; a long list on another thread.
+pub(super) async fn write_list<T: Send + 'static>(
+    size: ListSize,
+    caller: &Caller,
+    write: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if size.tools <= MAX_INLINE_TOOLS && size.bytes <= compute::MAX_INLINE_BYTES {
+        return write();
+    }
+    let account = format!("list of {:?}", caller.context.principal);
+    compute::run(&account, usize::MAX, write).await
 }
 
 fn respond(

@@ -3,6 +3,7 @@ use axum::response::Response;
 use pillion_wire::SchemaList;
 
 use super::Filter;
+use super::list::{ListSize, write_list};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -33,12 +34,16 @@ pub(in crate::routes) async fn schemas(
     known: EntityTags,
 ) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
-    let tools = listed.tools.iter();
-    let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
-    known.or(&SchemaList {
-        success: true,
-        total: schemas.len(),
-        schemas,
-        unavailable_servers: listed.unavailable(),
+    let size = ListSize::of(&app, &listed);
+    write_list(size, &caller, move || {
+        let tools = listed.tools.iter();
+        let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
+        known.or(&SchemaList {
+            success: true,
+            total: schemas.len(),
+            schemas,
+            unavailable_servers: listed.unavailable(),
+        })
     })
+    .await
 }
