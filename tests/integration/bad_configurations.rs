@@ -20,6 +20,7 @@ use crate::program::{Daemon, eventually, pillion, stderr};
 
 /// A configuration under which every call needs approval.
 const CLOSED: &str = "\
+# Version 1.
 [approvals]
 policy = \"always-ask\"
 max_pending = 100000
@@ -27,6 +28,42 @@ max_waiting = 5000
 [tools.calculator]
 require_approval = \"always\"
 timeout_ms = 20000
+";
+
+/// A file with a token that may do little.
+const TOKENS: &str = "\
+# Version 1.
+ci execute sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 user=alice \
+tools=get_time,far_*
+";
+
+/// A file of models of which one may use few tools.
+const MODELS: &str = "\
+# Version 1.
+[[models]]
+id = \"a\"
+tools = { enabled_tools = [\"get_time\"] }
+[[models]]
+id = \"b\"
+label = \"b\"
+";
+
+/// An OpenAPI document whose last line restricts a parameter.
+const DOCUMENT: &str = "\
+# Version 1.
+openapi: 3.1.0
+info: {title: bank, version: '1'}
+servers: [{url: 'http://127.0.0.1:1'}]
+paths:
+  /pay:
+    get:
+      operationId: pay
+      parameters:
+        - name: amount
+          in: query
+          schema:
+            type: integer
+            maximum: 100
 ";
 
 /// Creates something at a path.
@@ -71,6 +108,9 @@ fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
         };
         kinds.push(("unreadable".to_owned(), Bad::Made(unreadable)));
     }
+    for text in ["", "\n\n", "\u{feff}", " \t\n"] {
+        kinds.push((format!("blank: {text:?}"), Bad::Text(text.to_owned())));
+    }
     let utf16 = CLOSED.encode_utf16().flat_map(u16::to_le_bytes).collect();
     for (name, bytes) in [
         ("invalid UTF-8", [CLOSED.as_bytes(), b"# \xff\n"].concat()),
@@ -104,6 +144,7 @@ fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
         "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/folder\"",
         "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/fifo\"",
         "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/plain\"",
+        "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/cut_off\"",
         "[vault]\nkey_file = \"@/none\"",
         "[vault]\nkey_file = \"@/empty\"",
         "[vault]\nkey_file = \"@/fifo\"",
@@ -128,7 +169,7 @@ fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
         kinds.push((line.clone(), Bad::Text(format!("{CLOSED}{line}\n"))));
     }
     // A top-level key has to precede the sections.
-    for name in ["none", "folder", "fifo", "broken.toml"] {
+    for name in ["none", "folder", "fifo", "broken.toml", "empty"] {
         let key = format!("models_file = \"{directory_path}/{name}\"\n");
         kinds.push((key.clone(), Bad::Text(format!("{key}{CLOSED}"))));
     }
@@ -173,6 +214,7 @@ impl Files {
         let at = |name: &str| directory.path().join(name);
         fs::write(at("empty"), "").unwrap();
         fs::write(at("plain"), "ci execute not-a-hash-but-a-plain-token\n").unwrap();
+        fs::write(at("cut_off"), TOKENS.trim_end()).unwrap();
         fs::write(at("broken.toml"), "[[models]]\nid = 7\n").unwrap();
         fs::write(at("exposed"), [7; 32]).unwrap();
         fs::set_permissions(at("exposed"), PermissionsExt::from_mode(0o644)).unwrap();
@@ -362,10 +404,6 @@ fn no_bad_configuration_replaces_the_one_in_effect() {
     let files = Files::new();
     let sidecar = ClosedSidecar::start();
     let mut bad = bad_files(files.path());
-    // At a start, these are valid configurations; here, they are unfinished writes.
-    for text in ["", "\n\n", "\u{feff}"] {
-        bad.push((format!("{text:?}"), Bad::Text(text.to_owned())));
-    }
     for (end, _) in CLOSED.char_indices().filter(|(end, _)| *end > 0) {
         if !CLOSED[..end].ends_with('\n') {
             let text = CLOSED[..end].to_owned();
@@ -382,6 +420,101 @@ fn no_bad_configuration_replaces_the_one_in_effect() {
     put(&sidecar.config, &Bad::Text(format!("{CLOSED}[log]\n")));
     assert_eq!(sidecar.reload(), 1, "{}", sidecar.daemon.log());
     sidecar.check_is_closed();
+}
+
+/// Returns the texts that an unfinished write of a file leaves, without and with a change of the
+/// first line.
+fn unfinished_writes(whole: &str) -> Vec<String> {
+    let first = whole.find('\n').unwrap() + 1;
+    let mut texts = Vec::new();
+    for text in [whole.to_owned(), whole.replacen("1", "2", 1)] {
+        let ends = (0..whole.len()).filter(|end| *end % 3 == 0 || whole[*end..].starts_with('\n'));
+        let ends = ends.chain(whole.match_indices('\n').map(|(end, _)| end + 1));
+        // The whole text, or the changed line alone, may be what the operator wrote.
+        let ends = ends.filter(|end| *end != whole.len() && (*end != first || text == whole));
+        texts.extend(ends.map(|end| text[..end].to_owned()));
+    }
+    texts
+}
+
+#[test]
+fn no_unfinished_write_of_any_file_replaces_the_file_in_effect() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    for (name, text) in [
+        ("models", MODELS),
+        ("tokens", TOKENS),
+        ("document", DOCUMENT),
+    ] {
+        fs::write(at(name), text).unwrap();
+    }
+    let path = directory.path().display();
+    let whole = format!(
+        "# Version 1.\nmodels_file = \"{path}/models\"\n[tcp]\nlisten = \"127.0.0.1:0\"\n\
+         tokens_file = \"{path}/tokens\"\n[[openapi]]\nname = \"bank\"\noperations = [\"pay\"]\n\
+         document = \"{path}/document\"\negress = {{ allow_loopback = true }}\n\
+         [approvals]\npolicy = \"always-ask\"\nmax_pending = 100000\n"
+    );
+    let sidecar = ClosedSidecar::start();
+    fs::write(&sidecar.config, &whole).unwrap();
+    let mut applied = sidecar.reload();
+    assert_eq!(applied, 1, "{}", sidecar.daemon.log());
+    for (file, whole) in [
+        (at("tokens"), TOKENS),
+        (at("models"), MODELS),
+        (at("document"), DOCUMENT),
+        (sidecar.config.clone(), &whole),
+    ] {
+        for text in unfinished_writes(whole) {
+            fs::write(&file, &text).unwrap();
+            let now = sidecar.reload();
+            assert_eq!(now, applied, "{}: {text:?}", file.display());
+        }
+        fs::write(&file, whole).unwrap();
+        applied += 1;
+        assert_eq!(sidecar.reload(), applied, "{}", sidecar.daemon.log());
+    }
+    sidecar.check_is_closed();
+}
+
+#[test]
+fn a_sidecar_does_not_take_over_with_an_unfinished_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let models = format!("models_file = \"{}\"\n{CLOSED}", at("models").display());
+    let sidecar = ClosedSidecar::start();
+    let refuses = |text: &str| {
+        fs::write(at("pillion.toml"), text).unwrap();
+        let socket = &sidecar.daemon.socket;
+        let config = at("pillion.toml");
+        let arguments = ["serve", "--take-over"];
+        let mut command = reader_at(&arguments, &config, directory.path(), socket);
+        refused(&format!("{text:?}"), &mut command);
+    };
+    for (end, _) in CLOSED.match_indices('\n') {
+        refuses(&CLOSED[..end]);
+    }
+    for (end, _) in MODELS.match_indices('\n') {
+        fs::write(at("models"), &MODELS[..end]).unwrap();
+        refuses(&models);
+    }
+    sidecar.check_is_closed();
+}
+
+#[test]
+fn a_configuration_without_a_last_line_break_is_reported_at_a_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("pillion.toml");
+    fs::write(&config, CLOSED.trim_end()).unwrap();
+    let output = reader(&["check"], &config, directory.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let error = stderr(&output);
+    assert!(
+        error.contains("pillion.toml: the last line has no line break"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -85,6 +85,8 @@ impl Daemon {
     /// Starts a daemon with this configuration file and these variables.
     pub fn with_config(toml: &str, variables: &[(&str, &str)]) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
+        // An empty file is an error, and one that ends within a line is not taken over.
+        let toml = format!("{toml}\n# The end.\n");
         std::fs::write(directory.path().join("pillion.toml"), toml).unwrap();
         Self::start_in(directory, "log", variables)
     }

@@ -42,6 +42,8 @@ fn reloads(daemon: &Daemon) -> usize {
 /// Writes the file, sends SIGHUP, and waits until the daemon has read the file.
 pub fn reload(daemon: &Daemon, toml: &str) {
     let before = reloads(daemon);
+    // Without a new last line, a file from which lines were removed looks like an unfinished write.
+    let toml = format!("{toml}\n# Change {before}.\n");
     std::fs::write(file(daemon), toml).unwrap();
     daemon.signal(Signal::SIGHUP);
     eventually("the file is looked at", || reloads(daemon) > before);

@@ -4,9 +4,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{CliError, print, print_diagnostic};
-use pillion_config::{Config, ConfigFile};
 use pillion_sidecar::daemon::DaemonError;
-use pillion_sidecar::reload::resolve_access;
+use pillion_sidecar::reload::Source;
 
 /// `pillion check`
 #[derive(Debug, Args)]
@@ -18,18 +17,24 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        let source = Source {
+            file: self.config,
+            socket: None,
+        };
+        let mut loaded = source.load()?;
         // Checks the users, groups and tokens of the configuration. Only the daemon reads the
         // tokens of the store.
-        resolve_access(&config, None).map_err(DaemonError::Access)?;
+        loaded.resolve_access(None).map_err(DaemonError::Access)?;
+        let config = &loaded.config;
         let vault = config.vault.key();
         vault.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
-        for warning in config.warnings(|name| std::env::var(name).ok()) {
+        for warning in loaded.warnings() {
             print_diagnostic(&format!("warning: {warning}"));
         }
-        let models_file = config.models_file.as_ref().map(ConfigFile::path);
-        let files = self.config.as_deref().into_iter().chain(models_file);
-        let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
+        let files = config.file.iter().chain(&config.models_file);
+        let files: Vec<_> = files
+            .map(|file| file.path().display().to_string())
+            .collect();
         let files = match files.is_empty() {
             true => "the environment".to_owned(),
             false => files.join(" and "),

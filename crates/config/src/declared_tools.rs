@@ -1,4 +1,3 @@
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pillion_core::compose::{self, Composition};
@@ -8,7 +7,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::servers::{ServerEntryError, Variables, fault, fill_from_variables, read};
-use super::{Key, KeyPath};
+use super::{ConfigFile, Key, KeyPath};
 
 /// The tools that the configuration declares: `[[composed_tools]]`, `[[http_tools]]` and the
 /// operations of `[[openapi]]`. HTTP tools and OpenAPI entries can take credentials from
@@ -20,7 +19,7 @@ pub struct DeclaredTools {
     /// Tools that call an HTTP endpoint.
     pub http: Vec<Arc<HttpTool>>,
     /// The OpenAPI documents that were read.
-    pub documents: Vec<PathBuf>,
+    pub documents: Vec<ConfigFile>,
 }
 
 impl DeclaredTools {
@@ -62,8 +61,11 @@ impl DeclaredTools {
         }
         for (path, entry) in entries(config, openapi)? {
             let entry: OpenApiEntry = read_filled(entry, &path, variables)?;
-            taken.documents.push(entry.document.clone());
-            let tools = entry.tools().map_err(|error| http_fault(&path, error))?;
+            let document = ConfigFile::read(&entry.document)
+                .map_err(|error| fault(path.join_name("document"), error.to_string()))?;
+            let tools = entry.tools(document.text());
+            let tools = tools.map_err(|error| http_fault(&path, error))?;
+            taken.documents.push(document);
             for tool in tools {
                 claim(&mut names, tool.definition().name(), &path)?;
                 taken.http.push(Arc::new(tool));

@@ -105,9 +105,10 @@ pub use stored_servers::StoredServersSection;
 pub use tabletop::TabletopSection;
 pub use tcp::TcpSection;
 pub use telemetry::{CollectorUrl, TelemetrySection};
-pub use text_file::{ConfigFile, IncompleteFile, read_text};
+pub use text_file::{ConfigFile, IncompleteFile, ends_within_line};
 pub use user::User;
 pub use vault::VaultSection;
+pub use warnings::ConfigWarning;
 pub use wasm_tools::WasmToolsSection;
 pub use workers::WorkersSection;
 
@@ -167,6 +168,9 @@ pub struct Config {
     /// MCP server can name a model as well.
     #[cfg_attr(test, schemars(skip))]
     pub models: Vec<ModelSection>,
+    /// The configuration file, if any.
+    #[serde(skip)]
+    pub file: Option<ConfigFile>,
     /// The file that `models_file` names, with more `[[providers]]` and `[[models]]`. `providers`
     /// and `models` include its entries.
     #[serde(skip)]
@@ -186,6 +190,27 @@ pub struct Config {
 }
 
 impl Config {
+    /// Returns the files from which the configuration was read, the configuration file first.
+    pub fn files(&self) -> impl Iterator<Item = &ConfigFile> {
+        let files = self.file.iter().chain(&self.models_file);
+        files.chain(&self.declared.documents)
+    }
+
+    /// Fails if one of the files looks like an unfinished write of a file of `previous`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Incomplete`].
+    pub fn check_replaces(&self, previous: &Self) -> Result<(), ConfigError> {
+        for file in self.files() {
+            let mut files = previous.files();
+            if let Some(previous) = files.find(|previous| previous.path() == file.path()) {
+                file.check_replaces(previous)?;
+                file.check_keeps_end(previous)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the first inconsistency between models, providers, MCP servers and the chat
     /// settings, and the key that causes it.
     fn fault_of_models(&self, servers: &[McpServerSection]) -> Option<(KeyPath, String)> {

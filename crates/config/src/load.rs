@@ -41,6 +41,10 @@ impl Config {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
         let (config, taken) = read_file(file, variables, EntryFilter::All)?;
+        let config = Self {
+            file: file.cloned(),
+            ..config
+        };
         Ok(config.with(taken.servers))
     }
 
@@ -106,6 +110,7 @@ fn read_file(
     let Some(file) = file else {
         return read(&ConfigText { name: "", text: "" }, variables, filter);
     };
+    file.check_not_blank()?;
     let name = file.path().display().to_string();
     let source = ConfigText {
         name: &name,

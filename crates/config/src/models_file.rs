@@ -44,7 +44,11 @@ impl ModelsFile {
             Some(Value::String(path)) if !path.is_empty() => resolve_path(blame.source.name, &path),
             Some(_) => return Err(key_error(KEY, "expected the path of a file")),
         };
-        let file = ConfigFile::read(&path).map_err(|error| key_error(KEY, &error.to_string()))?;
+        let file = ConfigFile::read(&path).and_then(|file| {
+            file.check_not_blank()?;
+            Ok(file)
+        });
+        let file = file.map_err(|error| key_error(KEY, &error.to_string()))?;
         let mut file = Self {
             file,
             before: [0; 2],

@@ -23,7 +23,7 @@ pub struct TcpSection {
     pub tokens_env: Option<String>,
     /// A file with one token per line: `NAME SCOPE sha256:HEX`, optionally followed by `user=NAME`
     /// or `any-user`, and by [`tools=TOOLS`](../how-to/serve-over-tcp.md#tools-of-a-token). The
-    /// file is read again when it changes.
+    /// last line needs a line break, too. The file is read again when it changes.
     pub tokens_file: Option<PathBuf>,
     /// Whether tokens created by `pillion tokens create` are valid.
     pub tokens_store: bool,

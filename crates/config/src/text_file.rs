@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -16,7 +17,7 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// # Errors
 /// An I/O error of the file; `InvalidData` if the file is not a regular file, is larger than 16 MiB
 /// or is not UTF-8.
-pub fn read_text(path: &Path) -> Result<String> {
+fn read_text(path: &Path) -> Result<String> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidData, message);
     // Without O_NONBLOCK, opening a FIFO waits for a writer.
     let mut options = OpenOptions::new();
@@ -53,28 +54,65 @@ pub struct ConfigFile {
     text: Arc<str>,
 }
 
-/// Why a text is not accepted as the replacement of a previous one.
+/// Why a text is not accepted: it looks like an unfinished write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IncompleteFile {
     /// The file is empty.
     #[error(
+        "the file is empty: if the defaults are intended, write a comment (#) into the file, or \
+         name no file"
+    )]
+    Blank,
+    /// The file is empty, and replaces one that was not.
+    #[error(
         "the file is empty, and was not before: if this is intended, write a comment (#) into the \
          file"
     )]
-    Empty,
+    Emptied,
     /// The file ends within a line of the previous text.
     #[error(
         "the file ends within a line of its previous text: if this is intended, end the file with \
          a line break"
     )]
     CutOff,
+    /// The last line has no line break.
+    #[error(
+        "the last line has no line break at its end, so the file may be incomplete: if the file \
+         is complete, end it with a line break"
+    )]
+    NoLineBreak,
+    /// The file ends with a line after which the previous text had further settings.
+    #[error(
+        "the file ends with a line after which its previous text continued: if the rest was \
+         removed on purpose, end the file with a new comment line (#)"
+    )]
+    LostLines,
+}
+
+/// Returns whether a text ends within a line, as an unfinished write does. Some editors leave such
+/// a text as well.
+#[must_use]
+pub fn ends_within_line(text: &str) -> bool {
+    !last_line(text).trim().is_empty()
+}
+
+/// Returns the text after the last line break.
+fn last_line(text: &str) -> &str {
+    text.rsplit_once('\n').map_or(text, |(_, line)| line)
+}
+
+/// Returns whether a line is a comment or blank, in TOML and YAML.
+fn has_no_setting(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
 }
 
 impl ConfigFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// [`ConfigError::Read`], as for [`read_text`].
+    /// [`ConfigError::Read`]: an I/O error, or the file is not a regular file, is larger than 16 MiB
+    /// or is not UTF-8.
     pub fn read(path: &Path) -> std::result::Result<Self, ConfigError> {
         let text = read_text(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
@@ -94,7 +132,7 @@ impl ConfigFile {
 
     /// Returns the text of the file, which may contain credentials.
     #[must_use]
-    pub(super) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
@@ -104,23 +142,90 @@ impl ConfigFile {
         self.text.trim_start_matches('\u{feff}').trim().is_empty()
     }
 
+    /// Returns whether the text may lack its end because it [ends within a line](ends_within_line).
+    /// JSON shows its end by itself.
+    pub(super) fn ends_within_line(&self) -> bool {
+        !self.text.trim_start().starts_with('{') && ends_within_line(&self.text)
+    }
+
+    /// Fails if the file contains only white space: an emptied file would remove every restriction.
+    pub(super) fn check_not_blank(&self) -> std::result::Result<(), ConfigError> {
+        self.check([(self.is_blank(), IncompleteFile::Blank)])
+    }
+
+    /// Fails if this text looks like an unfinished write, whatever the file contained before.
+    ///
+    /// # Errors
+    /// [`ConfigError::Incomplete`].
+    pub fn check_complete(&self) -> std::result::Result<(), ConfigError> {
+        self.check([
+            (self.is_blank(), IncompleteFile::Blank),
+            (self.ends_within_line(), IncompleteFile::NoLineBreak),
+        ])
+    }
+
     /// Fails if this text looks like an unfinished write of a file that had the text of `previous`.
     /// Such a text can be valid TOML, and lacks settings that restrict access.
     ///
     /// # Errors
     /// [`ConfigError::Incomplete`].
     pub fn check_replaces(&self, previous: &Self) -> std::result::Result<(), ConfigError> {
-        let is_cut_off = self.text.len() < previous.text.len()
-            && previous.text.starts_with(&*self.text)
-            && !self.text.ends_with('\n');
-        let reason = match previous.is_blank() {
-            true => return Ok(()),
-            false if self.is_blank() => IncompleteFile::Empty,
-            false if is_cut_off => IncompleteFile::CutOff,
-            false => return Ok(()),
+        if previous.is_blank() {
+            return Ok(());
+        }
+        let ends_within_line = self.ends_within_line();
+        let is_cut_off = ends_within_line
+            && self.text.len() < previous.text.len()
+            && previous.text.starts_with(&*self.text);
+        self.check([
+            (self.is_blank(), IncompleteFile::Emptied),
+            (is_cut_off, IncompleteFile::CutOff),
+            (
+                ends_within_line && !self.may_lack_line_break(previous),
+                IncompleteFile::NoLineBreak,
+            ),
+        ])
+    }
+
+    /// Fails if this text ends with a line of `previous` after which `previous` had settings that
+    /// this text lacks: a write that ended between two lines.
+    ///
+    /// # Errors
+    /// [`ConfigError::Incomplete`].
+    pub fn check_keeps_end(&self, previous: &Self) -> std::result::Result<(), ConfigError> {
+        let has_lost_lines = || {
+            let last = self.text.trim_end().rsplit('\n').next()?.trim_end();
+            let end = previous.text.lines().map(str::trim_end);
+            let lost: Vec<_> = end.rev().take_while(|line| *line != last).collect();
+            // Without the last line, the previous text shows nothing.
+            let is_known = lost.len() < previous.text.lines().count();
+            let kept: HashSet<_> = self.text.lines().map(str::trim).collect();
+            let mut settings = lost.into_iter().filter(|line| !has_no_setting(line));
+            let is_lost = settings.any(|line| !kept.contains(line.trim()));
+            Some(is_known && is_lost)
         };
-        let path = self.path.clone();
-        Err(ConfigError::Incomplete { path, reason })
+        self.check([(has_lost_lines() == Some(true), IncompleteFile::LostLines)])
+    }
+
+    /// Returns whether the last line may lack its line break: it did in the previous text, and is
+    /// not the start of another line of that text.
+    fn may_lack_line_break(&self, previous: &Self) -> bool {
+        let (last, previous_last) = (last_line(&self.text), last_line(&previous.text));
+        let is_start = || previous.text.lines().any(|line| line.starts_with(last));
+        ends_within_line(&previous.text) && (last == previous_last || !is_start())
+    }
+
+    fn check<const N: usize>(
+        &self,
+        reasons: [(bool, IncompleteFile); N],
+    ) -> std::result::Result<(), ConfigError> {
+        match reasons.into_iter().find(|(is_so, _)| *is_so) {
+            None => Ok(()),
+            Some((_, reason)) => Err(ConfigError::Incomplete {
+                path: self.path.clone(),
+                reason,
+            }),
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use std::fmt;
 use pillion_builtins::get_weather::WeatherProvider;
 use pillion_core::provider::Provider;
 
-use super::{Config, Key, KeyPath, builtins};
+use super::{Config, IncompleteFile, Key, KeyPath, builtins};
 
 /// Maximum edit distance at which an unknown tool name counts as a typo of a known one.
 const MAX_TYPO_DISTANCE: usize = 1;
@@ -11,13 +11,14 @@ const MAX_TYPO_DISTANCE: usize = 1;
 /// A warning about a setting that is valid but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigWarning {
-    key: KeyPath,
+    /// The key, or the file that the warning is about.
+    subject: String,
     message: String,
 }
 
 impl fmt::Display for ConfigWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.message)
+        write!(f, "{}: {}", self.subject, self.message)
     }
 }
 
@@ -26,7 +27,17 @@ impl Config {
     /// environment variable.
     pub fn warnings(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<ConfigWarning> {
         let mut warnings = Vec::new();
-        let mut warn = |key, message| warnings.push(ConfigWarning { key, message });
+        for file in self.files() {
+            if file.ends_within_line() {
+                let subject = file.path().display().to_string();
+                let message = IncompleteFile::NoLineBreak.to_string();
+                warnings.push(ConfigWarning { subject, message });
+            }
+        }
+        let mut warn = |key: KeyPath, message| {
+            let subject = key.to_string();
+            warnings.push(ConfigWarning { subject, message });
+        };
         for (index, provider) in self.providers.iter().enumerate() {
             let named = provider.key_env.as_deref();
             if let Some(name) = named.filter(|name| variable(name).is_none_or(|key| key.is_empty()))

@@ -30,7 +30,7 @@ pub use token_validity::TokenValidity;
 
 use pillion_core::store::AccessTokenStore;
 
-use pillion_config::{Config, TcpSection};
+use pillion_config::{Config, ConfigFile, TcpSection};
 
 /// The access rules of the configuration, with user and group names resolved and tokens read. By
 /// default, every process that can open the Unix socket may do everything, and all requests over
@@ -55,13 +55,26 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// Resolves the users, groups and tokens of `config`; `variable` reads the environment. With
+    /// Reads the file with the tokens of the TCP listener, if `config` has both.
+    ///
+    /// # Errors
+    /// [`AccessError::Tokens`]: the file cannot be read.
+    pub fn read_tokens(config: &Config) -> Result<Option<ConfigFile>, AccessError> {
+        match config.tcp.listen {
+            Some(_) => Ok(TokenList::read_file(&config.tcp)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Resolves the users, groups and tokens of `config`. `tokens` is the file that
+    /// [`read_tokens`](Self::read_tokens) has read; `variable` reads the environment. With
     /// `tcp.tokens_store`, the tokens of `store` are accepted as well.
     ///
     /// # Errors
     /// [`AccessError`]: a user or a group does not exist, or there are no tokens to check.
     pub fn resolve(
         config: &Config,
+        tokens: Option<&ConfigFile>,
         variable: impl Fn(&str) -> Option<String>,
         store: Option<&Arc<dyn AccessTokenStore>>,
     ) -> Result<Self, AccessError> {
@@ -71,7 +84,7 @@ impl Access {
                 listen: Some(listen),
                 ..
             } => {
-                let tokens = TokenList::read(&config.tcp, variable)?;
+                let tokens = TokenList::parse(&config.tcp, tokens, variable)?;
                 Some((*listen, tokens))
             }
             _ => None,

@@ -56,14 +56,14 @@ pub struct OpenApiEntry {
 }
 
 impl OpenApiEntry {
-    /// Returns the tools of the selected operations, in the order of the document. Reads the
-    /// document, but does no other I/O.
+    /// Returns the tools of the selected operations, in the order of the document, whose text is
+    /// `document`.
     ///
     /// # Errors
-    /// [`HttpToolError`] if the document cannot be read, or if a named operation does not exist or
+    /// [`HttpToolError`] if the document is invalid, or if a named operation does not exist or
     /// cannot become a tool. With `*`, unsuitable operations are skipped and logged.
-    pub fn tools(self) -> Result<Vec<HttpTool>, HttpToolError> {
-        let document = OpenApiDocument::read(&self.document)?;
+    pub fn tools(self, document: &str) -> Result<Vec<HttpTool>, HttpToolError> {
+        let document = OpenApiDocument::parse(document)?;
         self.tools_of(&document)
     }
 

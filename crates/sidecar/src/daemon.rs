@@ -14,12 +14,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::logging::LogControl;
-use crate::reload::{FileStamps, LoadedConfig, Reloader, Source, resolve_access};
+use crate::reload::{FileStamps, LoadedConfig, Reloader, Source};
 use crate::server::{self, ServingThreads, Stop};
 use crate::servers::Servers;
 use crate::service_manager;
 use crate::socket::SocketError;
 pub use assembly::Assembly;
+use pillion_config::ConfigError;
 use pillion_gateway::access::AccessError;
 use pillion_gateway::state::State;
 pub use signals::StopSignals;
@@ -34,6 +35,9 @@ const RESTART_LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
+    /// A file of the configuration looks like an unfinished write.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The sockets cannot be served.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -76,17 +80,22 @@ pub struct Daemon {
 
 impl Daemon {
     /// Serves until a signal or a successor ends the daemon.
-    pub async fn run(self) -> Result<(), DaemonError> {
+    pub async fn run(mut self) -> Result<(), DaemonError> {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
         // Reports errors in the access rules before any socket or file is opened.
+        self.loaded.resolve_access(None)?;
         let config = &self.loaded.config;
-        resolve_access(config, None)?;
         let (mut sockets, listeners) = Sockets::open(config, self.take_over).await?;
+        if sockets.confirmation.is_some() {
+            // The files that the predecessor has read are not known here.
+            self.loaded.check_complete()?;
+        }
         // Opened after the socket, which only one sidecar can own: calls that are unfinished in the
         // store then belong to a predecessor on this socket.
         let state = State::open(config, &sockets.path, &sockets.predecessors).await?;
-        let access = resolve_access(config, Some(&(state.store() as _)))?;
+        let access = self.loaded.resolve_access(Some(&(state.store() as _)))?;
+        let config = &self.loaded.config;
         let Assembly {
             current_app,
             servers,

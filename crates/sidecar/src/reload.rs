@@ -19,7 +19,7 @@ use crate::current_app::CurrentApp;
 use crate::logging::LogControl;
 use crate::servers::{ServerError, Servers};
 use crate::service_manager;
-use pillion_config::{Config, ConfigError, ConfigFile};
+use pillion_config::{Config, ConfigError, ConfigFile, ConfigWarning};
 use pillion_gateway::access::{Access, AccessError};
 use pillion_gateway::process::Process;
 pub use stamp::FileStamps;
@@ -50,10 +50,10 @@ pub(crate) enum ReloadError {
 /// A configuration that was read.
 #[derive(Debug, Clone)]
 pub struct LoadedConfig {
-    /// The configuration.
+    /// The configuration, with the files from which it was read.
     pub config: Config,
-    /// The configuration file, if any.
-    file: Option<ConfigFile>,
+    /// The file with the tokens of the TCP listener, once it was read.
+    tokens: Option<ConfigFile>,
 }
 
 /// An attempt to read the configuration.
@@ -66,25 +66,50 @@ struct Attempt<T> {
 }
 
 impl LoadedConfig {
-    /// Returns whether there is a configuration file without any text, so that the defaults apply.
-    pub(crate) fn is_blank(&self) -> bool {
-        self.file.as_ref().is_some_and(ConfigFile::is_blank)
+    fn new(config: Config) -> Self {
+        let tokens = None;
+        Self { config, tokens }
+    }
+
+    /// Resolves the access rules of the configuration, with this process's environment. Reads the
+    /// file of the tokens only once, so that all uses see the same text.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub fn resolve_access(
+        &mut self,
+        store: Option<&Arc<dyn AccessTokenStore>>,
+    ) -> Result<Access, AccessError> {
+        if self.tokens.is_none() {
+            self.tokens = Access::read_tokens(&self.config)?;
+        }
+        let variable = |name: &str| std::env::var(name).ok();
+        Access::resolve(&self.config, self.tokens.as_ref(), variable, store)
+    }
+
+    /// Fails if one of the files looks like an unfinished write, whatever the running sidecar has
+    /// read.
+    pub(crate) fn check_complete(&self) -> Result<(), ConfigError> {
+        let mut files = self.config.files().chain(&self.tokens);
+        files.try_for_each(ConfigFile::check_complete)
     }
 
     /// Fails if one of the files looks like an unfinished write of the file that `previous` has.
     fn check_replaces(&self, previous: &Self) -> Result<(), ConfigError> {
-        let models_file = |loaded: &Self| loaded.config.models_file.clone();
-        for (file, previous) in [
-            (self.file.clone(), previous.file.clone()),
-            (models_file(self), models_file(previous)),
-        ] {
-            if let (Some(file), Some(previous)) = (file, previous)
-                && file.path() == previous.path()
-            {
-                file.check_replaces(&previous)?;
+        self.config.check_replaces(&previous.config)?;
+        match (&self.tokens, &previous.tokens) {
+            // Lines that are missing at the end revoke tokens.
+            (Some(file), Some(previous)) if file.path() == previous.path() => {
+                file.check_replaces(previous)
             }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Returns the warnings of `pillion check`.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<ConfigWarning> {
+        self.config.warnings(|name| std::env::var(name).ok())
     }
 }
 
@@ -94,7 +119,7 @@ impl Source {
     /// # Errors
     /// [`ConfigError`].
     pub fn load(&self) -> Result<LoadedConfig, ConfigError> {
-        self.attempt([]).outcome
+        self.attempt([], None).outcome
     }
 
     /// Reads the configuration like [`load`](Self::load), and the states of its files before that.
@@ -102,7 +127,7 @@ impl Source {
     /// # Errors
     /// [`ConfigError`].
     pub fn load_with_stamps(&self) -> Result<(LoadedConfig, FileStamps), ConfigError> {
-        let attempt = self.attempt([]);
+        let attempt = self.attempt([], None);
         attempt.outcome.map(|loaded| (loaded, attempt.before))
     }
 
@@ -111,6 +136,7 @@ impl Source {
     fn attempt(
         &self,
         watched: impl IntoIterator<Item = PathBuf>,
+        previous: Option<&LoadedConfig>,
     ) -> Attempt<Result<LoadedConfig, ConfigError>> {
         let before = FileStamps::of(self.file.iter().cloned().chain(watched));
         let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
@@ -121,6 +147,10 @@ impl Source {
         };
         let named = Config::files_named(file.as_ref(), variables.clone());
         let before = before.extended_by(named.iter().cloned());
+        let error = error.or_else(|| {
+            let blank = file.as_ref().filter(|file| file.is_blank())?;
+            blank.check_replaces(previous?.config.file.as_ref()?).err()
+        });
         let outcome = match error {
             Some(error) => Err(error),
             None => Config::from_file(file.as_ref(), variables),
@@ -129,7 +159,7 @@ impl Source {
             if self.socket.is_some() {
                 config.socket.path.clone_from(&self.socket);
             }
-            LoadedConfig { config, file }
+            LoadedConfig::new(config)
         });
         Attempt {
             before,
@@ -146,10 +176,10 @@ impl Source {
         previous: &LoadedConfig,
         store: &Arc<dyn AccessTokenStore>,
     ) -> Attempt<Result<(LoadedConfig, Access), ReloadError>> {
-        let attempt = self.attempt(watched);
-        let resolve = |loaded: LoadedConfig| {
+        let attempt = self.attempt(watched, Some(previous));
+        let resolve = |mut loaded: LoadedConfig| {
+            let access = loaded.resolve_access(Some(store))?;
             loaded.check_replaces(previous)?;
-            let access = resolve_access(&loaded.config, Some(store))?;
             Ok((loaded, access))
         };
         Attempt {
@@ -158,14 +188,6 @@ impl Source {
             outcome: attempt.outcome.map_err(ReloadError::from).and_then(resolve),
         }
     }
-}
-
-/// Resolves the access rules of the configuration, with this process's environment.
-pub fn resolve_access(
-    config: &Config,
-    store: Option<&Arc<dyn AccessTokenStore>>,
-) -> Result<Access, AccessError> {
-    Access::resolve(config, |name| std::env::var(name).ok(), store)
 }
 
 /// Watches for reasons to reload.
@@ -224,15 +246,9 @@ impl Reloader {
     /// Returns the files that are watched for changes.
     fn files(&self) -> Vec<PathBuf> {
         let config = &self.loaded.config;
-        let models_file = config.models_file.as_ref().map(|file| file.path().into());
-        let files = self.source.file.iter();
-        files
-            .chain(&config.tcp.tokens_file)
-            .chain(&config.declared.documents)
-            .chain(&self.refused)
-            .cloned()
-            .chain(models_file)
-            .collect()
+        let read = config.files().map(|file| file.path().to_owned());
+        let named = self.source.file.iter().chain(&config.tcp.tokens_file);
+        read.chain(named.chain(&self.refused).cloned()).collect()
     }
 
     /// Reloads the configuration, and returns the states of the files before they were read.
@@ -290,10 +306,7 @@ impl Reloader {
 
 /// Logs the warnings about the configuration that `pillion check` prints.
 fn log_warnings(loaded: &LoadedConfig) {
-    if loaded.is_blank() {
-        tracing::warn!("The configuration file is empty: the defaults apply");
-    }
-    for warning in loaded.config.warnings(|name| std::env::var(name).ok()) {
+    for warning in loaded.warnings() {
         tracing::warn!("Configuration warning: {warning}");
     }
 }

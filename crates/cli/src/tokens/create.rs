@@ -66,7 +66,9 @@ impl Create {
     ) -> Result<ExitCode, CliError> {
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
         // Uses this shell's environment, which may lack the sidecar's variables.
-        let listed = TokenList::read(&operator.config.tcp, |name| std::env::var(name).ok());
+        let tcp = &operator.config.tcp;
+        let listed = TokenList::read_file(tcp)
+            .and_then(|file| TokenList::parse(tcp, file.as_ref(), |name| std::env::var(name).ok()));
         if listed.is_ok_and(|listed| listed.names(&self.name)) {
             return Err(CliError::Usage(format!(
                 "the configuration already has a token named '{}'",

@@ -11,7 +11,8 @@ const KEY: &str = "k3y";
 
 fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), text).unwrap();
+    // An empty file is an error.
+    std::fs::write(file.path(), format!("{text}\n# The end.\n")).unwrap();
     let variables = variables
         .iter()
         .map(|(name, value)| (OsString::from(name), OsString::from(value)));

@@ -4,7 +4,7 @@ use std::time::Duration;
 use pillion_mcp_client::Endpoint;
 
 use super::*;
-use crate::{Group, LogFilter, LogFormat};
+use crate::{ConfigWarning, Group, LogFilter, LogFormat};
 
 fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let variables = variables
@@ -302,29 +302,76 @@ fn a_text_that_looks_like_an_unfinished_write_does_not_replace_another() {
         std::fs::write(&path, text).unwrap();
         ConfigFile::read(&path).unwrap()
     };
-    let before = "[approvals]\nmax_pending = 200\npolicy = \"always-ask\"\n";
-    for text in [
-        "",
-        "\n \n",
-        "\u{feff}",
-        "[approvals]\nmax_pending = 20",
-        "[approvals]",
-    ] {
-        let error = file(text).check_replaces(&file(before)).unwrap_err();
-        assert!(
-            error.to_string().contains("pillion.toml: the file "),
-            "{error}"
-        );
+    let check = |text: &str, before: &str| {
+        let (file, previous) = (file(text), file(before));
+        file.check_replaces(&previous)?;
+        file.check_keeps_end(&previous)
+    };
+    let before = "# 1\n[approvals]\nmax_pending = 200\npolicy = \"always-ask\"\n";
+    let unended = before.trim_end();
+    for text in ["", "\n \n", "\u{feff}"] {
+        assert!(check(text, before).is_err() && check(text, unended).is_err());
+    }
+    for changed in [before, &before.replace("# 1", "# 2")] {
+        // Whoever changes only the first line may have removed the others.
+        for end in 5..unended.len() {
+            for before in [before, unended] {
+                let error = check(&changed[..end], before).unwrap_err().to_string();
+                assert!(error.contains("pillion.toml: "), "{end}: {error}");
+            }
+        }
+        let whole = &changed[..unended.len()];
+        assert!(check(whole, before).is_err());
+        check(whole, unended).unwrap();
+        check(changed, unended).unwrap();
+        check(changed, before).unwrap();
     }
     for text in [
-        before,
         "# No settings.\n",
-        "[approvals]\nmax_pending = 200\n",
+        "[approvals]\nmax_pending = 200\n# No policy.\n",
+        "[approvals]\npolicy = \"always-ask\"\nmax_pending = 200\n",
+        "[approvals]\npolicy = \"always-ask\"\n",
         &before.replace("200", "300"),
+        &before.replace('\n', "\r\n"),
+        &format!("{before}[log]\n"),
     ] {
-        file(text).check_replaces(&file(before)).unwrap();
+        check(text, before).unwrap();
     }
-    file("").check_replaces(&file("\n")).unwrap();
+    check("[log]\n", "[log]\n\n# The end.\n").unwrap();
+    check("a = 3", "a = 2").unwrap();
+    check("", "\n").unwrap();
+    // JSON that is cut off is invalid.
+    check("{\"a\": 1}", "{\"a\": 1}\n").unwrap();
+}
+
+#[test]
+fn an_empty_file_is_an_error_and_a_file_without_a_last_line_break_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pillion.toml");
+    let models = directory.path().join("models.toml");
+    let load = |text: &str, named: &str| {
+        std::fs::write(&path, text).unwrap();
+        std::fs::write(&models, named).unwrap();
+        Config::load(Some(&path), [])
+    };
+    let name = "models_file = 'models.toml'\n";
+    for (text, named) in [("", ""), (" \n", ""), ("\u{feff}", ""), (name, "\n")] {
+        let error = load(text, named).unwrap_err().to_string();
+        assert!(error.contains("toml: the file is empty"), "{error}");
+    }
+    for (text, named, count) in [
+        (name, "# none\n", 0),
+        (name.trim_end(), "# none\n", 1),
+        (name, "# none", 1),
+    ] {
+        let warnings = load(text, named).unwrap().warnings(|_| None);
+        assert_eq!(warnings.len(), count, "{warnings:?}");
+        let is_named = |warning: &ConfigWarning| {
+            let warning = warning.to_string();
+            warning.contains(".toml: the last line has no line break")
+        };
+        assert!(warnings.iter().all(is_named), "{warnings:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,10 @@
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{AccessGrant, AllowedTools, CheckFuture, GrantHolder, Scope, TokenCheck, Users};
-use pillion_config::{TcpSection, read_text};
+use pillion_config::{ConfigError, ConfigFile, TcpSection, ends_within_line};
 
 /// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
 /// guessed.
@@ -51,13 +49,16 @@ pub enum TokenListError {
     #[error("tcp.tokens_env: the environment variable {0} is not set")]
     NoVariable(String),
     /// The file cannot be read.
-    #[error("tcp.tokens_file: {}: {source}", path.display())]
-    Read {
-        /// The path of the file.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
+    #[error("tcp.tokens_file: {0}")]
+    Read(#[source] ConfigError),
+    /// The last line of the file has no line break.
+    #[error(
+        "{place}: the line has no line break at its end, so the words that restrict its token may \
+         be missing: if the line is complete, end it with a line break"
+    )]
+    NoLineBreak {
+        /// The file and the line.
+        place: String,
     },
     /// An entry is invalid.
     #[error("{place}: expected NAME SCOPE TOKEN: {reason}")]
@@ -73,12 +74,23 @@ pub enum TokenListError {
 }
 
 impl TokenList {
-    /// Reads the tokens of the configuration, from the environment variable and the file.
+    /// Reads the file with tokens that the configuration names, if any.
+    ///
+    /// # Errors
+    /// [`TokenListError::Read`].
+    pub fn read_file(tcp: &TcpSection) -> Result<Option<ConfigFile>, TokenListError> {
+        let file = tcp.tokens_file.as_deref().map(ConfigFile::read);
+        file.transpose().map_err(TokenListError::Read)
+    }
+
+    /// Parses the tokens of the configuration, from the environment variable and `file`, which
+    /// [`read_file`](Self::read_file) has read.
     ///
     /// # Errors
     /// [`TokenListError`].
-    pub fn read(
+    pub fn parse(
         tcp: &TcpSection,
+        file: Option<&ConfigFile>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, TokenListError> {
         let mut entries = Vec::new();
@@ -87,13 +99,9 @@ impl TokenList {
             let value = value.ok_or_else(|| TokenListError::NoVariable(name.clone()))?;
             entries.extend(Self::from_variable(&value, name)?.entries);
         }
-        if let Some(path) = &tcp.tokens_file {
-            let text = read_text(path).map_err(|source| TokenListError::Read {
-                path: path.clone(),
-                source,
-            })?;
-            let name = path.display().to_string();
-            entries.extend(Self::from_file(&text, &name)?.entries);
+        if let Some(file) = file {
+            let name = file.path().display().to_string();
+            entries.extend(Self::from_file(file.text(), &name)?.entries);
         }
         if tcp.tokens_env.is_none() && tcp.tokens_file.is_none() && !tcp.tokens_store {
             return Err(TokenListError::NoneNamed);
@@ -108,17 +116,22 @@ impl TokenList {
     pub fn from_variable(value: &str, name: &str) -> Result<Self, TokenListError> {
         let parts = value.split([';', '\n']).enumerate();
         let parts = parts.map(|(place, part)| (format!("{name} (entry {})", place + 1), part));
-        parse(parts, name, true)
+        parse_entries(parts, name, true)
     }
 
     /// Parses the tokens of a file; `name` is the file's name in errors.
     ///
     /// # Errors
-    /// As for [`from_variable`](Self::from_variable).
+    /// As for [`from_variable`](Self::from_variable), and [`TokenListError::NoLineBreak`]: the words
+    /// that restrict a token follow it, so that a line that is cut off may grant more.
     pub fn from_file(text: &str, name: &str) -> Result<Self, TokenListError> {
+        if ends_within_line(text) {
+            let place = format!("{name}:{}", text.lines().count());
+            return Err(TokenListError::NoLineBreak { place });
+        }
         let lines = text.lines().enumerate();
         let lines = lines.map(|(place, line)| (format!("{name}:{}", place + 1), line));
-        parse(lines, name, false)
+        parse_entries(lines, name, false)
     }
 
     /// Returns whether a token has this name.
@@ -154,7 +167,7 @@ impl fmt::Debug for TokenList {
     }
 }
 
-fn parse<'a>(
+fn parse_entries<'a>(
     parts: impl Iterator<Item = (String, &'a str)>,
     name: &str,
     plain: bool,
@@ -268,7 +281,7 @@ mod tests {
     #[test]
     fn l3_an_entry_may_list_the_tools_of_its_token() {
         let list = |more: &str| {
-            let text = format!("t execute sha256:{}{more}", "0".repeat(64));
+            let text = format!("t execute sha256:{}{more}\n", "0".repeat(64));
             let list = TokenList::from_file(&text, "tokens").unwrap();
             list.entries[0].grant.clone()
         };
@@ -282,6 +295,32 @@ mod tests {
         }
         assert_eq!(list(" tools=get_time,far_*").users, Users::Nobody);
         assert_eq!(list("").tools, AllowedTools::default());
+    }
+
+    #[test]
+    fn l3_no_prefix_of_a_token_file_grants_more_than_the_file() {
+        let text = format!(
+            "# tokens\na read sha256:{} tools=get_time\nb execute sha256:{} user=alice#2 \
+             tools=get_time,far_* # hers\n",
+            "1".repeat(64),
+            "2".repeat(64)
+        );
+        let whole = TokenList::from_file(&text, "tokens").unwrap();
+        let mut accepted = 0;
+        for end in 0..text.len() {
+            match TokenList::from_file(&text[..end], "tokens") {
+                Ok(list) => {
+                    accepted += 1;
+                    let mut pairs = list.entries.iter().zip(&whole.entries);
+                    assert!(pairs.all(|(cut, entry)| cut.grant == entry.grant), "{end}");
+                }
+                Err(error) => assert!(!error.to_string().contains("alice"), "{error}"),
+            }
+        }
+        assert_eq!(accepted, 1, "the first two lines");
+        let error = TokenList::from_file(text.trim_end(), "tokens").unwrap_err();
+        let expected = "tokens:3: the line has no line break at its end";
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
 
     #[test]
@@ -309,7 +348,7 @@ mod tests {
             ("ci read sha256:00 tools=a tools=b", "may appear only once"),
             ("# nothing", "tokens contains no token"),
         ] {
-            let error = TokenList::from_file(text, "tokens")
+            let error = TokenList::from_file(&format!("{text}\n"), "tokens")
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(expected), "{error}");

@@ -1,7 +1,4 @@
 use std::cell::Cell;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 
 use serde_json::Value;
 use url::Url;
@@ -9,9 +6,6 @@ use url::Url;
 use super::operation::Operation;
 use super::{references, text};
 use crate::HttpToolError;
-
-/// Maximum size of a document, in bytes.
-const MAX_DOCUMENT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum size of the schemas that are copied for all tools together, in bytes: tools may share
 /// schemas.
@@ -28,24 +22,6 @@ pub(super) struct OpenApiDocument {
 }
 
 impl OpenApiDocument {
-    pub(super) fn read(path: &Path) -> Result<Self, HttpToolError> {
-        let unreadable = |error: std::io::Error| fault(format!("{}: {error}", path.display()));
-        let mut content = String::new();
-        // Opening a FIFO waits for a writer, and a reload cannot read a pipe again.
-        if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-            return Err(fault(format!("{}: not a regular file", path.display())));
-        }
-        let file = File::open(path).map_err(unreadable)?;
-        let mut file = file.take(MAX_DOCUMENT_BYTES + 1);
-        file.read_to_string(&mut content).map_err(unreadable)?;
-        if content.len() as u64 > MAX_DOCUMENT_BYTES {
-            return Err(fault(format!(
-                "the document is longer than {MAX_DOCUMENT_BYTES} bytes"
-            )));
-        }
-        Self::parse(&content)
-    }
-
     /// Parses a document, JSON or YAML.
     pub(super) fn parse(content: &str) -> Result<Self, HttpToolError> {
         let root: Value = if content.trim_start().starts_with('{') {
