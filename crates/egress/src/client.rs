@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::runtime::{self, Handle};
 use url::Url;
 
 use super::resolver::{self, CheckingResolver, Lookup};
-use super::{EgressError, EgressPolicy, is_local_host, proxy, redirect};
+use super::{ClientError, EgressError, EgressPolicy, Proxies, is_local_host, redirect};
 
 /// Timeout of one connection attempt; the operation's deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -73,6 +73,7 @@ struct SharedEgressClients {
     policy: Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: Lookup,
+    proxies: Proxies,
     /// Clients that use the environment's proxy, if there is one.
     clients: Clients,
     /// Clients whose connections have a shorter idle time, or are not kept.
@@ -102,12 +103,21 @@ enum Route {
     Direct,
 }
 
+impl Route {
+    fn proxies(self, environment: &Proxies) -> Cow<'_, Proxies> {
+        match self {
+            Self::Environment => Cow::Borrowed(environment),
+            Self::Direct => Cow::Owned(Proxies::default()),
+        }
+    }
+}
+
 impl EgressClient {
     /// Creates the client. Does no I/O except reading the system's certificates.
     ///
     /// # Errors
-    /// If the system has no certificates.
-    pub fn new(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, reqwest::Error> {
+    /// [`ClientError`]: the environment names an invalid proxy, or the system has no certificates.
+    pub fn new(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, ClientError> {
         Self::with_lookup(policy, purpose, resolver::system())
     }
 
@@ -115,14 +125,16 @@ impl EgressClient {
         policy: &EgressPolicy,
         purpose: Purpose,
         lookup: Lookup,
-    ) -> Result<Self, reqwest::Error> {
+    ) -> Result<Self, ClientError> {
+        let proxies = Proxies::from_environment()?;
         let policy = Arc::new(policy.clone());
-        let first = |route| {
-            let client = make(&policy, purpose, &lookup, route, POOL_IDLE_TIMEOUT)?;
+        let first = |route: Route| {
+            let proxies = route.proxies(&proxies);
+            let client = make(&policy, purpose, &lookup, &proxies, POOL_IDLE_TIMEOUT)?;
             Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
         };
         let clients = first(Route::Environment)?;
-        let has_proxy = !proxy::hosts().is_empty();
+        let has_proxy = !proxies.is_empty();
         let direct = has_proxy.then(|| first(Route::Direct)).transpose()?;
         let shared = SharedEgressClients {
             clients,
@@ -131,6 +143,7 @@ impl EgressClient {
             policy,
             purpose,
             lookup,
+            proxies,
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -231,7 +244,8 @@ impl EgressClient {
             return client;
         }
         let (policy, lookup) = (&shared.policy, &shared.lookup);
-        let Ok(client) = make(policy, shared.purpose, lookup, route, max_idle) else {
+        let proxies = route.proxies(&shared.proxies);
+        let Ok(client) = make(policy, shared.purpose, lookup, &proxies, max_idle) else {
             // Unlikely, because the first client was created with the same certificates.
             return self.client(url);
         };
@@ -268,7 +282,8 @@ impl EgressClient {
             return client.clone();
         }
         let (policy, lookup) = (&shared.policy, &shared.lookup);
-        match make(policy, shared.purpose, lookup, route, POOL_IDLE_TIMEOUT) {
+        let proxies = route.proxies(&shared.proxies);
+        match make(policy, shared.purpose, lookup, &proxies, POOL_IDLE_TIMEOUT) {
             Ok(client) => {
                 clients.push((here, client.clone()));
                 client
@@ -292,7 +307,7 @@ fn make(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,
-    route: Route,
+    proxies: &Proxies,
     max_idle: Duration,
 ) -> Result<reqwest::Client, reqwest::Error> {
     // Fails only if a provider is already installed, which is fine.
@@ -309,10 +324,7 @@ fn make(
             policy: Arc::clone(policy),
             // The host name of a proxy is exempt from the address check only when the connection is
             // to that proxy.
-            proxies: match route {
-                Route::Environment => proxy::hosts(),
-                Route::Direct => BTreeSet::new(),
-            },
+            proxies: proxies.hosts(),
             lookup: Arc::clone(lookup),
         });
     builder = if max_idle.is_zero() {
@@ -320,9 +332,7 @@ fn make(
     } else {
         builder.pool_idle_timeout(max_idle)
     };
-    if route == Route::Direct {
-        builder = builder.no_proxy();
-    }
+    builder = proxies.apply_to(builder)?;
     if purpose.trust == Trust::Nothing {
         builder = builder.tls_backend_preconfigured(no_certificates());
     }

@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 use std::net::IpAddr;
 
-use super::{AddressClass, HostName};
+use super::{AddressClass, HostName, InvalidProxy};
 
 /// Why a request is forbidden. Messages contain only the host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +40,18 @@ pub enum EgressError {
         /// The class of the address.
         class: AddressClass,
     },
+}
+
+/// Why an HTTP client cannot be created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// An environment variable does not name a proxy.
+    #[error(transparent)]
+    Proxy(#[from] InvalidProxy),
+    /// The client cannot be set up, for example because there are no trusted certificates.
+    #[error("{}", root_cause(.0))]
+    Setup(#[from] reqwest::Error),
 }
 
 impl EgressError {

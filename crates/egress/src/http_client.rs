@@ -55,7 +55,7 @@ pub enum HttpError {
     /// The egress policy forbids the request.
     #[error(transparent)]
     Refused(#[from] EgressError),
-    /// The system's certificates cannot be read.
+    /// The client cannot be created: see [`ClientError`](super::ClientError).
     #[error("cannot set up the HTTP client: {0}")]
     Client(String),
     /// The request exceeded its deadline.
@@ -86,8 +86,8 @@ impl HttpClient {
     }
 
     pub(super) fn for_purpose(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, HttpError> {
-        let client = EgressClient::new(policy, purpose)
-            .map_err(|error| HttpError::Client(root_cause(&error)))?;
+        let client = EgressClient::new(policy, purpose);
+        let client = client.map_err(|error| HttpError::Client(error.to_string()))?;
         Ok(Self { client })
     }
 

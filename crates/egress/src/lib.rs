@@ -15,7 +15,8 @@
 //! If the environment names a proxy (`HTTPS_PROXY` and similar variables), the proxy resolves
 //! names, and only the URL can be checked here. The address of the proxy is the operator's choice
 //! and is not checked. Requests to this machine (loopback addresses, `localhost`) never go through
-//! a proxy, whatever `NO_PROXY` contains.
+//! a proxy, whatever `NO_PROXY` contains. An [invalid](InvalidProxy) proxy is an error: without it,
+//! requests would be sent directly.
 
 mod address;
 mod client;
@@ -39,12 +40,13 @@ use url::{Host, Url};
 pub use address::AddressClass;
 pub use client::{EgressClient, Purpose, Trust, local_address};
 pub use endpoint_client::EndpointClient;
-pub use error::EgressError;
+pub use error::{ClientError, EgressError};
 pub use error::{root_cause, was_refused};
 pub use host_name::{HostName, InvalidHostName};
 pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
 pub use keep_alive::{ConnectionChoice, KeepAliveHabit};
 pub use network::{InvalidNetwork, Network};
+pub use proxy::{InvalidProxy, Proxies};
 pub use shortcut::{DirectClient, DirectError, SendOutcome};
 
 /// Request headers, in lower case, that the connection sets: operators, tools and components cannot

@@ -1,39 +1,171 @@
 use std::collections::BTreeSet;
 
+use reqwest::{ClientBuilder, NoProxy, Proxy};
 use url::Url;
 
 use super::HostName;
 
-/// The environment variables from which the HTTP client takes its proxies.
-const VARIABLES: [&str; 6] = [
-    "ALL_PROXY",
-    "all_proxy",
-    "HTTP_PROXY",
-    "http_proxy",
-    "HTTPS_PROXY",
-    "https_proxy",
-];
+/// The variables that name the proxy for a scheme, in the order of precedence.
+const HTTP_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+const HTTPS_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-/// Returns the host names of the environment's proxies, whose addresses are the operator's choice.
-pub(super) fn hosts() -> BTreeSet<HostName> {
-    let values = VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
-    values.filter_map(|value| host_of(&value)).collect()
+/// The variables that name hosts which are reached without a proxy, in the order of precedence.
+const EXCEPTION_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// The proxies that environment variables name. HTTP clients ignore an invalid variable, and then
+/// send requests directly: this type has parsed the variables, and clients get their proxies from
+/// it.
+#[derive(Clone, Default)]
+pub struct Proxies {
+    http: Option<Url>,
+    https: Option<Url>,
+    exceptions: String,
 }
 
-/// Returns the host of a proxy, which may lack a scheme and contain user and password.
-fn host_of(proxy: &str) -> Option<HostName> {
-    let proxy = proxy.trim();
-    let url = if proxy.contains("://") {
-        Url::parse(proxy)
-    } else {
-        Url::parse(&format!("http://{proxy}"))
+/// An environment variable does not name a proxy. The message does not contain the value, which may
+/// contain a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "environment variable {variable}: {reason}: expected http://HOST:PORT, https://HOST:PORT or \
+     HOST:PORT, optionally with a percent-encoded USER:PASSWORD@ before HOST"
+)]
+pub struct InvalidProxy {
+    variable: &'static str,
+    reason: &'static str,
+}
+
+impl Proxies {
+    /// Returns the proxies that the environment of this process names.
+    ///
+    /// # Errors
+    /// [`InvalidProxy`].
+    pub fn from_environment() -> Result<Self, InvalidProxy> {
+        Self::from_variables(|name| {
+            let value = std::env::var_os(name)?;
+            Some(value.into_string().map_err(drop))
+        })
+    }
+
+    /// Returns the proxies that variables name. `variable` returns the value of a variable, or
+    /// `Err` if the value is not UTF-8. An empty variable counts as unset.
+    ///
+    /// ```
+    /// use pillion_egress::Proxies;
+    /// let variables = |value: &'static str| {
+    ///     move |name: &str| (name == "http_proxy").then(|| Ok(value.to_owned()))
+    /// };
+    /// assert!(Proxies::from_variables(variables("http://proxy.corp:3128")).is_ok());
+    /// assert!(Proxies::from_variables(variables("http//proxy.corp:3128")).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidProxy`] for a variable that is used for a scheme and names no proxy.
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<Result<String, ()>>,
+    ) -> Result<Self, InvalidProxy> {
+        // In a CGI process, the client of the web server sets this variable, with a header `Proxy`.
+        let is_cgi = variable("REQUEST_METHOD").is_some();
+        let proxy = |names: [&'static str; 4]| {
+            let names = names.into_iter();
+            for name in names.filter(|name| !(is_cgi && *name == "HTTP_PROXY")) {
+                let invalid = |reason| InvalidProxy {
+                    variable: name,
+                    reason,
+                };
+                match variable(name) {
+                    None => {}
+                    Some(Err(())) => return Err(invalid("the value is not valid UTF-8")),
+                    Some(Ok(value)) if value.is_empty() => {}
+                    Some(Ok(value)) => return parse(&value).map(Some).map_err(invalid),
+                }
+            }
+            Ok(None)
+        };
+        let mut exceptions = EXCEPTION_VARIABLES.iter();
+        let exceptions = exceptions.find_map(|name| variable(name)?.ok());
+        Ok(Self {
+            http: proxy(HTTP_VARIABLES)?,
+            https: proxy(HTTPS_VARIABLES)?,
+            exceptions: exceptions.unwrap_or_default(),
+        })
+    }
+
+    /// Returns whether no proxy is named.
+    pub(super) fn is_empty(&self) -> bool {
+        self.http.is_none() && self.https.is_none()
+    }
+
+    /// Returns the host names of the proxies, whose addresses are the operator's choice.
+    pub(super) fn hosts(&self) -> BTreeSet<HostName> {
+        let urls = self.http.iter().chain(&self.https);
+        urls.filter_map(|url| Some(HostName::of(&url.host()?)))
+            .collect()
+    }
+
+    /// Lets a client use these proxies, and no others.
+    pub(super) fn apply_to(&self, builder: ClientBuilder) -> Result<ClientBuilder, reqwest::Error> {
+        let mut builder = builder.no_proxy();
+        let http = self.http.clone().map(Proxy::http);
+        let https = self.https.clone().map(Proxy::https);
+        for proxy in [http, https].into_iter().flatten() {
+            let exceptions = NoProxy::from_string(&self.exceptions);
+            builder = builder.proxy(proxy?.no_proxy(exceptions));
+        }
+        Ok(builder)
+    }
+}
+
+/// Parses the URL of a proxy, which may lack a scheme. Accepts only what the HTTP client uses.
+fn parse(value: &str) -> Result<Url, &'static str> {
+    if value.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        return Err("the proxy contains white space or a control character");
+    }
+    let url = match value.split_once("://") {
+        Some((scheme, _)) if scheme.to_ascii_lowercase().starts_with("socks") => {
+            return Err("SOCKS proxies are not supported");
+        }
+        Some(_) => Url::parse(value),
+        None => Url::parse(&format!("http://{value}")),
     };
-    Some(HostName::of(&url.ok()?.host()?))
+    let url = url.map_err(|_| "the proxy is not a valid URL")?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("the scheme of the proxy is not supported");
+    }
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let uri: Option<http::Uri> = url.as_str().parse().ok();
+    if !is_bare || uri.is_none_or(|uri| uri.host().is_none_or(str::is_empty)) {
+        return Err("the proxy is not the URL of a host");
+    }
+    Ok(url)
+}
+
+impl std::fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The URLs may contain passwords.
+        f.debug_struct("Proxies")
+            .field("hosts", &self.hosts())
+            .finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn proxies(variables: &[(&str, &str)]) -> Result<Proxies, InvalidProxy> {
+        Proxies::from_variables(|name| {
+            let mut variables = variables.iter();
+            let value = variables.find(|(known, _)| *known == name)?.1;
+            Some(Ok(value.to_owned()))
+        })
+    }
+
+    /// Returns the hosts of the proxies for http and https.
+    fn hosts(variables: &[(&str, &str)]) -> [Option<String>; 2] {
+        let proxies = proxies(variables).unwrap();
+        let host = |url: Option<Url>| Some(url?.host_str()?.to_owned());
+        [host(proxies.http), host(proxies.https)]
+    }
 
     #[test]
     fn the_host_of_a_proxy_is_read_in_every_notation() {
@@ -41,12 +173,73 @@ mod tests {
             "http://Proxy.corp:3128",
             "http://user:hush@proxy.corp:3128/",
             "proxy.corp:3128",
+            "user:h%75sh@proxy.corp:3128",
             "proxy.corp",
-            " https://proxy.corp. ",
+            "https://proxy.corp.",
         ] {
-            let host = host_of(proxy).unwrap();
-            assert_eq!(host.as_str(), "proxy.corp", "{proxy}");
+            let proxies = proxies(&[("all_proxy", proxy)]).unwrap();
+            let hosts = proxies.hosts();
+            assert_eq!(hosts.first().unwrap().as_str(), "proxy.corp", "{proxy}");
+            assert!(!format!("{proxies:?}").contains("hush"));
         }
-        assert_eq!(host_of(""), None);
+        assert!(proxies(&[("ALL_PROXY", "")]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn l2_a_proxy_that_the_client_would_ignore_is_an_error_without_its_value() {
+        for proxy in [
+            "http://127.0.0.1:1 ",
+            " http://127.0.0.1:1",
+            "http//127.0.0.1:1",
+            "http:/127.0.0.1:1/x",
+            "htp://127.0.0.1:1",
+            "://127.0.0.1:1",
+            "http://",
+            "http://:3128",
+            "http://hush@",
+            "http://us er:hush@127.0.0.1:1",
+            "http://us\ner:hush@127.0.0.1:1",
+            "http://hush@proxy:port/",
+            "http://proxy:99999",
+            "http://proxy/hush",
+            "http://proxy/?hush",
+            "http://[::1",
+            "proxy corp",
+            "ftp://proxy",
+            "socks5://127.0.0.1:1",
+            "SOCKS5h://127.0.0.1:1",
+            "/run/proxy",
+            ":",
+            "\u{0}",
+        ] {
+            for variable in HTTP_VARIABLES.iter().chain(&HTTPS_VARIABLES) {
+                let error = proxies(&[(variable, proxy)]).unwrap_err().to_string();
+                let expected = format!("environment variable {variable}: ");
+                assert!(error.starts_with(&expected), "{proxy}: {error}");
+                assert!(!error.contains("hush"), "{error}");
+            }
+        }
+        let error = Proxies::from_variables(|name| (name == "all_proxy").then_some(Err(())));
+        assert!(error.unwrap_err().to_string().contains("UTF-8"));
+    }
+
+    #[test]
+    fn the_variables_of_a_scheme_precede_those_of_all_schemes() {
+        let all = ("ALL_PROXY", "http://all:1");
+        let some = |host: &str| Some(host.to_owned());
+        assert_eq!(hosts(&[all]), [some("all"), some("all")]);
+        let https = ("https_proxy", "http://tls:1");
+        assert_eq!(hosts(&[all, https]), [some("all"), some("tls")]);
+        // An empty variable does not hide another.
+        let empty = ("HTTPS_PROXY", "");
+        assert_eq!(hosts(&[all, https, empty]), [some("all"), some("tls")]);
+        // Clients of a CGI process choose HTTP_PROXY.
+        let cgi = [("REQUEST_METHOD", "GET"), ("HTTP_PROXY", "not valid")];
+        assert_eq!(hosts(&cgi), [None, None]);
+        assert_eq!(hosts(&[cgi[0], cgi[1], https]), [None, some("tls")]);
+        // A variable that is not used is not read.
+        let socks = ("ALL_PROXY", "socks5://proxy:1");
+        let http = ("HTTP_PROXY", "http://plain:1");
+        assert_eq!(hosts(&[socks, http, https]), [some("plain"), some("tls")]);
     }
 }

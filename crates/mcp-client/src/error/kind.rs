@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::jsonrpc::RpcError;
 use crate::{OAuthError, ServerConfigError};
-use pillion_egress::{EgressError, root_cause};
+use pillion_egress::{ClientError, EgressError, root_cause};
 use pillion_sse::SseError;
 
 /// The details of an error.
@@ -15,8 +15,8 @@ pub enum McpErrorKind {
     #[error(transparent)]
     Config(#[from] ServerConfigError),
     /// The HTTP client cannot be set up, for example because there are no trusted certificates.
-    #[error("the HTTP client cannot be set up: {}", root_cause(.0))]
-    Setup(#[source] reqwest::Error),
+    #[error("the HTTP client cannot be set up: {0}")]
+    Setup(#[from] ClientError),
     /// Requests to the server's URL, or to all addresses of its host, are not allowed.
     #[error(transparent)]
     Egress(#[from] EgressError),

@@ -92,7 +92,7 @@ impl OAuthAuthorizer {
             .get_or_try_init(|| self.shared.load())
             .await
             .map_err(authorization)?;
-        let mut next = request.map_err(McpErrorKind::Setup)?;
+        let mut next = request.map_err(|error| McpErrorKind::Setup(error.into()))?;
         let mut step_ups = 0;
         for _ in 1..MAX_SENDS {
             let Some(again) = next.try_clone() else { break };
@@ -117,7 +117,7 @@ impl OAuthAuthorizer {
         request: reqwest::RequestBuilder,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let (client, request) = request.build_split();
-        let mut request = request.map_err(McpErrorKind::Setup)?;
+        let mut request = request.map_err(|error| McpErrorKind::Setup(error.into()))?;
         let (_, tokens) = self.current();
         self.add(tokens.as_deref(), &mut request)?;
         client.execute(request).await.map_err(sending)

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use url::{Host, Url, form_urlencoded};
 
 use super::OAuthError;
-use pillion_egress::{EgressClient, EgressError, EgressPolicy, Purpose, Trust};
+use pillion_egress::{ClientError, EgressClient, EgressError, EgressPolicy, Purpose, Trust};
 
 /// Timeout of one request to an authorization server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ pub(super) struct WebAnswer {
 
 impl Web {
     /// Creates a client under the egress rules for URLs that this server names.
-    pub(super) fn new(egress: &EgressPolicy, server: &Url) -> Result<Self, reqwest::Error> {
+    pub(super) fn new(egress: &EgressPolicy, server: &Url) -> Result<Self, ClientError> {
         let policy = egress.for_urls_of(server);
         let purpose = Purpose {
             redirects: false,
