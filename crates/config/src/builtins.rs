@@ -426,10 +426,10 @@ impl Secrets<'_> {
     }
 }
 
-/// Returns the value of a variable; `None` if it is empty.
+/// Returns the value of a variable; `None` if it is blank.
 fn variable_text(variables: &Variables, name: &str) -> Option<String> {
     let text = variables.get(name)?.to_str()?;
-    (!text.is_empty()).then(|| text.to_owned())
+    (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
 impl<'de> Deserialize<'de> for ServiceUrl {

@@ -147,6 +147,15 @@ pub(super) fn fill_from_variables(
                 insert_once(authentication, target, value, path)?;
             }
         }
+        // Basic authentication may lack one of its two parts.
+        let mut values = authentication.iter();
+        let blank = values.find(|(key, value)| {
+            let text = value.as_str().unwrap_or("-");
+            text.trim().is_empty() && !["username", "password"].contains(&key.as_str())
+        });
+        if let Some((key, _)) = blank {
+            return Err(fault(path.join_name(key), "the value is empty"));
+        }
     }
     for (asking, target) in [("headers_env", "headers"), ("env_from", "env")] {
         fill_table(entry, asking, target, path, variables)?;
@@ -200,7 +209,11 @@ pub(super) fn variable_value(
         ));
     };
     match variables.get(&name).and_then(|value| value.to_str()) {
-        Some(value) if !value.is_empty() => Ok(value.to_owned()),
+        Some(value) if !value.trim().is_empty() => Ok(value.to_owned()),
+        Some(value) if !value.is_empty() => {
+            let message = format!("the environment variable {name} contains only white space");
+            Err(fault(path.clone(), message))
+        }
         _ => {
             let message = format!("the environment variable {name} is not set");
             Err(fault(path.clone(), message))

@@ -133,8 +133,10 @@ pub fn state_directory() -> Option<PathBuf> {
         let path = PathBuf::from(env::var_os(name)?);
         path.is_absolute().then_some(path)
     };
-    if let Some(list) = env::var_os("STATE_DIRECTORY") {
-        return env::split_paths(&list).next();
+    // An empty or relative directory would depend on the working directory.
+    let listed = env::var_os("STATE_DIRECTORY").unwrap_or_default();
+    if let Some(state) = env::split_paths(&listed).find(|path| path.is_absolute()) {
+        return Some(state);
     }
     if let Some(state) = directory("XDG_STATE_HOME") {
         return Some(state.join("pillion"));

@@ -168,10 +168,10 @@ impl KeySource for KeyInVariable {
     }
 }
 
-/// Returns the key in an environment variable, if it is set and not empty.
+/// Returns the key in an environment variable, if it is set and not blank.
 pub fn key_in(variable: &str) -> Option<SecretString> {
     let value = std::env::var(variable).ok()?;
-    (!value.is_empty()).then(|| value.into())
+    (!value.trim().is_empty()).then(|| value.into())
 }
 
 /// An API key in the vault, if one is stored.

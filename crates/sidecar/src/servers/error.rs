@@ -81,7 +81,10 @@ pub enum ServerError {
     #[error("This sidecar has no store for MCP servers")]
     NoStore,
     /// The new key of the vault cannot be read.
-    #[error("Cannot read the new key of the vault: {0}")]
+    #[error(
+        "Cannot read the new key of the vault, which an interrupted rotation may have left: {0}. If \
+         the file has never contained a key, remove the file and rotate again"
+    )]
     NextKey(#[source] MasterKeyError),
     /// The key of the vault is not in a file.
     #[error("The vault's key can only be rotated in a file: vault.key_file is not set")]

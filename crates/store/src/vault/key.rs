@@ -57,6 +57,16 @@ pub enum MasterKeyError {
         "the key must have 32 bytes, raw or in base64: create one with `openssl rand -base64 32`"
     )]
     Malformed,
+    /// The content of the file is neither 32 bytes nor 32 bytes in base64.
+    #[error(
+        "the key file '{}' must contain 32 bytes, raw or in base64: create one with `openssl rand \
+         -base64 32`",
+        path.display()
+    )]
+    MalformedFile {
+        /// The path of the file.
+        path: PathBuf,
+    },
 }
 
 impl MasterKey {
@@ -96,7 +106,9 @@ impl MasterKey {
             .map_err(unreadable)?;
         match <&[u8; KEY_BYTES]>::try_from(&content[..]) {
             Ok(bytes) => Ok(Self::from_bytes(bytes)),
-            Err(_) => Self::decode(&content),
+            Err(_) => Self::decode(&content).map_err(|_| MasterKeyError::MalformedFile {
+                path: path.to_owned(),
+            }),
         }
     }
 
@@ -212,10 +224,16 @@ mod tests {
     fn l1_an_invalid_or_readable_key_file_is_rejected() {
         let (_directory, short) = file(b"c2hvcnQ=", 0o400);
         let refused = MasterKey::from_file(&short).unwrap_err();
-        assert!(matches!(refused, MasterKeyError::Malformed), "{refused}");
+        assert!(
+            matches!(refused, MasterKeyError::MalformedFile { .. }),
+            "{refused}"
+        );
         let (_directory, long) = file(&[b'A'; 5_000], 0o600);
         let refused = MasterKey::from_file(&long).unwrap_err();
-        assert!(matches!(refused, MasterKeyError::Malformed), "{refused}");
+        assert!(
+            matches!(refused, MasterKeyError::MalformedFile { .. }),
+            "{refused}"
+        );
         for mode in [0o640, 0o604, 0o620] {
             let (_directory, path) = file(&[7; 32], mode);
             let refused = MasterKey::from_file(&path).unwrap_err();
