@@ -13,9 +13,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, geteuid, mkfifo};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::approvals::{asked, calculate};
+use crate::http;
+use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually, pillion, stderr};
 
 /// A configuration under which every call needs approval.
@@ -145,6 +148,11 @@ fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
         "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/fifo\"",
         "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/plain\"",
         "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"@/cut_off\"",
+        "[socket]\npath = \"\"",
+        "[results]\ndirectory = \"\"",
+        "[results]\ndirectory = \"@/empty\"",
+        "[wasm_tools]\nfolder = \"\"",
+        "[vault]\nkey_file = \" \"",
         "[vault]\nkey_file = \"@/none\"",
         "[vault]\nkey_file = \"@/empty\"",
         "[vault]\nkey_file = \"@/fifo\"",
@@ -160,6 +168,10 @@ fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
         "[[mcp_servers]]\nlabel = \"x\"\nurl = \"http://127.0.0.1:1/\"\n\
          authentication = { type = \"bearer\", token_env = \"NOT_SET\" }",
         "[[mcp_servers]]\nlabel = \"x\"\nurl = \"http://127.0.0.1:1/\"\negress = { alow_private = false }",
+        "[[mcp_servers]]\nlabel = \"x\"\nurl = \"http://127.0.0.1:1/\"\n\
+         authentication = { type = \"bearer\", token = \"\" }",
+        "[[http_tools]]\nname = \"x\"\ndescription = \"x\"\nurl = \"http://127.0.0.1:1/\"\n\
+         authentication = { type = \"api-key\", key = \" \" }",
         "[servers]\negress = { deny_networks = [\"10.0.0.0/99\"] }",
         "[mcp]\ntools = \"calculator\"",
         "[mcp]\ntools = [\"\"]",
@@ -188,7 +200,7 @@ fn toml_is_invalid(text: &str) -> bool {
 }
 
 /// Variables of which each makes the configuration invalid.
-const BAD_VARIABLES: [(&str, &str); 12] = [
+const BAD_VARIABLES: [(&str, &str); 23] = [
     ("PILLION__APPROVALS__POLICY", ""),
     ("PILLION__APPROVALS__POLICY", "alwais-ask"),
     ("PILLION__APPROVALS__POLICY", "1"),
@@ -201,6 +213,17 @@ const BAD_VARIABLES: [(&str, &str); 12] = [
     ("PILLION__TCP__LISTEN", "127.0.0.1:0"),
     ("PILLION__SOCKET__ALLOW_USERS", "root"),
     ("PILLION__MODELS_FILE", ""),
+    ("PILLION_APPROVALS_POLICY", "always-ask"),
+    ("PILLION_TOOLS_ROLL_DICE_REQUIRE_APPROVAL", "always"),
+    ("PILLION_CONFIG_FILE", "/etc/pillion/pillion.toml"),
+    ("pillion_config", "/etc/pillion/pillion.toml"),
+    ("http_proxy", "http://127.0.0.1:1 "),
+    ("http_proxy", "http//127.0.0.1:1"),
+    ("HTTP_PROXY", "htp://127.0.0.1:1"),
+    ("https_proxy", "http://us er:p@127.0.0.1:1"),
+    ("HTTPS_PROXY", "http://proxy:port/"),
+    ("ALL_PROXY", "socks5://127.0.0.1:1"),
+    ("all_proxy", "http://"),
 ];
 
 /// The directory of the configuration and of the files to which bad configurations refer.
@@ -453,7 +476,7 @@ fn no_unfinished_write_of_any_file_replaces_the_file_in_effect() {
         "# Version 1.\nmodels_file = \"{path}/models\"\n[tcp]\nlisten = \"127.0.0.1:0\"\n\
          tokens_file = \"{path}/tokens\"\n[[openapi]]\nname = \"bank\"\noperations = [\"pay\"]\n\
          document = \"{path}/document\"\negress = {{ allow_loopback = true }}\n\
-         [approvals]\npolicy = \"always-ask\"\nmax_pending = 100000\n"
+         [approvals]\npolicy = \"always-ask\"\nmax_pending = 90000\n"
     );
     let sidecar = ClosedSidecar::start();
     fs::write(&sidecar.config, &whole).unwrap();
@@ -540,6 +563,85 @@ fn a_sidecar_with_a_bad_configuration_does_not_take_over() {
         refused(&name, &mut command);
     }
     sidecar.check_is_closed();
+}
+
+#[test]
+fn a_variable_restricts_a_tool_whose_name_has_capital_letters() {
+    let server = McpServer::start(json!([
+        {"name": "deleteUserById", "inputSchema": {"type": "object"}},
+        {"name": "getAll", "inputSchema": {"type": "object"}},
+    ]));
+    let url = &server.url;
+    // The second server cannot be reached, so that the tools are never known completely.
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"crm\"\nurl = \"{url}\"\n\
+         [[mcp_servers]]\nlabel = \"down\"\nurl = \"http://127.0.0.1:1/\"\n\
+         [tools.crm_getall]\nrequire_approval = \"always\"\n\
+         [tools.crm_missing]\nrequire_approval = \"always\"\n"
+    );
+    let variable = (
+        "PILLION__TOOLS__CRM_DELETEUSERBYID__REQUIRE_APPROVAL",
+        "always",
+    );
+    let daemon = Daemon::with_config(&toml, &[variable]);
+    let target = "/api/v1/tools/execute/crm_deleteUserById";
+    let answer = http::post(&daemon.socket, target, "{}").json();
+    assert_eq!(
+        answer["result"]["error_code"], "approval_required",
+        "{answer}"
+    );
+    eventually("the misspelt sections are reported", || {
+        let log = daemon.log();
+        log.contains("[tools.crm_getall], but the tool is called 'crm_getAll'")
+            && log.contains("[tools.crm_missing], but the MCP server 'crm' has no tool")
+    });
+    assert!(
+        !daemon.log().contains("crm_deleteuserbyid], but"),
+        "{}",
+        daemon.log()
+    );
+}
+
+#[test]
+fn an_empty_state_directory_is_not_the_working_directory() {
+    let (home, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir(home.path().join("pillion")).unwrap();
+    for state in ["", "state", ":", "a:b"] {
+        let output = pillion(&["tokens", "list"])
+            .env("STATE_DIRECTORY", state)
+            .env("XDG_STATE_HOME", home.path())
+            .current_dir(work.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{state:?}: {}", stderr(&output));
+        assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "{state:?}");
+    }
+    assert!(home.path().join("pillion/pillion.db").exists());
+}
+
+#[test]
+fn an_unusable_new_key_is_named_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    for name in ["key", "key.new"] {
+        let content: &[u8] = if name == "key" { &[7; 32] } else { b"" };
+        fs::write(at(name), content).unwrap();
+        fs::set_permissions(at(name), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let path = directory.path().display();
+    let toml = format!("[store]\nlocation = \"{path}/p.db\"\n[vault]\nkey_file = \"{path}/key\"\n");
+    fs::write(at("pillion.toml"), toml).unwrap();
+    let mut command = pillion(&["vault", "rotate", "--socket"]);
+    command
+        .arg(at("none"))
+        .arg("--config")
+        .arg(at("pillion.toml"));
+    let error = stderr(&refused("an empty key.new", &mut command));
+    let named = at("key.new").display().to_string();
+    assert!(
+        error.contains(&named) && error.contains("remove the file"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -175,7 +175,11 @@ impl Manager {
     fn start(&self) -> Guarded {
         // The shell duplicates its standard input to descriptor 3.
         let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --config pillion.toml --socket \"$1\" 3<&0 </dev/null";
-        std::fs::write(self.directory.path().join("pillion.toml"), "").unwrap();
+        std::fs::write(
+            self.directory.path().join("pillion.toml"),
+            "# No settings.\n",
+        )
+        .unwrap();
         let program = pillion(&[]).get_program().to_owned();
         let listener: OwnedFd = self.listener.try_clone().unwrap().into();
         let mut command = std::process::Command::new("sh");

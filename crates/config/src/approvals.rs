@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use pillion_core::executor::{ApprovalPolicy, ApprovalRules};
+use pillion_core::executor::{ApprovalPolicy, ApprovalRules, ToolSettings};
 use serde::Deserialize;
 
 use super::{McpServerSection, ToolSection, millis};
@@ -74,14 +74,15 @@ impl ApprovalsSection {
         tools: &BTreeMap<String, ToolSection>,
         servers: &[McpServerSection],
     ) -> ApprovalRules {
-        let tools = tools.iter();
+        let mut policies = ToolSettings::default();
+        for (name, tool) in tools {
+            tool.set(&mut policies, name, tool.require_approval);
+        }
         let servers = servers.iter();
         ApprovalRules {
             default: self.policy,
             trusted_tools: self.trusted_tools.clone(),
-            tools: tools
-                .filter_map(|(name, tool)| Some((name.clone(), tool.require_approval?)))
-                .collect(),
+            tools: policies,
             servers: servers
                 .filter_map(|server| Some((server.label().to_owned(), server.require_approval?)))
                 .collect(),

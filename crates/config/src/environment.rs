@@ -3,7 +3,7 @@ use std::ffi::OsString;
 
 use toml::{Table, Value};
 
-use super::{ConfigError, KeyPath};
+use super::{ConfigError, Key, KeyPath};
 
 /// Prefix of the variables that set a configuration key.
 const VARIABLE_PREFIX: &str = "PILLION__";
@@ -66,7 +66,16 @@ pub(super) fn overlay(
             continue;
         }
         let value = (setting.read)(&value).map_err(|message| error(&key, message))?;
-        if !insert(table, &setting.names, value) {
+        let names = in_case_of(table, &setting.names).map_err(|message| error(&key, message))?;
+        let key = KeyPath::from_names(names.iter().map(String::as_str));
+        let other = origins.get(&key);
+        if other.is_some_and(|other| other.starts_with(VARIABLE_PREFIX)) {
+            return Err(error(
+                &key,
+                "another variable, which differs only in case, also sets this key",
+            ));
+        }
+        if !insert(table, &names, value) {
             return Err(error(&key, "a part of this key is a value, not a table"));
         }
         origins.insert(key, variable);
@@ -168,6 +177,38 @@ fn seconds(value: &str) -> Result<Value, &'static str> {
         Ok(millis) if (1.0..=1e12).contains(&millis) => Ok(Value::Integer(millis.round() as i64)),
         _ => Err("expected a number of seconds above zero"),
     }
+}
+
+/// Returns the names of a key as the table spells them: a variable cannot show capital letters, which
+/// the names of tools may have.
+fn in_case_of(table: &Table, names: &[String]) -> Result<Vec<String>, &'static str> {
+    let mut table = Some(table);
+    let names = names.iter().map(|name| {
+        let keys = table.into_iter().flat_map(Table::keys);
+        let mut alike = keys.filter(|key| key.eq_ignore_ascii_case(name));
+        let found = match (alike.next(), alike.next()) {
+            (Some(_), Some(_)) => {
+                return Err(
+                    "the file has this name more than once, in different case: set the key in \
+                     the file",
+                );
+            }
+            (found, _) => found.unwrap_or(name),
+        };
+        table = table.and_then(|table| table.get(found)?.as_table());
+        Ok(found.clone())
+    });
+    names.collect()
+}
+
+/// Returns the names of the tools that variables set, in lower case.
+pub(super) fn tools_of(origins: &Origins) -> impl Iterator<Item = String> {
+    origins.keys().filter_map(|key| match key.keys() {
+        [Key::Name(section), Key::Name(tool), ..] if section == "tools" => {
+            Some(tool.to_ascii_lowercase())
+        }
+        _ => None,
+    })
 }
 
 /// Sets a value, creating the tables above it. Returns false if a part of the path is not a table.

@@ -1,6 +1,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use pillion_egress::InvalidProxy;
+
 use super::{IncompleteFile, KeyPath};
 
 /// An error of the configuration. Each message is one line that names the file and line, or the
@@ -56,6 +58,17 @@ pub enum ConfigError {
         /// The variable's name.
         variable: String,
     },
+    /// An environment variable looks like one that Pillion reads, and is not read.
+    #[error("environment variable {variable}: unknown variable: did you mean {known}?")]
+    UnknownVariable {
+        /// The variable's name.
+        variable: String,
+        /// The variable that may be meant.
+        known: &'static str,
+    },
+    /// An environment variable does not name a proxy.
+    #[error(transparent)]
+    Proxy(#[from] InvalidProxy),
     /// An environment variable has an invalid value or names an unknown key.
     #[error("environment variable {variable}: {key}: {message}")]
     Variable {

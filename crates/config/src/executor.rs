@@ -3,7 +3,9 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use pillion_builtins::calculator;
-use pillion_core::executor::{ApprovalPolicy, CacheRule, CacheScope, ExecutorConfig, RateWindows};
+use pillion_core::executor::{
+    ApprovalPolicy, CacheRule, CacheScope, ExecutorConfig, RateWindows, ToolSettings,
+};
 use serde::Deserialize;
 
 use super::{CacheScopeName, builtins, millis};
@@ -65,6 +67,11 @@ impl Default for ExecutorSection {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSection {
+    /// Whether the section applies to every tool whose name differs only in case, because a
+    /// variable, which cannot show capital letters, sets one of its keys.
+    #[serde(skip)]
+    #[cfg_attr(test, schemars(skip))]
+    pub in_any_case: bool,
     /// Timeout of this tool. `MCP_CALCULATOR_TIMEOUT` and `MCP_SEARCH_TIMEOUT` set the timeouts of
     /// the calculator and of `web_search` in seconds. Default: `executor.timeout_ms`; 5000 for
     /// `calculator`, 10000 for `get_weather` and `web_search`.
@@ -92,6 +99,17 @@ pub struct ToolSection {
     /// settings.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub require_approval: Option<ApprovalPolicy>,
+}
+
+impl ToolSection {
+    /// Applies one setting of this section, whose tool is called `name`.
+    pub(super) fn set<T>(&self, settings: &mut ToolSettings<T>, name: &str, setting: Option<T>) {
+        match setting {
+            None => {}
+            Some(setting) if self.in_any_case => settings.insert_in_any_case(name, setting),
+            Some(setting) => settings.insert(name.to_owned(), setting),
+        }
+    }
 }
 
 /// A rate limit: the maximum numbers of calls of one user in any minute, hour and day.
@@ -142,26 +160,23 @@ impl ExecutorSection {
             timeouts.insert(name.to_owned(), builtins::DEFAULT_TIMEOUT);
         }
         for (name, tool) in tools {
-            if let Some(timeout) = tool.timeout {
-                config.tool_timeouts.insert(name.clone(), timeout);
-            }
-            if let Some(slots) = tool.max_concurrent {
-                config.tool_concurrency.insert(name.clone(), slots);
-            }
-            if let Some(limit) = tool.rate_limit {
-                config.rate_limits.tools.insert(name.clone(), limit.into());
-            }
-            let usual = config.cache.tools.remove(name);
+            tool.set(&mut config.tool_timeouts, name, tool.timeout);
+            tool.set(&mut config.tool_concurrency, name, tool.max_concurrent);
+            let limit = tool.rate_limit.map(RateWindows::from);
+            tool.set(&mut config.rate_limits.tools, name, limit);
+            let usual = match tool.in_any_case {
+                false => config.cache.tools.remove(name),
+                true => config.cache.tools.remove_in_any_case(name),
+            };
             let ttl = tool.cache_ttl.or(usual.map(|usual| usual.ttl));
-            if let Some(ttl) = ttl.filter(|ttl| !ttl.is_zero()) {
+            let rule = ttl.filter(|ttl| !ttl.is_zero()).map(|ttl| {
                 let usual = usual.map(|usual| usual.scope).unwrap_or_default();
                 let scope = tool.cache_scope.map_or(usual, CacheScope::from);
-                let rule = CacheRule { ttl, scope };
-                config.cache.tools.insert(name.clone(), rule);
-            }
-            if let Some(bytes) = tool.max_result_bytes {
-                config.tool_result_bytes.insert(name.clone(), bytes.get());
-            }
+                CacheRule { ttl, scope }
+            });
+            tool.set(&mut config.cache.tools, name, rule);
+            let bytes = tool.max_result_bytes.map(NonZeroUsize::get);
+            tool.set(&mut config.tool_result_bytes, name, bytes);
         }
         config
     }

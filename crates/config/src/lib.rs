@@ -60,6 +60,7 @@ mod tcp;
 mod telemetry;
 mod text_file;
 mod user;
+mod variable_names;
 mod vault;
 mod warnings;
 mod wasm_tools;
@@ -171,6 +172,9 @@ pub struct Config {
     /// The configuration file, if any.
     #[serde(skip)]
     pub file: Option<ConfigFile>,
+    /// Environment variables that begin with `PILLION_` and have no effect.
+    #[serde(skip)]
+    pub unknown_variables: Vec<String>,
     /// The file that `models_file` names, with more `[[providers]]` and `[[models]]`. `providers`
     /// and `models` include its entries.
     #[serde(skip)]

@@ -1,6 +1,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use pillion_egress::Proxies;
 use toml::Table;
 
 use super::builtins;
@@ -9,7 +10,7 @@ use super::models_file::ModelsFile;
 use super::servers::{self, EntryFilter, ServerEntries, ServerEntryError};
 use super::{
     Config, ConfigError, ConfigFile, DeclaredTools, KeyPath, McpServerSection, error_messages,
-    locate,
+    locate, variable_names,
 };
 
 /// A file's name and text, which errors refer to.
@@ -127,15 +128,27 @@ fn read(
 ) -> Result<(Config, ServerEntries), ConfigError> {
     let mut table = parse(source)?;
     let variables: Vec<_> = variables.into_iter().collect();
+    // Clients with an invalid proxy could send nothing.
+    Proxies::from_variables(|name| {
+        let (_, value) = variables.iter().find(|(known, _)| known == name)?;
+        Some(value.clone().into_string().map_err(drop))
+    })?;
     let origins = environment::overlay(&mut table, variables.iter().cloned())?;
     let mut blame = ErrorLocator {
         source,
         origins,
         models: None,
     };
+    if let Some(key) = blank_key(&table) {
+        return Err(blame.on(key, "the value is empty: set a value, or remove the key"));
+    }
     blame.models = match filter {
         EntryFilter::All => ModelsFile::take(&mut table, &blame)?,
         EntryFilter::Labelled(_) => ModelsFile::leave_out(&mut table),
+    };
+    let unknown_variables = match filter {
+        EntryFilter::All => variable_names::unknown(&variables, &table)?,
+        EntryFilter::Labelled(_) => Vec::new(),
     };
     let named = variables
         .into_iter()
@@ -167,6 +180,7 @@ fn read(
     for (section, fault) in [
         ("socket", config.socket.fault()),
         ("tcp", config.tcp.fault()),
+        ("results", config.results.fault()),
         ("vault", config.vault.fault()),
     ] {
         if let Some((key, message)) = fault {
@@ -174,9 +188,41 @@ fn read(
             return Err(blame.on(key, message));
         }
     }
+    for tool in environment::tools_of(&blame.origins) {
+        let sections = config.tools.iter_mut();
+        for (_, section) in sections.filter(|(name, _)| name.eq_ignore_ascii_case(&tool)) {
+            section.in_any_case = true;
+        }
+    }
     config.declared = declared;
+    config.unknown_variables = unknown_variables;
     config.models_file = blame.models.map(|models| models.file);
     Ok((config, taken))
+}
+
+/// The keys whose value names a file, a directory or a variable: an empty name would mean the working
+/// directory, or nothing.
+const NAMES: [[&str; 2]; 9] = [
+    ["socket", "path"],
+    ["tcp", "tokens_env"],
+    ["tcp", "tokens_file"],
+    ["store", "location"],
+    ["store", "instance"],
+    ["results", "directory"],
+    ["vault", "key_file"],
+    ["vault", "key_env"],
+    ["wasm_tools", "folder"],
+];
+
+/// Returns the first of the [`NAMES`] that is blank.
+fn blank_key(table: &Table) -> Option<KeyPath> {
+    let mut names = NAMES.into_iter();
+    let names = names.find(|[section, key]| {
+        let value = table.get(*section).and_then(|section| section.get(*key));
+        let text = value.and_then(toml::Value::as_str);
+        text.is_some_and(|text| text.trim().is_empty())
+    });
+    names.map(KeyPath::from_names)
 }
 
 pub(super) fn parse(source: &ConfigText<'_>) -> Result<Table, ConfigError> {

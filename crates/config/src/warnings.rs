@@ -34,13 +34,19 @@ impl Config {
                 warnings.push(ConfigWarning { subject, message });
             }
         }
+        for name in &self.unknown_variables {
+            let subject = format!("environment variable {name}");
+            let message = "unknown variable, which has no effect".to_owned();
+            warnings.push(ConfigWarning { subject, message });
+        }
         let mut warn = |key: KeyPath, message| {
             let subject = key.to_string();
             warnings.push(ConfigWarning { subject, message });
         };
         for (index, provider) in self.providers.iter().enumerate() {
             let named = provider.key_env.as_deref();
-            if let Some(name) = named.filter(|name| variable(name).is_none_or(|key| key.is_empty()))
+            if let Some(name) =
+                named.filter(|name| variable(name).is_none_or(|key| key.trim().is_empty()))
             {
                 let key = entry("providers", index).join_name("key_env");
                 warn(key, format!("the environment variable {name} is not set"));
@@ -112,8 +118,14 @@ impl Config {
         let known = built_in.chain(composed).chain(http);
         let mut known: Vec<_> = known.map(|tool| tool.name().to_string()).collect();
         known.extend(builtins::NAMES.map(str::to_owned));
-        let sections = self.tools.keys();
-        let sections = sections.map(|name| (KeyPath::from_names(["tools", name]), name));
+        let is_known = |name: &String| known.contains(name);
+        let is_known_in_any_case =
+            |name: &String| known.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let sections = self
+            .tools
+            .iter()
+            .filter(|(name, section)| !section.in_any_case || !is_known_in_any_case(name));
+        let sections = sections.map(|(name, _)| (KeyPath::from_names(["tools", name]), name));
         let trusted = self.approvals.trusted_tools.iter();
         let trusted =
             trusted.map(|name| (KeyPath::from_names(["approvals", "trusted_tools"]), name));
@@ -124,8 +136,10 @@ impl Config {
             enabled.map(move |name| (key.clone(), name))
         });
         let named = sections.chain(trusted).chain(models);
-        for (key, name) in named.filter(|(_, name)| !known.contains(name)) {
-            let distance = |other: &String| strsim::osa_distance(name, other);
+        for (key, name) in named.filter(|(_, name)| !is_known(name)) {
+            let lower = name.to_ascii_lowercase();
+            let distance =
+                |other: &String| strsim::osa_distance(&lower, &other.to_ascii_lowercase());
             let nearest = known.iter().min_by_key(|other| distance(other));
             if let Some(other) = nearest.filter(|other| distance(other) <= MAX_TYPO_DISTANCE) {
                 let message = format!(
@@ -182,6 +196,11 @@ mod tests {
                 "[tools.calculater]\nrequire_approval = 'always'",
                 "tools.calculater: no built-in or configured tool has the name 'calculater': did \
                  you mean 'calculator'?",
+            ),
+            (
+                "[tools.ROLL_DICE]\nrequire_approval = 'always'",
+                "tools.ROLL_DICE: no built-in or configured tool has the name 'ROLL_DICE': did \
+                 you mean 'roll_dice'?",
             ),
             (
                 "[approvals]\npolicy = 'trusted-only'\ntrusted_tools = ['calculater']",

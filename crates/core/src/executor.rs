@@ -19,6 +19,7 @@ mod record;
 mod resolve;
 mod result_memory;
 mod run;
+mod tool_settings;
 mod tracer;
 
 use std::sync::Arc;
@@ -51,6 +52,7 @@ use rate_limit::RateLimiter;
 pub use rate_limit::{PastCall, PastCallCount};
 pub use record::{ObservedCall, Observer};
 use record::{Open, Watch};
+pub use tool_settings::ToolSettings;
 pub use tracer::{CallSpan, Tracer};
 
 /// Runs calls through the pipeline. Cheap to clone; clones share limits and permits.

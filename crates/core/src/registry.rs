@@ -339,6 +339,25 @@ impl ToolRegistry {
         }
     }
 
+    /// Like [`resolves_to`](Self::resolves_to), for a name that may differ in case.
+    #[must_use]
+    pub fn resolves_to_in_any_case(&self, name: &str, tool: &RegisteredTool) -> bool {
+        name.eq_ignore_ascii_case(tool.name().as_str()) || {
+            let inner = self.inner.read();
+            let mut aliases = inner.aliases.iter();
+            aliases.any(|(alias, named)| named == tool.name() && name.eq_ignore_ascii_case(alias))
+        }
+    }
+
+    /// Returns whether a tool with this name or alias in any case is registered.
+    #[must_use]
+    pub fn contains_in_any_case(&self, name: &str) -> bool {
+        let inner = self.inner.read();
+        let aliases = inner.aliases.keys().map(String::as_str);
+        let mut names = inner.tools.keys().map(ToolName::as_str).chain(aliases);
+        names.any(|known| name.eq_ignore_ascii_case(known))
+    }
+
     /// Returns whether a tool with this name or alias is registered.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use pillion_core::executor::{ObservedCall, Observer};
 use pillion_core::store::CallStatus;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
@@ -26,6 +26,7 @@ use uuid::Uuid;
 pub use event::{Event, EventCall};
 use event_size::serialize_limited;
 pub use listener::{EventKinds, Listener};
+pub(crate) use tool_changes::NewToolObserver;
 pub use tool_changes::{ToolChanges, ToolListener};
 
 /// Maximum number of events in the ring.
@@ -52,6 +53,7 @@ pub struct Bus {
     last_left: AtomicU64,
     /// Whether calls were skipped since the last event.
     has_gap: AtomicBool,
+    new_tools: RwLock<Option<Arc<dyn NewToolObserver>>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,11 +109,24 @@ impl Default for Bus {
             began: Instant::now(),
             last_left: AtomicU64::new(0),
             has_gap: AtomicBool::new(false),
+            new_tools: RwLock::default(),
         }
     }
 }
 
 impl Bus {
+    /// Sets the observer of new tools, in place of the previous one.
+    pub(crate) fn set_new_tool_observer(&self, observer: Arc<dyn NewToolObserver>) {
+        *self.new_tools.write() = Some(observer);
+    }
+
+    fn observe_added(&self, server: Option<&str>, names: &[String]) {
+        let observer = self.new_tools.read().clone();
+        if let Some(observer) = observer {
+            observer.tools_added(server, names);
+        }
+    }
+
     /// Publishes an event, without waiting for listeners.
     pub(crate) fn publish(&self, event: &Event<'_>) {
         let kind = event.kind();

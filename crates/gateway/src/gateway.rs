@@ -60,7 +60,7 @@ struct Shared {
     results: Option<Arc<Results>>,
     models: Arc<Models>,
     tool_keys: ToolKeys,
-    unknown_tools: UnknownTools,
+    unknown_tools: Arc<UnknownTools>,
     workers: Arc<Workers>,
     wasm_tools: Arc<WasmTools>,
     /// The tools that the configuration registered.
@@ -116,6 +116,9 @@ impl std::fmt::Debug for Shared {
 
 impl Gateway {
     fn of(shared: Shared) -> Self {
+        let unknown_tools = Arc::clone(&shared.unknown_tools);
+        unknown_tools.check_servers(shared.executor.registry());
+        shared.process.events.set_new_tool_observer(unknown_tools);
         Self {
             shared: Arc::new(shared),
         }

@@ -150,7 +150,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
         "{error}"
     );
     // Without a key, other servers work, and the list contains the reason why this one does not.
-    std::fs::write(&config, "").unwrap();
+    std::fs::write(&config, "# No settings.\n").unwrap();
     let daemon = daemon.again();
     let listed = &servers(&daemon)[0];
     assert_eq!(listed["status"], "error");

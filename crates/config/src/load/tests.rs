@@ -1,6 +1,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use pillion_core::executor::ApprovalPolicy;
 use pillion_mcp_client::Endpoint;
 
 use super::*;
@@ -292,6 +293,180 @@ fn a_variable_that_would_have_no_effect_is_an_error() {
     ] {
         with_variables("", &[(variable, "")]).unwrap();
     }
+}
+
+#[test]
+fn a_variable_applies_to_a_tool_in_any_case() {
+    let timeout = ("PILLION__TOOLS__CRM_DELETEUSER__TIMEOUT_MS", "7");
+    let approval = ("PILLION__TOOLS__CRM_DELETEUSER__REQUIRE_APPROVAL", "always");
+    let calculator = ("PILLION__TOOLS__CALCULATOR__TIMEOUT_MS", "8");
+    for file in [
+        "",
+        "[tools.crm_deleteUser]\ntimeout_ms = 6\n",
+        "[tools.CRM_DELETEUSER]\ntimeout_ms = 6\n",
+        "[tools.crm_deleteuser]\nrequire_approval = 'never'\n",
+    ] {
+        let config = with_variables(file, &[timeout, approval, calculator]).unwrap();
+        let core = config.executor_config();
+        for name in ["crm_deleteUser", "crm_deleteuser", "CRM_DELETEUSER"] {
+            assert_eq!(core.tool_timeouts[name].as_millis(), 7, "{file}");
+            assert_eq!(
+                core.approvals.tools[name],
+                ApprovalPolicy::AlwaysAsk,
+                "{file}"
+            );
+        }
+        assert_eq!(core.tool_timeouts["calculator"].as_millis(), 8);
+        assert_eq!(core.tool_timeouts.get("crm_other"), None);
+    }
+    // A section of the file applies to exactly its name.
+    let config = with_variables("[tools.Echo]\ntimeout_ms = 6", &[timeout]).unwrap();
+    assert_eq!(config.executor_config().tool_timeouts.get("echo"), None);
+    let both = "[tools.crm_deleteUser]\ntimeout_ms = 6\n[tools.crm_DeleteUser]\ntimeout_ms = 6\n";
+    let error = message(both, &[timeout]);
+    assert!(
+        error.contains(timeout.0) && error.contains("more than once"),
+        "{error}"
+    );
+    let lower = ("PILLION__TOOLS__crm_deleteUser__TIMEOUT_MS", "9");
+    let error = message("", &[timeout, lower]);
+    assert!(error.contains("another variable"), "{error}");
+}
+
+#[test]
+fn a_variable_of_pillion_that_names_nothing_is_an_error_or_a_warning() {
+    for variable in [
+        "PILLION_APPROVALS_POLICY",
+        "PILLION_TOOLS_ROLL_DICE_REQUIRE_APPROVAL",
+        "PILLION_TOOLS_GET_WEATHER_API_KEY_ENV",
+        "PILLION_TOOLS_X_RATE_LIMIT_PER_MINUTE",
+        "pillion_approvals_policy",
+        "PILLION_MCP_PIN",
+        "PILLION_TCP_TOKENS_STORE",
+        "PILLION_SOCKET_MODE",
+        "PILLION_EXECUTOR_RATE_LIMIT_PER_DAY",
+        "PILLION_CONFIG_FILE",
+        "PILLION_CONF",
+        "PILLION_CONFG",
+        "PILLION_SOCKET_PATH",
+        "pillion_config",
+    ] {
+        let error = message("", &[(variable, "x")]);
+        let expected = format!("environment variable {variable}: ");
+        assert!(error.starts_with(&expected), "{variable}: {error}");
+    }
+    let warned = |text: &str, variable: &str| {
+        let warnings = with_variables(text, &[(variable, "x")])
+            .unwrap()
+            .warnings(|_| None);
+        assert!(warnings.len() < 2, "{warnings:?}");
+        warnings.first().map(ToString::to_string)
+    };
+    // Scripts, tests and the service manager of containers set these.
+    for variable in [
+        "PILLION_REQUIRE_PEERS",
+        "PILLION_SKIPPED_TESTS",
+        "PILLION_WITHOUT_LARAVEL",
+        "PILLION_FAKE_LLM",
+        "PILLION_FPM_OPTIONS",
+        "PILLION_CONTRACT",
+        "PILLION_BUILT",
+        "PILLION_PORT",
+        "PILLION_SERVICE_HOST",
+        "PILLION_PORT_7420_TCP_ADDR",
+        "PILLION_TCP_SERVICE_PORT",
+        "PILLION_VAULT_KEY",
+        "Pillion_x",
+    ] {
+        let warning = warned("", variable);
+        let expected = format!("environment variable {variable}: unknown variable");
+        assert!(
+            warning
+                .as_ref()
+                .is_some_and(|text| text.starts_with(&expected)),
+            "{warning:?}"
+        );
+        // A name that the configuration has is used.
+        let text = format!("[tcp]\ntokens_env = '{variable}'");
+        assert_eq!(warned(&text, variable), None);
+    }
+    for variable in [
+        "PILLION_CONFIG",
+        "PILLION_ROOT",
+        "PILLION_APPROVALS_STORE",
+        "PILLION",
+    ] {
+        assert_eq!(warned("", variable), None);
+    }
+}
+
+#[test]
+fn every_variable_of_the_laravel_package_is_known() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../php-ext/laravel/config/pillion.php"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let names: Vec<_> = text
+        .split("env('")
+        .skip(1)
+        .filter_map(|rest| rest.split('\'').next())
+        .collect();
+    assert!(names.len() > 5, "{names:?}");
+    for name in names
+        .into_iter()
+        .filter(|name| name.starts_with("PILLION_"))
+    {
+        let config = with_variables("", &[(name, "x")]).unwrap();
+        assert!(config.unknown_variables.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_blank_name_or_credential_is_an_error() {
+    for text in [
+        "[socket]\npath = ''",
+        "[tcp]\ntokens_file = ''",
+        "[tcp]\ntokens_env = ' '",
+        "[store]\nlocation = ''",
+        "[results]\ndirectory = ''",
+        "[vault]\nkey_file = ''",
+        "[vault]\nkey_env = ''",
+        "[wasm_tools]\nfolder = ''",
+    ] {
+        let error = message(text, &[]);
+        assert!(error.starts_with("pillion.toml:2: "), "{error}");
+        assert!(error.contains("empty"), "{error}");
+    }
+    for (authentication, value) in [
+        ("{ type = 'bearer', token = '' }", ""),
+        ("{ type = 'bearer', token = ' \\t' }", ""),
+        ("{ type = 'api-key', key = '' }", ""),
+        (
+            "{ type = 'oauth', grant = 'client_credentials', client_id = 'a', client_secret = '' }",
+            "",
+        ),
+        ("{ type = 'bearer', token_env = 'TOKEN' }", ""),
+        ("{ type = 'bearer', token_env = 'TOKEN' }", " \n"),
+    ] {
+        let authentication = authentication.replace("' \\t'", "\" \\t\"");
+        let text = format!("{SERVER}authentication = {authentication}");
+        let error = message(&text, &[("TOKEN", value)]);
+        let expected = "pillion.toml:4: mcp_servers[0].authentication.";
+        assert!(error.starts_with(expected), "{authentication}: {error}");
+    }
+    let basic = "authentication = { type = 'basic', username = 'key', password = '' }";
+    with_variables(&format!("{SERVER}{basic}"), &[]).unwrap();
+}
+
+#[test]
+fn an_invalid_proxy_is_an_error() {
+    let error = message("", &[("http_proxy", "http//proxy.corp")]);
+    assert!(
+        error.starts_with("environment variable http_proxy: "),
+        "{error}"
+    );
+    with_variables("", &[("http_proxy", "http://proxy.corp")]).unwrap();
 }
 
 #[test]

@@ -195,7 +195,6 @@ fn bounds(config: &ExecutorConfig) -> QueueLimits {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
 
     use serde_json::{Map, json};
 
@@ -267,7 +266,7 @@ mod tests {
     async fn c2_the_argument_check_counts_for_the_deadline() {
         let timeouts = [("hard".to_owned(), Duration::from_millis(200))];
         let config = ExecutorConfig {
-            tool_timeouts: HashMap::from(timeouts),
+            tool_timeouts: timeouts.into(),
             ..ExecutorConfig::default()
         };
         let executor = executor(config);

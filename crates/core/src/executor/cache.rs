@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ToolSettings;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
@@ -48,7 +49,7 @@ pub struct CacheRule {
 pub struct CacheConfig {
     /// Rules by tool name. Within the `ttl`, such a tool must return the same result for the same
     /// arguments, whatever else the tool can see of the caller.
-    pub tools: HashMap<String, CacheRule>,
+    pub tools: ToolSettings<CacheRule>,
     /// Whether to honor the cache hints of MCP servers (`ttlMs` and `cacheScope`), for tools
     /// without a rule in `tools`. Default `true`.
     pub honor_servers: bool,
@@ -61,7 +62,7 @@ pub struct CacheConfig {
 impl Default for CacheConfig {
     fn default() -> Self {
         Self {
-            tools: HashMap::new(),
+            tools: ToolSettings::default(),
             honor_servers: true,
             max_entries: 10_000,
             max_bytes: 64 * 1024 * 1024,

@@ -3,7 +3,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::fair_queue::QueueLimits;
-use super::{ApprovalRules, CacheConfig};
+use super::{ApprovalRules, CacheConfig, ToolSettings};
 use crate::registry::RegisteredTool;
 
 /// The settings of an [`Executor`](super::Executor).
@@ -21,7 +21,7 @@ pub struct ExecutorConfig {
     pub timeout: Duration,
     /// Timeouts of single tools, by name. Other tools may define their own timeout
     /// ([`Tool::time_limit`](crate::tool::Tool::time_limit)), at most `timeout`.
-    pub tool_timeouts: HashMap<String, Duration>,
+    pub tool_timeouts: ToolSettings<Duration>,
     /// Maximum number of concurrent calls of one source: of each MCP server, so that a slow server
     /// does not delay other servers, and of local tools, which belong to no MCP server. Default 5.
     pub max_concurrent: NonZeroUsize,
@@ -37,7 +37,7 @@ pub struct ExecutorConfig {
     /// Lower maximum of concurrent calls of single tools, by name. With 1, the calls of a tool run
     /// one after the other, and calls of one user keep their order. Ignored for tools that make
     /// calls.
-    pub tool_concurrency: HashMap<String, NonZeroUsize>,
+    pub tool_concurrency: ToolSettings<NonZeroUsize>,
     /// Maximum time that a call waits for a slot before it ends as `unavailable`, at most
     /// `timeout`. Default 30 s.
     pub queue_timeout: Duration,
@@ -54,7 +54,7 @@ pub struct ExecutorConfig {
     /// Results of failed calls that are larger than this, and than 2 KiB, are cut. None by default.
     pub max_result_bytes: Option<usize>,
     /// `max_result_bytes` of single tools, by name.
-    pub tool_result_bytes: HashMap<String, usize>,
+    pub tool_result_bytes: ToolSettings<usize>,
     /// The settings of the result cache.
     pub cache: CacheConfig,
     /// Rate limits. None by default.
@@ -67,17 +67,17 @@ impl Default for ExecutorConfig {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
-            tool_timeouts: HashMap::new(),
+            tool_timeouts: ToolSettings::default(),
             max_concurrent: NonZeroUsize::new(5).unwrap_or(NonZeroUsize::MIN),
             max_concurrent_local: None,
             server_concurrency: HashMap::new(),
             max_concurrent_total: NonZeroUsize::new(20).unwrap_or(NonZeroUsize::MIN),
-            tool_concurrency: HashMap::new(),
+            tool_concurrency: ToolSettings::default(),
             queue_timeout: Duration::from_secs(30),
             max_queued: 1_000,
             max_output_bytes: 16 * 1024 * 1024,
             max_result_bytes: None,
-            tool_result_bytes: HashMap::new(),
+            tool_result_bytes: ToolSettings::default(),
             cache: CacheConfig::default(),
             rate_limits: RateLimits::default(),
             approvals: ApprovalRules::default(),
@@ -155,7 +155,7 @@ pub struct RateLimits {
     /// The limits of each tool that is not in `tools`.
     pub default: RateWindows,
     /// The limits of single tools, by name; override `default`.
-    pub tools: HashMap<String, RateWindows>,
+    pub tools: ToolSettings<RateWindows>,
     /// The limits of all tools of one MCP server together, by the server's label. The limit of the
     /// tool applies too.
     pub servers: HashMap<String, RateWindows>,

@@ -126,7 +126,7 @@ impl ExecutorConfig {
                 .collect::<Result<_, OptionError>>()?,
             max_concurrent_local: options.max_concurrent_local,
             server_concurrency: options.server_concurrency,
-            tool_concurrency: options.tool_concurrency,
+            tool_concurrency: options.tool_concurrency.into(),
             queue_timeout: time(
                 "queue_timeout",
                 options.queue_timeout,
@@ -177,24 +177,23 @@ impl From<Approvals> for ApprovalRules {
         Self {
             default: approvals.default,
             trusted_tools: approvals.trusted_tools,
-            tools: approvals.tools,
+            tools: approvals.tools.into(),
             servers: approvals.servers,
         }
     }
 }
 
+fn by_name(windows: HashMap<String, Windows>) -> impl Iterator<Item = (String, RateWindows)> {
+    let windows = windows.into_iter();
+    windows.map(|(name, windows)| (name, windows.into()))
+}
+
 impl From<Limits> for RateLimits {
     fn from(limits: Limits) -> Self {
-        let by_name = |windows: HashMap<String, Windows>| {
-            windows
-                .into_iter()
-                .map(|(name, windows)| (name, windows.into()))
-                .collect()
-        };
         Self {
             default: limits.default.map(RateWindows::from).unwrap_or_default(),
-            tools: by_name(limits.tools),
-            servers: by_name(limits.servers),
+            tools: by_name(limits.tools).collect(),
+            servers: by_name(limits.servers).collect(),
         }
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use super::ToolSettings;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -301,8 +301,8 @@ impl Tool for Endless {
 async fn n1_only_the_executors_limit_for_a_tool_extends_the_tools_own_limit() {
     let one = |seconds| [("endless".to_owned(), Duration::from_secs_f64(seconds))].into();
     let cases = [
-        (30.0, HashMap::new(), "0.05s"),
-        (0.02, HashMap::new(), "0.02s"),
+        (30.0, ToolSettings::default(), "0.05s"),
+        (0.02, ToolSettings::default(), "0.02s"),
         (30.0, one(0.1), "0.1s"),
     ];
     for (seconds, tool_timeouts, after) in cases {

@@ -8,6 +8,12 @@ pub trait ToolListener: std::fmt::Debug + Send + Sync {
     fn tools_changed(&self);
 }
 
+/// Is notified of new tools, before listeners of the bus are.
+pub(crate) trait NewToolObserver: std::fmt::Debug + Send + Sync {
+    /// Is called with the names of tools that were added, of an MCP server or of other sources.
+    fn tools_added(&self, server: Option<&str>, names: &[String]);
+}
+
 /// The names of added, removed and changed tools.
 #[derive(Debug, Default)]
 pub struct ToolChanges {
@@ -31,6 +37,7 @@ impl ToolChanges {
         let taken_up = self.removed.extract_if(.., |name| is_taken_up(name));
         self.changed.extend(taken_up);
         if !self.is_empty() {
+            bus.observe_added(server, &self.added);
             bus.publish(&Event::ToolsChanged {
                 server,
                 changes: self,

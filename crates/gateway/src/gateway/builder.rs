@@ -135,7 +135,7 @@ impl Builder<'_> {
             results,
             models,
             tool_keys: ToolKeys::of(&self.0.builtins),
-            unknown_tools: UnknownTools::of(self.0),
+            unknown_tools: Arc::new(UnknownTools::of(self.0)),
             workers,
             wasm_tools,
             registered,

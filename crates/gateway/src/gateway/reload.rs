@@ -77,7 +77,7 @@ impl Gateway {
             results,
             models,
             tool_keys: ToolKeys::of(&config.builtins),
-            unknown_tools: UnknownTools::of(config),
+            unknown_tools: Arc::new(UnknownTools::of(config)),
             workers: Arc::clone(&old.workers),
             wasm_tools: Arc::clone(&old.wasm_tools),
             registered,

@@ -1,47 +1,82 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::ToolOrigin;
 
+use crate::events::NewToolObserver;
 use pillion_config::Config;
 
-/// The tools that settings name, checked against the registry: limits, approvals and permissions
-/// under a wrong tool name have no effect.
+/// The tools that settings name, checked against the tools that there are: limits, approvals and
+/// permissions under a wrong tool name have no effect.
 #[derive(Debug)]
 pub(super) struct UnknownTools {
-    /// The setting and the tool's name.
-    names: BTreeSet<(String, String)>,
-    were_logged: AtomicBool,
+    /// The names that have matched no tool and were not logged yet.
+    pending: Mutex<Vec<NamedTool>>,
+    /// The prefix of the tools of each MCP server that has one, in lower case.
+    prefixes: BTreeMap<String, String>,
+    were_all_logged: AtomicBool,
+}
+
+/// A tool that a setting names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct NamedTool {
+    setting: String,
+    name: String,
+    /// Whether the setting applies to names that differ in case.
+    in_any_case: bool,
+}
+
+impl NamedTool {
+    fn matches(&self, tool: &str) -> bool {
+        self.name == tool || (self.in_any_case && self.name.eq_ignore_ascii_case(tool))
+    }
 }
 
 impl UnknownTools {
     pub(super) fn of(config: &Config) -> Self {
-        let sections = config.tools.keys();
-        let sections = sections.map(|name| (format!("[tools.{name}]"), name.clone()));
+        let named = |setting: String, name: &String, in_any_case| NamedTool {
+            setting,
+            name: name.clone(),
+            in_any_case,
+        };
+        let sections = config.tools.iter();
+        let sections = sections
+            .map(|(name, section)| named(format!("[tools.{name}]"), name, section.in_any_case));
         let trusted = config.approvals.trusted_tools.iter();
         let trusted =
-            trusted.map(|name| (format!("approvals.trusted_tools '{name}'"), name.clone()));
+            trusted.map(|name| named(format!("approvals.trusted_tools '{name}'"), name, false));
         let models = config.models.iter().flat_map(|model| {
-            let enabled = model.config.tools.enabled_tools.iter();
             let id = &model.config.id;
+            let enabled = model.config.tools.enabled_tools.iter();
             enabled.map(move |name| {
-                (
+                named(
                     format!("enabled_tools '{name}' of model '{id}'"),
-                    name.clone(),
+                    name,
+                    false,
                 )
             })
         });
-        let names: BTreeSet<_> = sections.chain(trusted).chain(models).collect();
+        let mut pending: Vec<_> = sections.chain(trusted).chain(models).collect();
+        pending.sort();
+        pending.dedup();
+        let servers = config.mcp_servers.iter();
+        let prefixes = servers.map(|server| {
+            let prefix = server.tool_prefix().to_ascii_lowercase();
+            (server.label().to_owned(), prefix)
+        });
         Self {
-            were_logged: AtomicBool::new(names.is_empty()),
-            names,
+            were_all_logged: AtomicBool::new(pending.is_empty()),
+            pending: Mutex::new(pending),
+            prefixes: prefixes.filter(|(_, prefix)| !prefix.is_empty()).collect(),
         }
     }
 
-    /// Logs the names that no tool has, once. Call this when the tools of the MCP servers are
+    /// Logs the names that no tool has, once. Call this when the tools of all MCP servers are
     /// known.
     pub(super) fn log_missing(&self, registry: &ToolRegistry) {
-        for (setting, name) in self.take_missing(registry) {
+        for NamedTool { setting, name, .. } in self.take_missing(registry) {
             tracing::warn!(
                 tool.name = name,
                 "The configuration has {setting}, but there is no tool with this name"
@@ -49,18 +84,74 @@ impl UnknownTools {
         }
     }
 
-    /// Returns the settings and names without a tool on the first call, and nothing on later calls.
-    fn take_missing(&self, registry: &ToolRegistry) -> Vec<(&str, &str)> {
-        if self.were_logged.load(Ordering::Relaxed)
-            || self.were_logged.swap(true, Ordering::Relaxed)
+    /// Checks the names against the tools of MCP servers that are registered already.
+    pub(super) fn check_servers(&self, registry: &ToolRegistry) {
+        let mut servers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for tool in registry.tools(None) {
+            if let ToolOrigin::Mcp { server_label, .. } = tool.origin() {
+                let names = servers.entry(server_label.clone()).or_default();
+                names.push(tool.name().to_string());
+            }
+        }
+        for (server, names) in servers {
+            self.tools_added(Some(&server), &names);
+        }
+    }
+
+    /// Returns the names without a tool on the first call, and nothing on later calls.
+    fn take_missing(&self, registry: &ToolRegistry) -> Vec<NamedTool> {
+        if self.were_all_logged.load(Ordering::Relaxed)
+            || self.were_all_logged.swap(true, Ordering::Relaxed)
         {
             return Vec::new();
         }
-        let names = self.names.iter();
-        let names = names.map(|(setting, name)| (setting.as_str(), name.as_str()));
-        names
-            .filter(|(_, name)| registry.get(name).is_none())
-            .collect()
+        let mut pending = std::mem::take(&mut *self.pending.lock());
+        pending.retain(|named| {
+            let is_known = match named.in_any_case {
+                false => registry.contains(&named.name),
+                true => registry.contains_in_any_case(&named.name),
+            };
+            !is_known
+        });
+        pending
+    }
+
+    /// Removes the names that these tools have, and returns those that are probably meant to be one
+    /// of them, each with the reason.
+    fn take_misspelt(&self, server: Option<&str>, added: &[String]) -> Vec<(NamedTool, String)> {
+        let prefix = server.and_then(|server| Some((server, self.prefixes.get(server)?)));
+        let mut misspelt = Vec::new();
+        self.pending.lock().retain(|named| {
+            if added.iter().any(|tool| named.matches(tool)) {
+                return false;
+            }
+            let alike = added
+                .iter()
+                .find(|tool| tool.eq_ignore_ascii_case(&named.name));
+            let reason = match (alike, prefix) {
+                (Some(tool), _) => format!("the tool is called '{tool}'"),
+                (None, Some((server, prefix)))
+                    if named.name.to_ascii_lowercase().starts_with(prefix.as_str()) =>
+                {
+                    format!("the MCP server '{server}' has no tool with this name")
+                }
+                _ => return true,
+            };
+            misspelt.push((named.clone(), reason));
+            false
+        });
+        misspelt
+    }
+}
+
+impl NewToolObserver for UnknownTools {
+    fn tools_added(&self, server: Option<&str>, names: &[String]) {
+        for (NamedTool { setting, name, .. }, reason) in self.take_misspelt(server, names) {
+            tracing::warn!(
+                tool.name = name,
+                "The configuration has {setting}, but {reason}"
+            );
+        }
     }
 }
 
@@ -76,15 +167,62 @@ mod tests {
         let config = Config::parse(text, "pillion.toml").unwrap();
         let registry = crate::tools::registry().unwrap();
         let unknown_tools = UnknownTools::of(&config);
+        let missing = unknown_tools.take_missing(&registry);
+        let missing = missing.iter().map(|named| (&*named.setting, &*named.name));
         assert_eq!(
-            unknown_tools.take_missing(&registry),
+            missing.collect::<Vec<_>>(),
             [
                 ("[tools.far_ecko]", "far_ecko"),
                 ("approvals.trusted_tools 'get_tyme'", "get_tyme"),
                 ("enabled_tools 'roll_dyce' of model 'm'", "roll_dyce"),
             ]
         );
-        assert!(unknown_tools.were_logged.load(Ordering::Relaxed));
+        assert!(unknown_tools.were_all_logged.load(Ordering::Relaxed));
         assert!(unknown_tools.take_missing(&registry).is_empty());
+    }
+
+    #[test]
+    fn g2_a_misspelt_name_is_logged_when_its_server_or_tool_appears() {
+        let text = "[tools.crm_deleteuser]\nrequire_approval = 'always'\n\
+             [tools.crm_drop]\nrequire_approval = 'always'\n\
+             [tools.ECHO]\nrequire_approval = 'always'\n\
+             [tools.down_x]\nrequire_approval = 'always'\n\
+             [[mcp_servers]]\nlabel = 'crm'\nurl = 'http://127.0.0.1:1/'\n\
+             [[mcp_servers]]\nlabel = 'down'\nurl = 'http://127.0.0.1:1/'\n";
+        let variable = ("PILLION__TOOLS__CRM_GETALL__TIMEOUT_MS".into(), "5".into());
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pillion.toml");
+        std::fs::write(&file, text).unwrap();
+        let config = Config::load(Some(&file), [variable]).unwrap();
+        let unknown_tools = UnknownTools::of(&config);
+        let misspelt = |server: Option<&str>, names: &[&str]| {
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            let misspelt = unknown_tools.take_misspelt(server, &names);
+            let misspelt = misspelt.into_iter();
+            misspelt
+                .map(|(named, reason)| (named.name, reason))
+                .collect::<Vec<_>>()
+        };
+        let of = |name: &str, reason: &str| (name.to_owned(), reason.to_owned());
+        let names = ["crm_deleteUser", "crm_getAll"];
+        assert_eq!(
+            misspelt(Some("crm"), &names),
+            [
+                of("crm_deleteuser", "the tool is called 'crm_deleteUser'"),
+                of(
+                    "crm_drop",
+                    "the MCP server 'crm' has no tool with this name"
+                ),
+            ]
+        );
+        assert_eq!(misspelt(Some("crm"), &names), []);
+        assert_eq!(
+            misspelt(None, &["echo"]),
+            [of("ECHO", "the tool is called 'echo'")]
+        );
+        let registry = crate::tools::registry().unwrap();
+        let missing = unknown_tools.take_missing(&registry);
+        assert_eq!(missing.len(), 1);
+        assert_eq!(missing[0].name, "down_x");
     }
 }

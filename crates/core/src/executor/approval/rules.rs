@@ -1,5 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
+use crate::executor::ToolSettings;
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ApprovalPolicy, ToolOrigin};
 
@@ -18,7 +19,7 @@ pub struct ApprovalRules {
     /// Names of tools that need no approval under [`ApprovalPolicy::TrustedOnly`].
     pub trusted_tools: HashSet<String>,
     /// Policies of single tools, by name.
-    pub tools: HashMap<String, ApprovalPolicy>,
+    pub tools: ToolSettings<ApprovalPolicy>,
     /// Policies for all tools of an MCP server, by the server's label.
     pub servers: HashMap<String, ApprovalPolicy>,
 }
@@ -35,13 +36,20 @@ impl ApprovalRules {
             ToolOrigin::Native => None,
         };
         let brought_along = || tool.tool().approval_policy();
-        let resolves_to_tool = |name: &String| registry.resolves_to(name, tool);
-        let named = self.tools.iter().filter(|(name, _)| resolves_to_tool(name));
-        let strictest = named.map(|(_, policy)| *policy).max();
+        let named = self
+            .tools
+            .matching(|name, is_in_any_case| match is_in_any_case {
+                false => registry.resolves_to(name, tool),
+                true => registry.resolves_to_in_any_case(name, tool),
+            });
+        let strictest = named.copied().max();
         let policy = strictest.or_else(of_server).or_else(brought_along);
         match policy.unwrap_or(self.default) {
             ApprovalPolicy::Auto => false,
-            ApprovalPolicy::TrustedOnly => !self.trusted_tools.iter().any(resolves_to_tool),
+            ApprovalPolicy::TrustedOnly => {
+                let mut trusted = self.trusted_tools.iter();
+                !trusted.any(|name| registry.resolves_to(name, tool))
+            }
             ApprovalPolicy::AlwaysAsk => true,
         }
     }

@@ -63,7 +63,7 @@ fn registry(server: &'static str) -> Arc<ToolRegistry> {
 }
 
 fn rules(value: &Value) -> ApprovalRules {
-    let policies = |key: &str| {
+    let policies = |key: &str| -> std::collections::HashMap<String, ApprovalPolicy> {
         let policies = value.get(key).cloned().unwrap_or_else(|| json!({}));
         serde_json::from_value(policies).unwrap()
     };
@@ -73,7 +73,7 @@ fn rules(value: &Value) -> ApprovalRules {
             .get("trusted")
             .map(|trusted| serde_json::from_value(trusted.clone()).unwrap())
             .unwrap_or_default(),
-        tools: policies("tools"),
+        tools: policies("tools").into(),
         servers: policies("servers"),
     }
 }

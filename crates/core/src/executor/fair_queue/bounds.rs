@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
 use super::ToolSource;
+use crate::executor::ToolSettings;
 use crate::tool::ToolName;
 
 /// Limits of running and queued calls.
@@ -17,7 +18,7 @@ pub(in crate::executor) struct QueueLimits {
     pub(in crate::executor) places_of_servers: HashMap<String, NonZeroUsize>,
     /// Maximum number of running calls of single tools, by name; other tools have their source's
     /// limit.
-    pub(in crate::executor) tool_places: HashMap<String, NonZeroUsize>,
+    pub(in crate::executor) tool_places: ToolSettings<NonZeroUsize>,
     /// Maximum number of running calls of each account.
     pub(in crate::executor) account_places: usize,
     /// Maximum number of queued calls.
@@ -36,7 +37,7 @@ impl QueueLimits {
             local_places: places,
             server_places: places,
             places_of_servers: HashMap::new(),
-            tool_places: HashMap::new(),
+            tool_places: ToolSettings::default(),
             account_places,
             most_waiting,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, QueueLoad};
+use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, QueueLoad, ToolSettings};
 use crate::registry::ToolRegistry;
 use crate::tool::{
     CallContext, ErrorCode, FnTool, JsonObject, Tool, ToolCall, ToolDefinition, ToolFuture,
@@ -161,7 +161,7 @@ fn one_press_at_a_time(places: usize, max_queued: usize) -> (Executor, Arc<Mutex
         });
         registry.register(Arc::new(tool)).unwrap();
     }
-    let one = HashMap::from([("press".to_owned(), NonZeroUsize::MIN)]);
+    let one = ToolSettings::from([("press".to_owned(), NonZeroUsize::MIN)]);
     let config = ExecutorConfig {
         tool_concurrency: one,
         ..config(places, max_queued)

@@ -1,0 +1,130 @@
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{Config, ConfigError, builtins};
+
+/// Prefix of all variables of Pillion.
+const PREFIX: &str = "PILLION_";
+
+/// Maximum edit distance at which an unknown name counts as a typo of `PILLION_CONFIG` or
+/// `PILLION_SOCKET`.
+const MAX_TYPO_DISTANCE: usize = 2;
+
+/// The variables of the command line, the PHP library and the Laravel package. Any other variable
+/// with the prefix has no effect, unless the configuration names it.
+const KNOWN_VARIABLES: [&str; 14] = [
+    "PILLION_CONFIG",
+    "PILLION_SOCKET",
+    // php-ext/laravel/config/pillion.php
+    "PILLION_APPROVALS",
+    "PILLION_APPROVALS_CONNECTION",
+    "PILLION_APPROVALS_DRIVER",
+    "PILLION_APPROVALS_STORE",
+    "PILLION_CACHE_STORE",
+    "PILLION_CHAT_IN",
+    "PILLION_CHAT_MODEL",
+    "PILLION_LOG_CHANNEL",
+    "PILLION_LOG_LEVEL",
+    // scripts/env and php-examples
+    "PILLION_CACHE",
+    "PILLION_EXTENSION",
+    "PILLION_ROOT",
+];
+
+/// Returns the variables that begin with `PILLION_` and that neither Pillion nor the configuration
+/// knows.
+///
+/// # Errors
+/// [`ConfigError::MisspeltVariable`] for a name that is probably meant to set a key or to name the
+/// configuration: without effect, the variable would remove a restriction.
+pub(super) fn unknown(
+    variables: &[(OsString, OsString)],
+    table: &Table,
+) -> Result<Vec<String>, ConfigError> {
+    let mut texts = BTreeSet::new();
+    table
+        .values()
+        .for_each(|value| collect_texts(value, &mut texts));
+    let mut unknown = Vec::new();
+    for (name, _) in variables {
+        let name = name.to_string_lossy();
+        let prefix = name.get(..PREFIX.len());
+        let is_ours = prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX));
+        let is_key = name.starts_with("PILLION__");
+        if !is_ours || is_key || KNOWN_VARIABLES.contains(&&*name) || texts.contains(&*name) {
+            continue;
+        }
+        let variable = name.clone().into_owned();
+        if is_like_key(&name[PREFIX.len()..]) {
+            return Err(ConfigError::MisspeltVariable { variable });
+        }
+        if let Some(known) = KNOWN_VARIABLES[..2]
+            .iter()
+            .find(|known| is_like(&name, known))
+        {
+            return Err(ConfigError::UnknownVariable { variable, known });
+        }
+        unknown.push(variable);
+    }
+    unknown.sort();
+    Ok(unknown)
+}
+
+/// Returns whether a name is that of a known variable, misspelt or with something added.
+fn is_like(name: &str, known: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.starts_with(known) || strsim::osa_distance(&name, known) <= MAX_TYPO_DISTANCE
+}
+
+/// Returns whether a name without its prefix is the path of a key with `_` between its parts.
+fn is_like_key(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.match_indices('_').any(|(at, _)| {
+        let (section, rest) = (&name[..at], &name[at + 1..]);
+        if section == "tools" {
+            // The name of a tool may have any parts.
+            let mut names = rest.match_indices('_');
+            return names.any(|(at, _)| starts(&rest[at + 1..]).any(is_key_of_tool));
+        }
+        starts(rest).any(|key| is_known([section, key]))
+    })
+}
+
+/// Returns the starts of a name that end before a `_`, and the name.
+fn starts(name: &str) -> impl Iterator<Item = &str> {
+    let ends = name.match_indices('_').map(|(end, _)| end);
+    ends.chain([name.len()]).map(|end| &name[..end])
+}
+
+fn is_key_of_tool(key: &str) -> bool {
+    let known = builtins::NAMES.iter().chain(&["get_time"]);
+    let mut extra = known.flat_map(|tool| builtins::extra_keys(tool));
+    extra.any(|extra| *extra == key) || is_known(["tools", "x", key])
+}
+
+/// Returns whether a configuration may have this key.
+fn is_known<const N: usize>(names: [&str; N]) -> bool {
+    let value = names
+        .into_iter()
+        .rev()
+        .fold(Value::Integer(0), |below, name| {
+            Value::Table(Table::from_iter([(name.to_owned(), below)]))
+        });
+    let read = Config::deserialize(value);
+    read.err()
+        .is_none_or(|error| !error.message().starts_with("unknown field"))
+}
+
+fn collect_texts<'a>(value: &'a Value, texts: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::String(text) => {
+            texts.insert(text);
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect_texts(value, texts)),
+        Value::Table(table) => table.values().for_each(|value| collect_texts(value, texts)),
+        _ => {}
+    }
+}

@@ -1,0 +1,133 @@
+use std::collections::HashMap;
+use std::ops::Index;
+
+/// A setting of single tools, by name. An environment variable cannot show the capital letters of a
+/// tool's name: a setting [in any case](Self::insert_in_any_case) applies to every tool whose name
+/// differs only in case.
+///
+/// ```
+/// use pillion_core::executor::ToolSettings;
+/// let mut limits = ToolSettings::from([("crm_get".to_owned(), 1)]);
+/// assert_eq!(limits.get("crm_Get"), None);
+/// limits.insert_in_any_case("CRM_GET", 2);
+/// assert_eq!((limits.get("crm_get"), limits.get("crm_Get")), (Some(&2), Some(&2)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolSettings<T> {
+    exact: HashMap<String, T>,
+    /// By the names in lower case.
+    in_any_case: HashMap<String, T>,
+}
+
+impl<T> ToolSettings<T> {
+    /// Returns the setting of a tool.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.exact.get(name).or_else(|| match &self.in_any_case {
+            none if none.is_empty() => None,
+            some => some.get(&name.to_ascii_lowercase()),
+        })
+    }
+
+    /// Returns whether no tool has a setting.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.in_any_case.is_empty()
+    }
+
+    /// Returns whether a tool has a setting.
+    #[must_use]
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Sets the setting of the tool with exactly this name.
+    pub fn insert(&mut self, name: String, setting: T) {
+        self.exact.insert(name, setting);
+    }
+
+    /// Sets the setting of all tools whose name differs from this one at most in case. Replaces
+    /// their settings.
+    pub fn insert_in_any_case(&mut self, name: &str, setting: T) {
+        self.remove_in_any_case(name);
+        self.in_any_case.insert(name.to_ascii_lowercase(), setting);
+    }
+
+    /// Removes all settings.
+    pub fn clear(&mut self) {
+        self.exact.clear();
+        self.in_any_case.clear();
+    }
+
+    /// Removes and returns the setting of the tool with exactly this name.
+    pub fn remove(&mut self, name: &str) -> Option<T> {
+        self.exact.remove(name)
+    }
+
+    /// Removes the settings of all tools whose name differs from this one at most in case, and
+    /// returns one of them.
+    pub fn remove_in_any_case(&mut self, name: &str) -> Option<T> {
+        let is_named = |known: &String, _: &mut T| known.eq_ignore_ascii_case(name);
+        let removed = self.exact.extract_if(is_named).map(|(_, setting)| setting);
+        let last = removed.last();
+        last.or_else(|| self.in_any_case.remove(&name.to_ascii_lowercase()))
+    }
+
+    /// Returns all settings, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.exact.values().chain(self.in_any_case.values())
+    }
+
+    /// Returns the settings whose names `resolve` accepts. `resolve` gets a name, and whether the
+    /// name is in any case.
+    pub(super) fn matching(
+        &self,
+        resolve: impl Fn(&str, bool) -> bool,
+    ) -> impl Iterator<Item = &T> {
+        let exact = self
+            .exact
+            .iter()
+            .map(|(name, setting)| (name, false, setting));
+        let in_any_case = self.in_any_case.iter();
+        let in_any_case = in_any_case.map(|(name, setting)| (name, true, setting));
+        let all = exact.chain(in_any_case);
+        all.filter_map(move |(name, is_any, setting)| resolve(name, is_any).then_some(setting))
+    }
+}
+
+impl<T> Default for ToolSettings<T> {
+    fn default() -> Self {
+        Self::from(HashMap::new())
+    }
+}
+
+impl<T> From<HashMap<String, T>> for ToolSettings<T> {
+    fn from(exact: HashMap<String, T>) -> Self {
+        let in_any_case = HashMap::new();
+        Self { exact, in_any_case }
+    }
+}
+
+impl<T, const N: usize> From<[(String, T); N]> for ToolSettings<T> {
+    fn from(settings: [(String, T); N]) -> Self {
+        Self::from(HashMap::from(settings))
+    }
+}
+
+impl<T> FromIterator<(String, T)> for ToolSettings<T> {
+    fn from_iter<I: IntoIterator<Item = (String, T)>>(settings: I) -> Self {
+        Self::from(HashMap::from_iter(settings))
+    }
+}
+
+impl<T> Index<&str> for ToolSettings<T> {
+    type Output = T;
+
+    #[expect(
+        clippy::expect_used,
+        reason = "as for a map, a missing name is a programming error"
+    )]
+    fn index(&self, name: &str) -> &T {
+        self.get(name).expect("the tool has no such setting")
+    }
+}
