@@ -40,6 +40,7 @@ use crate::events::Bus;
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub use absent::Absent;
+pub use entries::OfferedEntry;
 pub use own::Own;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub use resources::Reading;

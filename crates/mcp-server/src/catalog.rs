@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use parking_lot::RwLock;
 use pillion_core::compute;
-use pillion_mcp_client::{CheckedEntry, EntryKind, Feature, McpError, RpcError};
+use pillion_mcp_client::{EntryKind, Feature, McpError, RpcError};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -21,7 +21,7 @@ use pillion_gateway::calling_client::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, check_identifier, error_with, invalid_params,
     raw, raw_list, unknown,
 };
-use pillion_gateway::upstream::{Server, VisibleServers};
+use pillion_gateway::upstream::{OfferedEntry, Server, VisibleServers};
 
 /// The error code for a missing resource in revisions before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -60,7 +60,7 @@ struct Entry {
     /// The name, URI or URI template on the server.
     remote_id: String,
     server: Arc<Server>,
-    /// The entry as clients receive it. Raw, because parsed members take many times the memory.
+    /// The entry as clients receive it.
     listed: Arc<RawValue>,
 }
 
@@ -150,11 +150,9 @@ impl Catalog {
                 }
                 Err(_) => return of_server(&before, server),
             };
-            let checked = server.checked_list(kind.of_entries(), list).await;
-            let entries = checked
-                .into_iter()
-                .map(|checked| Entry::new(server, checked));
-            entries.collect()
+            let offered = server.checked_list(kind.of_entries(), list).await;
+            let entries = offered.into_iter();
+            entries.map(|offered| Entry::new(server, offered)).collect()
         });
         let mut entries = join_all(lists).await.concat();
         if kind == Kind::Prompts {
@@ -362,12 +360,12 @@ fn of_server(entries: &[Entry], server: &Arc<Server>) -> Vec<Entry> {
 }
 
 impl Entry {
-    fn new(server: &Arc<Server>, checked: CheckedEntry) -> Self {
+    fn new(server: &Arc<Server>, OfferedEntry { id, entry }: OfferedEntry) -> Self {
         Self {
-            remote_id: checked.id.clone(),
-            id: checked.id,
+            remote_id: id.clone(),
+            id,
             server: Arc::clone(server),
-            listed: checked.entry.into(),
+            listed: entry.into(),
         }
     }
 }

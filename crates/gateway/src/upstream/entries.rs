@@ -40,6 +40,14 @@ impl ReportedProblems {
     }
 }
 
+/// An entry of a server's list in a form that every client can read.
+pub struct OfferedEntry {
+    /// The name, URI or URI template on the server.
+    pub id: String,
+    /// The entry. Raw, because parsed members take many times the memory.
+    pub entry: Box<RawValue>,
+}
+
 impl Server {
     /// Returns the entries of a list in a form that every client can read. Entries that cannot be
     /// repaired are dropped with a warning. A long list is checked on another thread.
@@ -47,13 +55,16 @@ impl Server {
         self: &Arc<Self>,
         kind: EntryKind,
         listed: Vec<Box<RawValue>>,
-    ) -> Vec<CheckedEntry> {
+    ) -> Vec<OfferedEntry> {
         let bytes = listed.iter().map(|entry| entry.get().len()).sum();
         let server = Arc::clone(self);
         compute::run(&self.label, bytes, move || {
             let entries = listed.iter();
-            let checked = entries.filter_map(|entry| server.checked(kind, entry));
-            checked.collect()
+            let offered = entries.filter_map(|entry| {
+                let CheckedEntry { id, entry, .. } = server.checked(kind, entry)?;
+                Some(OfferedEntry { id, entry })
+            });
+            offered.collect()
         })
         .await
     }

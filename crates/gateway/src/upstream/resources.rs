@@ -40,8 +40,8 @@ impl Server {
         let listing = connection.during(None, connection.client.list_resources());
         let listed = Box::pin(listing).await;
         let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
-        let checked = self.checked_list(EntryKind::Resource, listed).await;
-        Ok(checked.into_iter().map(|checked| checked.entry).collect())
+        let offered = self.checked_list(EntryKind::Resource, listed).await;
+        Ok(offered.into_iter().map(|offered| offered.entry).collect())
     }
 
     /// Returns the contents of a resource.
