@@ -6,4 +6,3 @@ pub mod capabilities;
 pub mod link;
 pub mod listed_tool;
 pub mod message;
-mod unique_members;

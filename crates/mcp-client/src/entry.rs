@@ -8,15 +8,13 @@ mod draft;
 mod input_schema;
 #[cfg(test)]
 mod tests;
-mod whole;
 
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use url::Url;
 
-use crate::MAX_IDENTIFIER_BYTES;
+use crate::{MAX_IDENTIFIER_BYTES, WholeValue};
 use draft::Draft;
-use whole::Whole;
 
 /// The lists of a server that have entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -145,7 +143,7 @@ impl EntryKind {
         let unreadable = |error: serde_json::Error| EntryError::Unreadable {
             reason: error.to_string(),
         };
-        let whole = Whole::read(&entry).map_err(unreadable)?;
+        let whole: WholeValue = serde_json::from_str(entry.get()).map_err(unreadable)?;
         let mut repairs = draft.repairs;
         if whole.is_ambiguous {
             entry = to_raw_value(&whole.value).map_err(unreadable)?;

@@ -29,6 +29,7 @@ mod restarts;
 mod result_cache;
 mod session;
 mod transport;
+mod whole_value;
 
 pub use call_tool_result::as_call_tool_result;
 pub use callbacks::{Callbacks, Notification, ProgressCallback, ProgressNotification};
@@ -54,3 +55,4 @@ pub use param_headers::param_header_mismatch;
 pub use peer_text::{MAX_ERROR_TEXT_BYTES, MAX_IDENTIFIER_BYTES, shortened};
 pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};
+pub use whole_value::WholeValue;

@@ -10,7 +10,7 @@ use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{ForwardedParameters, JsonObject, ToolFailure, TraceContext};
 use pillion_mcp_client::{
     CLIENT_CAPABILITIES, Feature, McpLogLevel, ProgressNotification, ProtocolVersion,
-    RESERVED_META, RequestOptions, RpcError,
+    RESERVED_META, RequestOptions, RpcError, WholeValue,
 };
 use pillion_wire::MAX_ID_BYTES;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -20,7 +20,6 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
-use super::unique_members::UniqueMembers;
 
 /// Maximum number of messages that wait for a slow client; further notifications are dropped.
 const MAX_WAITING: usize = 256;
@@ -319,10 +318,12 @@ impl Link {
             return Ok(None);
         }
         let text = serde_json::to_string(&all).map_err(|_| unclear_parameters())?;
-        let shown = serde_json::from_str(&text);
-        let UniqueMembers(shown) = shown.map_err(|_| unclear_parameters())?;
+        let shown: WholeValue = serde_json::from_str(&text).map_err(|_| unclear_parameters())?;
+        if shown.is_ambiguous {
+            return Err(unclear_parameters());
+        }
         Ok(Some(ForwardedParameters {
-            shown,
+            shown: shown.value,
             digest: sha256_hex(&text),
         }))
     }

@@ -1,23 +1,34 @@
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// An entry as a whole. If an object has several members of one name, the last one counts.
-pub(super) struct Whole {
-    pub(super) value: Value,
-    /// Whether an object has several members of one name. Readers disagree about which one counts.
-    pub(super) is_ambiguous: bool,
+/// A JSON value, and whether all readers read the same value.
+///
+/// JSON parsers differ in which of two members of one name they use, so a person or a check that
+/// reads one of them does not know what another reader reads. Here, the last one counts.
+///
+/// ```
+/// use pillion_mcp_client::WholeValue;
+/// let whole: WholeValue = serde_json::from_str(r#"[{"a":1,"a":2}]"#)?;
+/// assert!(whole.is_ambiguous);
+/// assert_eq!(whole.value, serde_json::json!([{"a": 2}]));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WholeValue {
+    /// The value.
+    pub value: Value,
+    /// Whether an object at any depth has several members of one name.
+    pub is_ambiguous: bool,
 }
 
-impl Whole {
-    /// # Errors
-    /// If a value of the entry is outside of what JSON readers accept, such as `1e999`.
-    pub(super) fn read(entry: &RawValue) -> serde_json::Result<Self> {
+impl<'de> Deserialize<'de> for WholeValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut is_ambiguous = false;
-        let mut reader = serde_json::Deserializer::from_str(entry.get());
-        let value = Reader(&mut is_ambiguous).deserialize(&mut reader)?;
+        let value = Reader(&mut is_ambiguous).deserialize(deserializer)?;
         Ok(Self {
             value,
             is_ambiguous,
@@ -86,5 +97,26 @@ impl<'de> Visitor<'de> for Reader<'_> {
             *self.0 |= object.insert(name, value).is_some();
         }
         Ok(object.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_members_of_one_name_are_noticed_at_any_depth() {
+        for text in [
+            r#"{"a":1,"a":2}"#,
+            r#"[{"a":{"b":0,"b":0}}]"#,
+            r#"{"a":1,"\u0061":1}"#,
+        ] {
+            let whole: WholeValue = serde_json::from_str(text).unwrap();
+            assert!(whole.is_ambiguous, "{text}");
+        }
+        let text = r#"{"a":[null,true,-1,2,1.5,"x",{"a":{}}],"b":{"a":1}}"#;
+        let whole: WholeValue = serde_json::from_str(text).unwrap();
+        assert!(!whole.is_ambiguous);
+        assert_eq!(whole.value.to_string(), text);
     }
 }
