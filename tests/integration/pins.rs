@@ -352,9 +352,19 @@ fn no_ambiguous_entry_evades_the_comparison() {
 
 #[test]
 fn the_pins_of_a_server_have_a_limited_size() {
+    fill_the_pins("pin = \"block\"");
+}
+
+#[test]
+fn a_new_tool_is_blocked_when_the_pins_are_full() {
+    fill_the_pins("pin = \"warn\"\nnew_tools = \"block\"");
+}
+
+/// Lists tools until the pins are full, under rules that block the last one.
+fn fill_the_pins(rules: &str) {
     // A list of new tools each time, whose previous names stay pinned.
     let server = McpServer::start(json!([]));
-    let daemon = start(&server, "pin = \"block\"");
+    let daemon = start(&server, rules);
     for list in 0..3 {
         let text = format!("number{list} ").repeat(120_000);
         let tools: Vec<_> = (0..15)

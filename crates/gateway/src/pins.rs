@@ -158,6 +158,7 @@ async fn compare(
             if pins.by_tool.len() >= MAX_PINS || !pins.have_room(0, size(&new)) {
                 is_full = true;
                 found.changed.insert(name.clone());
+                found.new.insert(name.clone());
                 continue;
             }
             log_new(&new, predecessor);
@@ -179,6 +180,9 @@ async fn compare(
             if !pins.have_room(replaced, definition.text.len()) {
                 is_full = true;
                 found.changed.insert(name.clone());
+                if is_new {
+                    found.new.insert(name.clone());
+                }
                 continue;
             }
             pins.bytes = pins.bytes - replaced + definition.text.len();
