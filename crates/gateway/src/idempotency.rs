@@ -65,7 +65,7 @@ enum ClaimAttempt {
 struct AbandonedClaim {
     call: CallId,
     is_same_request: bool,
-    /// Whether the key would have expired by now.
+    /// Whether the key has surely expired.
     has_expired: bool,
 }
 
@@ -188,7 +188,23 @@ impl IdempotencyKeys {
                 .with_source(error)
         })?;
         let now = Timestamp::now();
-        let claim = self.store.claim_key(key, &text, now, now.plus(ttl)).await?;
+        let claim_key = async |expired_until| {
+            let claim = self
+                .store
+                .claim_key(key, &text, expired_until, now.plus(ttl));
+            claim.await
+        };
+        let mut expired_until = Timestamp::from_millis(0);
+        let mut claim = claim_key(expired_until).await?;
+        // The system clock may be wrong, so the store's clock must confirm that the key has expired.
+        if let KeyClaim::InProgress { expires_at, .. } | KeyClaim::Recorded { expires_at, .. } =
+            claim
+            && expires_at <= now
+            && let Some(until) = self.store.keys_expired_until(ttl).await?
+        {
+            expired_until = until;
+            claim = claim_key(expired_until).await?;
+        }
         let (fingerprint, state) = match claim {
             KeyClaim::Claimed => return Ok(ClaimAttempt::Known(Claim::Mine(held))),
             KeyClaim::InProgress {
@@ -198,6 +214,7 @@ impl IdempotencyKeys {
             KeyClaim::Recorded {
                 fingerprint,
                 result,
+                ..
             } => (fingerprint, Ok(result)),
             _ => {
                 return Err(StoreError::unavailable(
@@ -219,7 +236,7 @@ impl IdempotencyKeys {
                 Ok(ClaimAttempt::Abandoned(AbandonedClaim {
                     call,
                     is_same_request,
-                    has_expired: expires_at <= now,
+                    has_expired: expires_at <= expired_until,
                 }))
             }
             _ if is_same_request => Ok(ClaimAttempt::Known(Claim::InProgress)),

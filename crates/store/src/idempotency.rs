@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 use pillion_core::store::{
     IdempotencyKey, IdempotencyStore, KeyClaim, StoreError, Timestamp, UNFINISHED_KEY_TTL,
@@ -11,7 +13,7 @@ impl IdempotencyStore for SqlStore {
         &self,
         key: &IdempotencyKey,
         fingerprint: &str,
-        now: Timestamp,
+        expired_until: Timestamp,
         expires_at: Timestamp,
     ) -> Result<KeyClaim, StoreError> {
         let claim = "INSERT INTO idempotency_keys (scope, name, fingerprint, expires_at) \
@@ -29,8 +31,8 @@ impl IdempotencyStore for SqlStore {
                 (&key.key).into(),
                 fingerprint.into(),
                 expires_at.into(),
-                now.into(),
-                now.minus(UNFINISHED_KEY_TTL).into(),
+                expired_until.into(),
+                expired_until.minus(UNFINISHED_KEY_TTL).into(),
             ];
             if self.database.write(claim, values).await? == 1 {
                 return Ok(KeyClaim::Claimed);
@@ -40,17 +42,23 @@ impl IdempotencyStore for SqlStore {
                 continue; // The previous owner has just released the key.
             };
             let fingerprint = row.text("fingerprint")?;
+            let expires_at = row.timestamp("expires_at")?;
             return Ok(match row.optional_text("result")? {
                 Some(result) => KeyClaim::Recorded {
                     fingerprint,
                     result,
+                    expires_at,
                 },
                 None => KeyClaim::InProgress {
                     fingerprint,
-                    expires_at: row.timestamp("expires_at")?,
+                    expires_at,
                 },
             });
         }
+    }
+
+    async fn keys_expired_until(&self, ttl: Duration) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.clock().await?.expired(ttl))
     }
 
     async fn record_key(&self, key: &IdempotencyKey, result: &str) -> Result<(), StoreError> {
@@ -87,10 +95,10 @@ impl IdempotencyStore for SqlStore {
             .collect()
     }
 
-    async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError> {
+    async fn remove_expired_keys(&self, until: Timestamp) -> Result<u64, StoreError> {
         let sql = "DELETE FROM idempotency_keys WHERE expires_at <= $1 \
                    AND (result IS NOT NULL OR expires_at <= $2)";
-        let values = vec![now.into(), now.minus(UNFINISHED_KEY_TTL).into()];
+        let values = vec![until.into(), until.minus(UNFINISHED_KEY_TTL).into()];
         self.database.write(sql, values).await
     }
 }

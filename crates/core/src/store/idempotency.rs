@@ -33,6 +33,8 @@ pub enum KeyClaim {
         fingerprint: String,
         /// The recorded result of that request.
         result: String,
+        /// When the result expires or expired.
+        expires_at: Timestamp,
     },
 }
 
@@ -42,10 +44,11 @@ pub const UNFINISHED_KEY_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 /// Stores the results of requests with an `Idempotency-Key`.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Claims a key that is free. `fingerprint` identifies the request, so that the caller can
-    /// detect reuse of the key for another request. A claim without a result remains `InProgress`
-    /// for [`UNFINISHED_KEY_TTL`] after its expiry: the request may still run, or its process
-    /// died and it is unknown whether the request ran.
+    /// Claims a key that is free, or that expired by `expired_until`, a time of
+    /// [`keys_expired_until`](Self::keys_expired_until). `fingerprint` identifies the request, so
+    /// that the caller can detect reuse of the key for another request. A claim without a result
+    /// remains `InProgress` for [`UNFINISHED_KEY_TTL`] after its expiry: the request may still run,
+    /// or its process died and it is unknown whether the request ran.
     ///
     /// # Errors
     /// Errors of the store.
@@ -53,9 +56,16 @@ pub trait IdempotencyStore: Send + Sync {
         &self,
         key: &IdempotencyKey,
         fingerprint: &str,
-        now: Timestamp,
+        expired_until: Timestamp,
         expires_at: Timestamp,
     ) -> Result<KeyClaim, StoreError>;
+
+    /// Returns the time until which keys have surely expired that expire `ttl` after their claim,
+    /// although the system clock can be wrong. `None` if no key has surely expired.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    async fn keys_expired_until(&self, ttl: Duration) -> Result<Option<Timestamp>, StoreError>;
 
     /// Stores the result of the request that claimed the key.
     ///
@@ -76,10 +86,10 @@ pub trait IdempotencyStore: Send + Sync {
     /// Errors of the store.
     async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
-    /// Removes the results that expired by `now`, and the claims without a result that expired at
+    /// Removes the results that expired by `until`, and the claims without a result that expired at
     /// least [`UNFINISHED_KEY_TTL`] earlier. Returns their number.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError>;
+    async fn remove_expired_keys(&self, until: Timestamp) -> Result<u64, StoreError>;
 }

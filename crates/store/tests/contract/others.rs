@@ -47,6 +47,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     let recorded = KeyClaim::Recorded {
         fingerprint: "f".to_owned(),
         result: "42 \u{20ac}".to_owned(),
+        expires_at: at(100),
     };
     let claim = async |key, moment| {
         let claim = store.claim_key(key, "other", at(moment), at(200)).await;
