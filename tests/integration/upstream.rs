@@ -294,6 +294,96 @@ fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
     });
 }
 
+/// A server on standard input that lists its tool after three seconds. The tool returns the number
+/// of lists.
+const SLOW_LIST: &str = r#"
+import json, sys, time
+lists = 0
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    if request["method"] == "tools/list":
+        time.sleep(3)
+        lists += 1
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "slow", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "lists", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": str(lists)}]},
+    }
+    reply = {"jsonrpc": "2.0", "id": request["id"]}
+    reply |= (
+        {"result": results[request["method"]]}
+        if request["method"] in results
+        else {"error": {"code": -32601, "message": "unknown"}}
+    )
+    print(json.dumps(reply), flush=True)
+"#;
+
+#[test]
+fn a_call_waits_for_the_list_of_its_server_until_its_deadline() {
+    let toml = format!(
+        "[executor]\ntimeout_ms = 1000\n[mcp]\ndiscovery_timeout_ms = 30000\n[[mcp_servers]]\n\
+         label = \"slow\"\ncommand = \"python3\"\nargs = {}\n",
+        json!(["-c", SLOW_LIST])
+    );
+    let sidecar = Sidecar::with_config(&toml);
+    let execute = || {
+        let caller = Caller::default();
+        let answer = sidecar.client();
+        answer.execute("slow_lists", &json!({}), &caller).unwrap()
+    };
+    let late = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(execute)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).last()
+    });
+    let Some(ExecuteResponse::NotFound(failure)) = late else {
+        panic!("the tools are not listed yet: {late:?}")
+    };
+    assert_eq!(failure.error_code, "unavailable");
+    let reason = "the server did not list its tools within 1.0s";
+    assert!(failure.error.contains(reason), "{}", failure.error);
+    // The request goes on without the calls that began it.
+    let mut lists = String::new();
+    eventually("a call finds the tool", || match execute() {
+        ExecuteResponse::Executed(execution) => {
+            lists = execution.result.text;
+            true
+        }
+        ExecuteResponse::NotFound(failure) => {
+            assert_eq!(failure.error_code, "unavailable");
+            false
+        }
+    });
+    assert_eq!(lists, "1");
+}
+
+#[test]
+fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
+    let asleep = McpServer::start(tools(&["echo"]));
+    asleep.set_mood(Mood::Asleep);
+    let toml = config("far", &asleep, "[executor]\ntimeout_ms = 1000");
+    let toml = toml.replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 50000");
+    let daemon = Daemon::with_config(&toml, &[]);
+    let batch = json!({"calls": [{"id": "1", "name": "far_echo", "arguments": {}}]}).to_string();
+    let call = ("/api/v1/tools/execute/far_echo", "{}");
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for (path, body) in [call, call, ("/api/v1/tools/batch-execute", &*batch)] {
+            let socket = &daemon.socket;
+            scope.spawn(move || {
+                let answer = http::post(socket, path, body).json().to_string();
+                assert!(answer.contains("within 1.0s"), "{answer}");
+            });
+        }
+    });
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
 #[test]
 fn lists_have_the_order_of_the_configuration() {
     let (one, two) = (

@@ -110,6 +110,8 @@ pub struct ResolvedCall {
     pub call: ToolCall,
     /// The tool; `None` if there is no tool with the name: the call then ends as `not_found`.
     pub tool: Option<Arc<RegisteredTool>>,
+    /// How long the call has waited for the lookup of its tool, which counts toward its deadline.
+    pub waited: Duration,
 }
 
 /// A finished call.
@@ -300,11 +302,23 @@ impl Executor {
         &self.shared.registry
     }
 
+    /// Returns the maximum duration of a call of an unknown tool, of which only the name is given.
+    #[must_use]
+    pub fn timeout_of(&self, name: &str) -> Duration {
+        let config = &self.shared.config;
+        let own = config.tool_timeouts.get(name).copied();
+        own.unwrap_or(config.timeout)
+    }
+
     /// Looks up the tool that a call's name refers to.
     #[must_use]
     pub fn resolve(&self, call: ToolCall) -> ResolvedCall {
         let tool = self.find(&call.name);
-        ResolvedCall { call, tool }
+        ResolvedCall {
+            call,
+            tool,
+            waited: Duration::ZERO,
+        }
     }
 
     /// Runs one call. Dropping the future cancels the call.
@@ -342,13 +356,7 @@ impl Executor {
                 output::max_failure_bytes(&self.shared.config, resolved.tool.as_deref(), context);
             let mut tool_began = false;
             let outcome = self
-                .run_pipeline(
-                    resolved.tool,
-                    resolved.call,
-                    context,
-                    &mut open,
-                    &mut tool_began,
-                )
+                .run_pipeline(resolved, context, &mut open, &mut tool_began)
                 .await;
             let outcome = outcome.map_err(|failure| output::shortened(failure, most));
             let (mut result, response) = recorder.finish(outcome);

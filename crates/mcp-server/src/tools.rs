@@ -200,6 +200,7 @@ pub(super) async fn call(
     };
     let id = uuid::Uuid::now_v7().to_string();
     let executor = resolution.executor(&mcp.gateway);
+    let waited = resolution.took;
     drop(resolution);
     let CompletedCall {
         result, response, ..
@@ -208,6 +209,7 @@ pub(super) async fn call(
             ResolvedCall {
                 call: ToolCall::new(id, tool.name().as_str(), arguments),
                 tool: Some(Arc::clone(&tool)),
+                waited,
             },
             &context,
         )

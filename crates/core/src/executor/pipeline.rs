@@ -28,13 +28,13 @@ use super::fair_queue::PermitRequest;
 use super::record::Open;
 use super::result_memory::Reservation;
 use super::{
-    ApprovalRequest, Approver, Executor, OversizedResult, ReadyCall, SharedExecutor, approval,
-    arguments, cache, journal, nested, output, resolve, run,
+    ApprovalRequest, Approver, Executor, OversizedResult, ReadyCall, ResolvedCall, SharedExecutor,
+    approval, arguments, cache, journal, nested, output, resolve, run,
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolCall,
-    ToolFailure, ToolOutput, TraceContext,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolFailure,
+    ToolOutput, TraceContext,
 };
 
 /// A call that may run.
@@ -55,8 +55,7 @@ impl Executor {
     /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
     pub(super) async fn run_pipeline(
         &self,
-        tool: Option<Arc<RegisteredTool>>,
-        call: ToolCall,
+        ResolvedCall { call, tool, waited }: ResolvedCall,
         caller_context: &CallContext,
         open: &mut Open<'_>,
         tool_began: &mut bool,
@@ -81,7 +80,7 @@ impl Executor {
         resolve::admit(&tool, &call.name, &context)?;
         let arguments = arguments::parse(call.arguments)?;
         let checked = checks.check(config, &tool, arguments, &context).await?;
-        let (mut arguments, mut check_time) = (checked.arguments, checked.took);
+        let (mut arguments, mut waited) = (checked.arguments, waited + checked.took);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
             context.acting_identity = Some(acting_identity.await?);
         }
@@ -105,7 +104,7 @@ impl Executor {
         }
         if let Some(edited) = granted.as_mut().and_then(|granted| granted.edited.take()) {
             let checked = self.check_edited(&tool, edited, &context).await?;
-            check_time += checked.took;
+            waited += checked.took;
             arguments = checked.arguments;
             open.edited(&arguments);
         }
@@ -128,11 +127,9 @@ impl Executor {
                 return output::cap(&tool, output, size, config.max_output_bytes);
             }
         }
-        limiter
-            .wait_for_count(&tool, config.timeout_of(&tool))
-            .await?;
         let limit = config.timeout_of(&tool);
-        let deadline = Instant::now() + limit.saturating_sub(check_time);
+        let deadline = Instant::now() + limit.saturating_sub(waited);
+        limiter.wait_for_count(&tool, deadline).await?;
         let memory = caller_context.result_memory.as_ref();
         let reservation = Reservation::for_call(memory, &tool, deadline).await?;
         limiter.admit(&tool, &context.quota_account())?;

@@ -155,16 +155,16 @@ impl RateLimiter {
     /// Waits until the calls of earlier processes are counted, if the tool has a limit.
     ///
     /// # Errors
-    /// `unavailable` after `timeout`.
+    /// `unavailable` after `deadline`.
     pub(super) async fn wait_for_count(
         &self,
         tool: &RegisteredTool,
-        timeout: Duration,
+        deadline: Instant,
     ) -> Result<(), ToolFailure> {
         if self.past.is_complete() || !self.has_limit(tool) {
             return Ok(());
         }
-        let counted = tokio::time::timeout(timeout, self.past.completed()).await;
+        let counted = tokio::time::timeout_at(deadline, self.past.completed()).await;
         counted.map_err(|_| {
             let message = "The calls before the restart are not yet counted towards the limits";
             ToolFailure::new(ErrorCode::Unavailable, message)

@@ -1,6 +1,7 @@
 //! Looks up the tools that callers name: the single lookup of every API.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pillion_core::executor::Executor;
 use pillion_core::registry::RegisteredTool;
@@ -30,6 +31,8 @@ pub struct Resolution {
     pub own: Option<Own>,
     /// The shared MCP servers that failed when they were asked for the names.
     pub unavailable_servers: Vec<UnavailableServer>,
+    /// How long the lookup took, which counts toward the deadlines of the calls.
+    pub took: Duration,
 }
 
 /// Why a caller has no tool with a name. Does not reveal a tool that the caller may not see.
@@ -78,6 +81,7 @@ impl Gateway {
                 tools,
                 own: None,
                 unavailable_servers: Vec::new(),
+                took: Duration::ZERO,
             };
         }
         // Boxed, because the future of every call would be larger otherwise.
@@ -95,13 +99,19 @@ impl Gateway {
         missing: &[String],
     ) -> Resolution {
         let upstreams = &self.shared.upstreams;
-        let unavailable_servers = upstreams.discover_named(missing).await;
+        let began = Instant::now();
+        let limits = names.iter().map(|name| self.executor().timeout_of(name));
+        let limit = limits.max().unwrap_or_default();
+        let discovery = upstreams.discover_named_within(missing, limit);
+        let unavailable_servers = discovery.await;
         let tools = self.visible(visibility, scope, names);
         let mut missing = self.missing(names, &tools);
         let own = match missing.is_empty() {
             true => Own::default(),
             false => {
-                let mut own = upstreams.user_tools_named(context, &missing).await;
+                let limit = limit.saturating_sub(began.elapsed());
+                let own = upstreams.user_tools_named_within(context, &missing, limit);
+                let mut own = own.await;
                 missing.retain(|name| !names.contains(&name.as_str()));
                 own.add_unavailable(upstreams, &missing);
                 own
@@ -116,6 +126,7 @@ impl Gateway {
             tools: tools.collect(),
             own: Some(own),
             unavailable_servers,
+            took: began.elapsed(),
         }
     }
 

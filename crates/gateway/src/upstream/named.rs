@@ -1,15 +1,106 @@
 //! Finds the servers of unknown tools by the tools' names.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::CallContext;
+use pillion_deadline::timeout;
 use pillion_wire::UnavailableServer;
+use tokio::sync::Semaphore;
+use tracing::Instrument;
 
 use super::discovery::Reason;
+use super::server::not_listed_within;
 use super::{Absent, Own, Server, Upstreams};
 
+/// Requests for tools that go on although the calls that began them have ended at their deadlines.
+/// The requests of later calls wait for these, so few are of use.
+static CONTINUED: Semaphore = Semaphore::const_new(16);
+
+/// Returns what `work` returns within `limit`. Otherwise, `work` goes on without its caller, so that
+/// a later call finds its outcome.
+async fn within<T>(limit: Duration, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    let mut work = Box::pin(work);
+    if let Ok(done) = timeout(limit, &mut work).await {
+        return Some(done);
+    }
+    if let Ok(permit) = CONTINUED.try_acquire() {
+        let continued = async move {
+            work.await;
+            drop(permit);
+        };
+        tokio::spawn(continued.in_current_span());
+    }
+    None
+}
+
 impl Upstreams {
+    /// As [`discover_named`](Self::discover_named), within `limit`: servers that have not responded
+    /// by then are unavailable.
+    pub async fn discover_named_within(
+        self: &Arc<Self>,
+        names: &[String],
+        limit: Duration,
+    ) -> Vec<UnavailableServer> {
+        let (upstreams, sought) = (Arc::clone(self), names.to_vec());
+        let discovery = async move { upstreams.discover_named(&sought).await };
+        let Some(unavailable) = within(limit, discovery).await else {
+            let latest = self.latest();
+            let is_asked = |server: &Arc<Server>| server.state.try_lock().is_err();
+            return latest.unanswered(names, limit, is_asked);
+        };
+        unavailable
+    }
+
+    /// As [`user_tools_named`](Self::user_tools_named), within `limit`: servers that have not
+    /// responded by then are unavailable.
+    pub async fn user_tools_named_within(
+        self: &Arc<Self>,
+        context: &CallContext,
+        names: &[String],
+        limit: Duration,
+    ) -> Own {
+        let (upstreams, context) = (Arc::clone(self), context.clone());
+        let sought = names.to_vec();
+        let listing = async move { upstreams.user_tools_named(&context, &sought).await };
+        let Some(own) = within(limit, listing).await else {
+            let latest = self.latest();
+            let lists_for_user = |server: &Arc<Server>| !server.lists_for_all();
+            let mut own = Own::default();
+            own.unavailable = latest.unanswered(names, limit, lists_for_user);
+            return own;
+        };
+        own
+    }
+
+    /// Returns the unavailable servers, and of those that may have one of these tools, the servers
+    /// that have not responded within `limit`.
+    fn unanswered(
+        &self,
+        names: &[String],
+        limit: Duration,
+        is_asked: impl Fn(&Arc<Server>) -> bool,
+    ) -> Vec<UnavailableServer> {
+        let mut unavailable = self.unavailable();
+        let servers = self.servers.iter().filter(|server| {
+            let may_have = |name: &String| {
+                server.tool_prefix.is_empty() || name.starts_with(&server.tool_prefix)
+            };
+            names.iter().any(may_have) && is_asked(server)
+        });
+        for server in servers {
+            if unavailable.iter().all(|other| other.label != server.label) {
+                unavailable.push(UnavailableServer {
+                    label: server.label.clone(),
+                    error: not_listed_within(limit),
+                });
+            }
+        }
+        unavailable
+    }
+
     /// Lists the tools of the servers whose prefix one of the names begins with, even after a
     /// recent failure. If no server has such a prefix, or a server has no prefix, lists the tools
     /// of every server whose list is missing or stale. Returns the servers that failed.

@@ -248,10 +248,7 @@ impl Server {
                 Ok(tools)
             }
             (_, Some(error)) => Err(error),
-            (_, None) => Err(format!(
-                "the server did not list its tools within {:.1}s",
-                limit.as_secs_f64()
-            )),
+            (_, None) => Err(not_listed_within(limit)),
         }
     }
 
@@ -311,4 +308,10 @@ impl Drop for ListRequestGuard<'_> {
     fn drop(&mut self) {
         self.0.report.write().is_asked = false;
     }
+}
+
+/// Returns the error of a server that did not list its tools in time.
+pub(super) fn not_listed_within(limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    format!("the server did not list its tools within {seconds:.1}s")
 }

@@ -1,14 +1,19 @@
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use super::{Journal, Redaction};
 use crate::RepeatLimit;
 use crate::store::{CallId, CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
 use crate::tool::{ErrorCode, JsonObject, ToolFailure, ToolResult};
+
+/// How long a call that ended as `unavailable` before its tool ran waits for the log: it has already
+/// waited for a log or store that did not respond.
+const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 
 /// The call-log entry of one call. Dropping it before the call has ended records `cancelled`.
 pub(in crate::executor) struct Entry {
@@ -136,6 +141,7 @@ impl Entry {
     /// Writes the call under a new id.
     async fn record_under_new_id(&mut self) -> Result<(), StoreError> {
         self.record.id = CallId::new();
+        self.is_anothers = false;
         self.write().await
     }
 
@@ -143,6 +149,21 @@ impl Entry {
     /// false` if the end could not be recorded.
     pub(in crate::executor) async fn end(&mut self, result: &mut ToolResult) {
         self.close(result);
+        let is_unavailable = result.error_code == Some(ErrorCode::Unavailable);
+        let is_recorded = match is_unavailable && self.ran.is_none() {
+            // After this time, dropping this entry writes the end.
+            true => timeout(MAX_UNAVAILABLE_WAIT, self.write_end()).await == Ok(true),
+            false => self.write_end().await,
+        };
+        if !is_recorded {
+            result.metadata.insert("recorded".to_owned(), json!(false));
+        }
+        let id = self.record.id.to_string();
+        result.metadata.insert("record_id".to_owned(), json!(id));
+    }
+
+    /// Writes the end of the call. Returns whether it is recorded.
+    async fn write_end(&mut self) -> bool {
         let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         let written = match self.is_anothers {
             // The record already has this status.
@@ -156,15 +177,15 @@ impl Entry {
             },
         };
         self.is_over = true;
-        // The approver's process may have written the end already.
-        if let Err(error) = written
-            && !(waits && error.is_conflict())
-        {
-            self.log_write_error(&error);
-            result.metadata.insert("recorded".to_owned(), json!(false));
+        match written {
+            Ok(()) => true,
+            // The approver's process may have written the end already.
+            Err(error) if waits && error.is_conflict() => true,
+            Err(error) => {
+                self.log_write_error(&error);
+                false
+            }
         }
-        let id = self.record.id.to_string();
-        result.metadata.insert("record_id".to_owned(), json!(id));
     }
 
     async fn write(&self) -> Result<(), StoreError> {
@@ -220,7 +241,9 @@ impl Drop for Entry {
             let (is_shared, failures) = (self.is_shared, Arc::clone(&self.failures));
             runtime.spawn(async move {
                 let id = record.id;
+                // With a conflict, the record already has an end.
                 if let Err(error) = write(&*log, record, is_shared).await
+                    && !error.is_conflict()
                     && let Some(repeated) = failures.failed()
                 {
                     tracing::error!(

@@ -22,12 +22,16 @@ use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, To
 struct Written {
     records: Mutex<Vec<ToolCallRecord>>,
     is_full: Mutex<bool>,
+    /// How long a write takes that is rejected.
+    rejects_after: Mutex<Duration>,
 }
 
 #[async_trait]
 impl CallLog for Written {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         if *self.is_full.lock() {
+            let after = *self.rejects_after.lock();
+            tokio::time::sleep(after).await;
             return Err(StoreError::unavailable("The disk is full"));
         }
         self.records.lock().push(call);
@@ -199,6 +203,24 @@ async fn a_tool_does_not_run_unless_its_call_is_recorded() {
     assert_eq!(result.metadata["recorded"], json!(false));
     *log.is_full.lock() = false;
     assert!(call(&executor, "echo", json!({})).await.success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejected_call_waits_once_for_a_log_that_does_not_respond() {
+    let log = Arc::<Written>::default();
+    let executor = executor(&log);
+    *log.is_full.lock() = true;
+    *log.rejects_after.lock() = Duration::from_secs(2);
+    let began = tokio::time::Instant::now();
+    let result = call(&executor, "echo", json!({})).await;
+    assert_eq!(result.error_code, Some(ErrorCode::Unavailable));
+    assert_eq!(result.metadata["recorded"], json!(false));
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_millis(2_200), "{waited:?}");
+    // The end is written once the log can be written again.
+    *log.is_full.lock() = false;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(log.statuses(), [CallStatus::Error]);
 }
 
 #[test]

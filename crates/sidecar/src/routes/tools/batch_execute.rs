@@ -89,6 +89,7 @@ async fn run(
         tools,
         own,
         unavailable_servers,
+        took: waited,
     } = resolution;
 
     // Calls of unknown tools are answered here and do not reach the executor.
@@ -99,7 +100,7 @@ async fn run(
         answers.push(match tool {
             Ok(tool) => {
                 let (call, tool) = (to_core(call), Some(tool));
-                calls.push((ResolvedCall { call, tool }, context));
+                calls.push((ResolvedCall { call, tool, waited }, context));
                 None
             }
             Err(missing) => {

@@ -78,7 +78,9 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Executed<ExecuteResp
         Ok(tool) => {
             let tool = Some(tool);
             let executor = resolution.executor(app);
-            let ended = executor.execute_resolved(ResolvedCall { call, tool }, context);
+            let waited = resolution.took;
+            let call = ResolvedCall { call, tool, waited };
+            let ended = executor.execute_resolved(call, context);
             let ended = ended.await;
             Executed {
                 is_final: ended.is_final(),
