@@ -1,16 +1,14 @@
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
-use hyper_util::client::legacy::connect::HttpInfo;
 use parking_lot::RwLock;
 use tokio::runtime::{self, Handle};
 use url::Url;
 
 use super::resolver::{self, CheckingResolver, Lookup};
-use super::{ClientError, EgressError, EgressPolicy, Proxies, is_local_host, redirect};
+use super::{ClientError, EgressError, EgressPolicy, PoolUse, Proxies, is_local_host, redirect};
 
 /// Timeout of one connection attempt; the operation's deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -174,26 +172,26 @@ impl EgressClient {
         url: &Url,
         headers: HeaderMap,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        self.request_within_idle_time(method, url, headers, Duration::ZERO)
+        self.request_using(PoolUse::New, method, url, headers)
     }
 
-    /// Creates a request like [`request`](Self::request) that uses no kept connection which has been
-    /// idle for longer than `max_idle`. The connection is kept for later requests with a similar
-    /// limit.
+    /// Creates a request like [`request`](Self::request) that uses only these connections. A new
+    /// connection is kept for later requests with a similar idle time, unless `pool_use` is
+    /// [`PoolUse::New`].
     ///
     /// # Errors
     /// [`EgressError`] of [`EgressPolicy::check_url`].
-    pub fn request_within_idle_time(
+    pub fn request_using(
         &self,
+        pool_use: PoolUse,
         method: Method,
         url: &Url,
         headers: HeaderMap,
-        max_idle: Duration,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        let client = if max_idle >= POOL_IDLE_TIMEOUT {
-            self.client(url)
-        } else {
-            self.limited_client(url, max_idle)
+        let client = match pool_use {
+            PoolUse::New => self.limited_client(url, Duration::ZERO),
+            PoolUse::Kept { max_idle, .. } if max_idle >= POOL_IDLE_TIMEOUT => self.client(url),
+            PoolUse::Kept { max_idle, .. } => self.limited_client(url, max_idle),
         };
         self.request_with(method, url, headers, client)
     }
@@ -293,13 +291,6 @@ impl EgressClient {
             Err(_) => clients[0].1.clone(),
         }
     }
-}
-
-/// Returns the local address of the connection over which a response arrived. The address
-/// identifies the connection while the connection is open.
-pub fn local_address(response: &reqwest::Response) -> Option<SocketAddr> {
-    let info: Option<&HttpInfo> = response.extensions().get();
-    info.map(HttpInfo::local_addr)
 }
 
 /// Creates a client without connections, which keeps idle connections for `max_idle`.

@@ -1,15 +1,30 @@
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
 use pillion_deadline::timeout_at;
 use tokio::time::Instant;
-use url::Url;
+use url::{Origin, Url};
 
-use super::{EgressClient, EgressError, EgressPolicy, Purpose, Trust, root_cause};
+use super::{
+    Attempts, EgressClient, EgressError, EgressPolicy, Purpose, Reachability, SendFailure, Trust,
+    root_cause, was_refused,
+};
+
+/// Maximum number of origins of which a client knows the reachability; when exceeded, all of them are
+/// forgotten.
+const MAX_ORIGINS: usize = 64;
 
 /// The HTTP client of tools and model providers. Enforces an egress policy, timeouts and size
 /// limits. Cheap to clone; clones share the connections.
+///
+/// Waits up to 4 seconds, within the timeout, for a server that refuses connections and has
+/// responded before: it may be restarting. A request that the server may have received is sent again
+/// only if its method is safe, such as GET (RFC 9110, section 9.2.1). Other requests use a kept
+/// connection only if the server is known to keep connections.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -26,6 +41,7 @@ use super::{EgressClient, EgressError, EgressPolicy, Purpose, Trust, root_cause}
 #[derive(Clone)]
 pub struct HttpClient {
     client: EgressClient,
+    origins: Arc<Mutex<HashMap<Origin, Arc<Reachability>>>>,
 }
 
 /// An HTTP request. `Debug` hides URL, headers and body, because each may contain a credential.
@@ -46,6 +62,7 @@ pub struct HttpRequest {
 pub struct HttpAnswer {
     answer: reqwest::Response,
     deadline: Instant,
+    reachability: Arc<Reachability>,
 }
 
 /// Why a request failed or its response is incomplete. Messages contain only the host of the URL.
@@ -88,7 +105,8 @@ impl HttpClient {
     pub(super) fn for_purpose(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, HttpError> {
         let client = EgressClient::new(policy, purpose);
         let client = client.map_err(|error| HttpError::Client(error.to_string()))?;
-        Ok(Self { client })
+        let origins = Arc::default();
+        Ok(Self { client, origins })
     }
 
     /// Sends a request, and returns when the head of the response has arrived. `timeout` applies to
@@ -108,15 +126,46 @@ impl HttpClient {
             headers,
             body,
         } = request;
-        let mut sending = self.client.request(method, &url, headers)?;
-        if !body.is_empty() {
-            sending = sending.body(body);
+        let reachability = self.reachability_of(&url);
+        let mut attempts = Attempts::new(&reachability, method.is_safe());
+        let answer = loop {
+            let pool_use = reachability.pool_use(attempts.choice()).await;
+            let (method, headers) = (method.clone(), headers.clone());
+            let mut sending = self.client.request_using(pool_use, method, &url, headers)?;
+            if !body.is_empty() {
+                sending = sending.body(body.clone());
+            }
+            let sent = timeout_at(deadline, sending.send()).await;
+            let error = match sent.map_err(|_| HttpError::Timeout)? {
+                Ok(mut answer) => {
+                    reachability.note_response();
+                    reachability.learn_response(pool_use, &mut answer);
+                    break answer;
+                }
+                Err(error) => error,
+            };
+            let failure = failure_of(&error);
+            if failure == SendFailure::Broken {
+                reachability.learn_break(pool_use);
+            }
+            let may_repeat = timeout_at(deadline, attempts.wait_after(failure)).await;
+            if may_repeat != Ok(true) {
+                return Err(HttpError::of(&error));
+            }
+        };
+        Ok(HttpAnswer {
+            answer,
+            deadline,
+            reachability,
+        })
+    }
+
+    fn reachability_of(&self, url: &Url) -> Arc<Reachability> {
+        let mut origins = self.origins.lock();
+        if origins.len() >= MAX_ORIGINS && !origins.contains_key(&url.origin()) {
+            origins.clear();
         }
-        let answer = timeout_at(deadline, sending.send())
-            .await
-            .map_err(|_| HttpError::Timeout)?
-            .map_err(|error| HttpError::of(&error))?;
-        Ok(HttpAnswer { answer, deadline })
+        Arc::clone(origins.entry(url.origin()).or_default())
     }
 }
 
@@ -161,10 +210,12 @@ impl HttpAnswer {
     /// # Errors
     /// [`HttpError::Timeout`], [`HttpError::Failed`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
-        timeout_at(self.deadline, self.answer.chunk())
-            .await
-            .map_err(|_| HttpError::Timeout)?
-            .map_err(|error| HttpError::of(&error))
+        let read = timeout_at(self.deadline, self.answer.chunk()).await;
+        read.map_err(|_| HttpError::Timeout)?.map_err(|error| {
+            let idle = Reachability::idle_before(&self.answer);
+            self.reachability.note_cut_off(idle);
+            HttpError::of(&error)
+        })
     }
 
     /// Returns the complete body, if it is no larger than `limit` bytes.
@@ -180,6 +231,18 @@ impl HttpAnswer {
             read.extend_from_slice(&chunk);
         }
         Ok(read.freeze())
+    }
+}
+
+fn failure_of(error: &reqwest::Error) -> SendFailure {
+    if EgressError::cause_of(error).is_some() || error.is_timeout() || error.is_redirect() {
+        SendFailure::Other
+    } else if was_refused(error) {
+        SendFailure::Refused
+    } else if error.is_connect() {
+        SendFailure::Other
+    } else {
+        SendFailure::Broken
     }
 }
 

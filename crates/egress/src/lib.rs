@@ -27,8 +27,10 @@ mod http_client;
 mod keep_alive;
 mod network;
 mod proxy;
+mod reachability;
 mod redirect;
 mod resolver;
+mod restarts;
 mod shortcut;
 
 use std::collections::BTreeSet;
@@ -38,7 +40,7 @@ use serde::Deserialize;
 use url::{Host, Url};
 
 pub use address::AddressClass;
-pub use client::{EgressClient, Purpose, Trust, local_address};
+pub use client::{EgressClient, Purpose, Trust};
 pub use endpoint_client::EndpointClient;
 pub use error::{ClientError, EgressError};
 pub use error::{root_cause, was_refused};
@@ -47,6 +49,8 @@ pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
 pub use keep_alive::{ConnectionChoice, KeepAliveHabit};
 pub use network::{InvalidNetwork, Network};
 pub use proxy::{InvalidProxy, Proxies};
+pub use reachability::{Attempts, MAX_REPEATS, PoolUse, Reachability, SendFailure};
+pub use restarts::{KnownDown, RestartPace, Restarts};
 pub use shortcut::{DirectClient, DirectError, SendOutcome};
 
 /// Request headers, in lower case, that the connection sets: operators, tools and components cannot

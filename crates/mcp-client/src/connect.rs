@@ -13,10 +13,10 @@ use super::dialect::{Opening, ServerDialect};
 use super::http::{HttpLink, is_status};
 use super::peer::Peer;
 use super::probe::{ProbeStep, Steps};
-use super::repeat::MAX_REPEATS;
 use super::session::{IdStyle, Session};
 use super::transport::{EndpointRule, EventStreamTransport, PostTransport};
 use super::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
+use pillion_egress::MAX_REPEATS;
 
 pub(super) use channel::{ChannelConnector, ChannelLink};
 use discovered::{Discovered, discovered, rpc_of, stateless_version};

@@ -26,10 +26,10 @@ use super::{
 };
 use answer::read_answer;
 pub(super) use answer::{Answer, AnswerReader, content_type, is_event_stream, messages_of};
-use attempts::{Attempts, PoolUse, Reachability, idle_before};
+use attempts::Attempts;
 pub(super) use failure::{check_status, is_status, not_oauth, sending};
 use pillion_egress::{
-    ConnectionChoice, DirectClient, EgressClient, EgressError, Purpose, SendOutcome, Trust,
+    ConnectionChoice, DirectClient, EgressClient, Purpose, Reachability, SendOutcome, Trust,
 };
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -85,7 +85,7 @@ impl HttpLink {
             message_headers,
             shortcut,
             keeps_streams: Arc::default(),
-            reachability: Arc::new(Reachability::new()),
+            reachability: Arc::default(),
             client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
             authorizer: authorizer.map(Arc::new),
             headers,
@@ -139,7 +139,7 @@ impl HttpLink {
         loop {
             match send(attempts.choice()).await {
                 Ok(response) => {
-                    self.reachability.restarts.note_response();
+                    self.reachability.note_response();
                     return Ok(response);
                 }
                 // Boxed, because waiting is rare and would enlarge the future of every message.
@@ -173,7 +173,7 @@ impl HttpLink {
 
     /// Reads the body of a response, or as much as is necessary to determine its kind.
     pub(super) async fn read(&self, response: reqwest::Response) -> Result<Answer, McpErrorKind> {
-        let idle = idle_before(&response);
+        let idle = Reachability::idle_before(&response);
         let answer = read_answer(response, &self.limits).await;
         if matches!(answer, Err(McpErrorKind::Broken(_))) {
             self.reachability.note_cut_off(idle);
@@ -247,8 +247,10 @@ impl HttpLink {
         headers.extend(extra);
         for choice in [ConnectionChoice::Any, ConnectionChoice::New] {
             let headers = headers.clone();
-            let pool_use = self.reachability.pool_use(choice);
-            let Ok(request) = self.request(Method::DELETE, &self.url, headers, pool_use) else {
+            let pool_use = self.reachability.pool_use(choice).await;
+            let (client, url) = (&self.client, &self.url);
+            let request = client.request_using(pool_use, Method::DELETE, url, headers);
+            let Ok(request) = request else {
                 return; // Without a valid URL there was no session.
             };
             // Does not ask the user for an authorization.
@@ -289,36 +291,14 @@ impl HttpLink {
         }
     }
 
-    /// Creates a request of the full HTTP client.
-    fn request(
-        &self,
-        method: Method,
-        url: &Url,
-        headers: HeaderMap,
-        pool_use: PoolUse,
-    ) -> Result<reqwest::RequestBuilder, EgressError> {
-        let client = &self.client;
-        match pool_use {
-            PoolUse::New => client.request_over_new_connection(method, url, headers),
-            PoolUse::Kept { max_idle, .. } => {
-                client.request_within_idle_time(method, url, headers, max_idle)
-            }
-        }
-    }
-
     /// Sends a request with the full HTTP client.
     async fn send(
         &self,
         (method, url, headers, body): (Method, &Url, HeaderMap, Bytes),
         choice: ConnectionChoice,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        if choice == ConnectionChoice::Reliable {
-            // Polls the operating system, so that the client's tasks learn which of the kept
-            // connections the server has closed.
-            tokio::task::yield_now().await;
-        }
-        let pool_use = self.reachability.pool_use(choice);
-        let mut request = self.request(method, url, headers, pool_use)?;
+        let pool_use = self.reachability.pool_use(choice).await;
+        let mut request = self.client.request_using(pool_use, method, url, headers)?;
         if !body.is_empty() {
             request = request.body(body);
         }
@@ -326,7 +306,11 @@ impl HttpLink {
             Some(authorizer) => Box::pin(authorizer.send(request)).await,
             None => request.send().await.map_err(sending),
         };
-        self.reachability.learn(pool_use, &mut outcome);
+        match &mut outcome {
+            Ok(response) => self.reachability.learn_response(pool_use, response),
+            Err(McpErrorKind::Broken(_)) => self.reachability.learn_break(pool_use),
+            Err(_) => {}
+        }
         outcome
     }
 }

@@ -25,7 +25,6 @@ mod peer_text;
 mod probe;
 mod protocol_version;
 mod repeat;
-mod restarts;
 mod result_cache;
 mod session;
 mod transport;

@@ -7,9 +7,6 @@
 
 use super::McpErrorKind;
 
-/// Maximum number of times that one message is sent again because its connection broke.
-pub(super) const MAX_REPEATS: u32 = 3;
-
 /// The last error of a message that was sent again in vain. It is not repeated further.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection broke repeatedly")]

@@ -11,9 +11,10 @@ use super::close_signal::CloseSignal;
 use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::{self, Metadata, MirroredHeaders};
 use super::peer::Peer;
-use super::repeat::{MAX_REPEATS, Repeat, is_first_break};
+use super::repeat::{Repeat, is_first_break};
 use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion};
+use pillion_egress::MAX_REPEATS;
 
 /// An open connection: the transport, and what was negotiated.
 pub(super) struct Session {

@@ -187,7 +187,11 @@ async fn a_kept_connection_is_not_used_after_its_idle_time() {
     let client = EgressClient::new(&policy, Purpose::server(Trust::Nothing)).unwrap();
     let send = async |max_idle| {
         let headers = HeaderMap::new();
-        let request = client.request_within_idle_time(Method::GET, &url, headers, max_idle);
+        let pool_use = PoolUse::Kept {
+            max_idle,
+            idle: None,
+        };
+        let request = client.request_using(pool_use, Method::GET, &url, headers);
         request.unwrap().send().await.unwrap();
         connections.load(Ordering::SeqCst)
     };

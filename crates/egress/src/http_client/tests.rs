@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -118,4 +119,103 @@ async fn l1_errors_and_debug_texts_contain_only_the_host_of_a_url() {
         .await
         .unwrap_err();
     assert!(matches!(error, HttpError::Connect(_)), "{error:?}");
+}
+
+/// When a server closes a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closes {
+    AfterResponse,
+    /// When the next request arrives, without running it.
+    OnNextRequest,
+}
+
+/// Serves requests with an empty body, and counts the requests that it has run.
+async fn serve(listener: TcpListener, closes: Closes, ran: Arc<AtomicUsize>) {
+    while let Ok((mut peer, _)) = listener.accept().await {
+        let ran = Arc::clone(&ran);
+        tokio::spawn(async move {
+            let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            let is_request = |read: usize| read > 0;
+            if !is_request(peer.read(&mut [0; 4096]).await.unwrap_or(0)) {
+                return;
+            }
+            ran.fetch_add(1, Ordering::SeqCst);
+            peer.write_all(response).await.unwrap();
+            if closes == Closes::OnNextRequest {
+                let _ = peer.read(&mut [0; 4096]).await;
+            }
+        });
+    }
+}
+
+fn request(method: Method, url: &str) -> HttpRequest {
+    HttpRequest {
+        method,
+        ..HttpRequest::get(url.parse().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn requests_wait_for_a_server_that_restarts() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let url = format!("http://{address}/");
+    let ran = Arc::<AtomicUsize>::default();
+    let serving = tokio::spawn(serve(listener, Closes::AfterResponse, Arc::clone(&ran)));
+    let client = HttpClient::new(&EgressPolicy::default()).unwrap();
+    let send = async |method| {
+        let sent = client.send(request(method, &url), RESPONSE_TIMEOUT).await;
+        sent?.bytes(10).await
+    };
+    send(Method::POST).await.unwrap();
+    serving.abort();
+    let _ = serving.await;
+    let restart = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let listener = TcpListener::bind(address).await.unwrap();
+        tokio::spawn(serve(listener, Closes::AfterResponse, Arc::clone(&ran)));
+    };
+    let (post, get, ()) = tokio::join!(send(Method::POST), send(Method::GET), restart);
+    post.unwrap();
+    get.unwrap();
+    assert_eq!(ran.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_run_is_an_error_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let began = Instant::now();
+    let error = get(&url, RESPONSE_TIMEOUT).await.unwrap_err();
+    assert!(matches!(error, HttpError::Connect(_)), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn only_safe_requests_are_sent_again_over_a_new_connection() {
+    for closes in [Closes::AfterResponse, Closes::OnNextRequest] {
+        for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/", listener.local_addr().unwrap());
+            let ran = Arc::<AtomicUsize>::default();
+            tokio::spawn(serve(listener, closes, Arc::clone(&ran)));
+            let client = HttpClient::new(&EgressPolicy::default()).unwrap();
+            let mut succeeded = 0;
+            for pause in [0, 0, 20, 60, 0, 60, 60, 20, 0, 0, 60, 60] {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                let request = request(method.clone(), &url);
+                if client.send(request, RESPONSE_TIMEOUT).await.is_ok() {
+                    succeeded += 1;
+                }
+            }
+            // The server did not run the requests that failed.
+            assert_eq!(ran.load(Ordering::SeqCst), succeeded, "{method}");
+            match method.is_safe() {
+                true => assert_eq!(succeeded, 12, "{method}"),
+                // The client learns that the server keeps no connections.
+                false => assert!(succeeded >= 10, "{method}: {succeeded}"),
+            }
+        }
+    }
 }

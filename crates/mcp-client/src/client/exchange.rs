@@ -18,10 +18,11 @@ use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revisio
 use crate::jsonrpc::RpcOutcome;
 use crate::metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX, with_tasks};
 use crate::peer::ProgressGuard;
-use crate::repeat::{MAX_REPEATS, Repeat, is_first_break};
+use crate::repeat::{Repeat, is_first_break};
 use crate::result_cache::McpResultCache;
 use crate::session::{RequestExtras, Session};
 use crate::{Feature, McpErrorKind};
+use pillion_egress::MAX_REPEATS;
 
 /// Maximum number of rounds in which a server may request input for one request.
 pub(super) const MAX_ROUNDS: u32 = 16;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::jsonrpc::RpcError;
 use crate::{OAuthError, ServerConfigError};
-use pillion_egress::{ClientError, EgressError, root_cause};
+use pillion_egress::{ClientError, EgressError, KnownDown, root_cause};
 use pillion_sse::SseError;
 
 /// The details of an error.
@@ -198,6 +198,15 @@ pub enum McpErrorKind {
     /// The application has disconnected the client.
     #[error("Not connected to server")]
     Disconnected,
+}
+
+impl From<KnownDown> for McpErrorKind {
+    fn from(KnownDown { retry_after }: KnownDown) -> Self {
+        Self::KnownDown {
+            retry_after,
+            cause: None,
+        }
+    }
 }
 
 impl McpErrorKind {

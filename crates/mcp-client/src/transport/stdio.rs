@@ -16,6 +16,8 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use pillion_egress::{RestartPace, Restarts};
+
 use self::lines::{LineReader, OutputLine};
 use self::process::{ServerProcess, Streams};
 use self::stderr::{LastStderrLine, StderrLog};
@@ -24,7 +26,6 @@ use super::{SerializedRequest, Transport, TransportFuture};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
-use crate::restarts::{RestartPace, Restarts};
 use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
 
 /// Number of bytes after which a batch of waiting messages is written.

@@ -5,6 +5,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
+use parking_lot::Mutex;
+use pillion_egress::{KeepAliveHabit, PoolUse};
+use std::time::Duration;
+
 use super::*;
 use crate::ServerConfig;
 
@@ -48,7 +52,7 @@ impl Server {
     }
 
     fn habit(&self) -> &KeepAliveHabit {
-        &self.link.reachability.habit
+        self.link.reachability.habit()
     }
 }
 
@@ -106,9 +110,10 @@ async fn frequent_calls_keep_connections_again_after_a_cut_off_response() {
 async fn a_cut_off_response_over_a_new_connection_says_nothing_about_kept_ones() {
     let server = Server::start(Some(0)).await;
     server.call().await;
-    let use_of_pool = server.link.reachability.pool_use(ConnectionChoice::Any);
-    let PoolUse::Kept { max_idle, .. } = use_of_pool else {
-        panic!("{use_of_pool:?}");
+    let pool_use = server.link.reachability.pool_use(ConnectionChoice::Any);
+    let pool_use = pool_use.await;
+    let PoolUse::Kept { max_idle, .. } = pool_use else {
+        panic!("{pool_use:?}");
     };
     assert_eq!(max_idle, Duration::MAX);
 }

@@ -5,8 +5,6 @@ use parking_lot::Mutex;
 use rand::RngExt;
 use tokio::time::Instant;
 
-use super::McpErrorKind;
-
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Maximum number of consecutive failed starts of a program, or refusals of a server that has never
@@ -19,9 +17,17 @@ const STABLE_RUN_TIME: Duration = Duration::from_secs(10);
 /// Minimum run time after which a program that has responded counts as stable.
 const STABLE_RUN_TIME_AFTER_RESPONSE: Duration = Duration::from_secs(1);
 
+/// A server that keeps ending before it responds, so that callers do not wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server keeps failing")]
+pub struct KnownDown {
+    /// When the server may be started again.
+    pub retry_after: Duration,
+}
+
 /// How fast callers try again to reach a server that restarts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RestartPace {
+pub struct RestartPace {
     /// Backoff after the first crash; doubles with each further crash.
     min_backoff: Duration,
     /// Maximum backoff of a server that responds after each start; callers wait for its restart.
@@ -33,7 +39,7 @@ pub(super) struct RestartPace {
 
 impl RestartPace {
     /// For a program that this process starts: a start is expensive.
-    pub(super) const STDIO: Self = Self {
+    pub const STDIO: Self = Self {
         min_backoff: Duration::from_millis(100),
         max_responding_backoff: Duration::from_secs(1),
         max_awaited_crashes: MAX_AWAITED_CRASHES,
@@ -41,7 +47,7 @@ impl RestartPace {
 
     /// For a server that this process does not start: a refused connection costs hardly anything. A
     /// caller waits for 2 to 4 seconds in total.
-    pub(super) const HTTP: Self = Self {
+    pub const HTTP: Self = Self {
         min_backoff: Duration::from_millis(10),
         max_responding_backoff: Duration::from_millis(200),
         max_awaited_crashes: 24,
@@ -51,7 +57,7 @@ impl RestartPace {
 /// Decides when a server that crashed may be started again, or when to connect again to a server
 /// that refuses connections because it may be restarting. Callers wait for a server that has
 /// responded before.
-pub(super) struct Restarts {
+pub struct Restarts {
     pace: RestartPace,
     /// Whether the server has responded and there was no failure since. If so, requests need not
     /// lock `crashes`.
@@ -72,7 +78,9 @@ struct Crashes {
 }
 
 impl Restarts {
-    pub(super) fn new(pace: RestartPace) -> Self {
+    /// Creates the record of a server without crashes.
+    #[must_use]
+    pub fn new(pace: RestartPace) -> Self {
         Self {
             pace,
             is_healthy: AtomicBool::new(false),
@@ -83,7 +91,7 @@ impl Restarts {
     /// Records that the server has refused a connection, and waits until another attempt is due.
     /// Refusals of concurrent callers count as one. Returns `false`, without waiting, if the server
     /// has refused too many consecutive connections.
-    pub(super) async fn wait_after_refusal(&self) -> bool {
+    pub async fn wait_after_refusal(&self) -> bool {
         {
             let mut crashes = self.crashes.lock();
             self.is_healthy.store(false, Ordering::Release);
@@ -101,7 +109,7 @@ impl Restarts {
     }
 
     /// Records that the server has responded.
-    pub(super) fn note_response(&self) {
+    pub fn note_response(&self) {
         if !self.is_healthy.load(Ordering::Acquire) {
             let mut crashes = self.crashes.lock();
             *crashes = Crashes {
@@ -134,8 +142,8 @@ impl Restarts {
     /// start, because its backoff is short, however often the program ends.
     ///
     /// # Errors
-    /// [`McpErrorKind::KnownDown`], at once, if the program keeps ending before it responds.
-    pub(super) async fn wait(&self) -> Result<(), McpErrorKind> {
+    /// [`KnownDown`], at once, if the program keeps ending before it responds.
+    pub async fn wait(&self) -> Result<(), KnownDown> {
         let (is_awaited, next_start) = {
             let crashes = self.crashes.lock();
             let is_awaited = crashes.failed_starts <= self.max_awaited(&crashes);
@@ -146,17 +154,14 @@ impl Restarts {
         };
         let retry_after = next_start.saturating_duration_since(Instant::now());
         if !is_awaited && !retry_after.is_zero() {
-            return Err(McpErrorKind::KnownDown {
-                retry_after,
-                cause: None,
-            });
+            return Err(KnownDown { retry_after });
         }
         tokio::time::sleep_until(next_start).await;
         Ok(())
     }
 
     /// Records that a process ended after running for `run_time`, with or without a response.
-    pub(super) fn crashed(&self, run_time: Duration, has_responded: bool) {
+    pub fn crashed(&self, run_time: Duration, has_responded: bool) {
         let mut crashes = self.crashes.lock();
         let (stable_run_time, max_backoff) = if has_responded {
             (
@@ -186,13 +191,14 @@ impl Restarts {
 
     /// Returns whether a program whose start failed should be started again at once, because the
     /// program has responded recently.
-    pub(super) fn may_start_again(&self) -> bool {
+    #[must_use]
+    pub fn may_start_again(&self) -> bool {
         let crashes = self.crashes.lock();
         crashes.has_responded && crashes.failed_starts <= self.max_awaited(&crashes)
     }
 
     /// Discards the last crash: some servers exit when they receive a request before the handshake.
-    pub(super) fn undo_crash(&self) {
+    pub fn undo_crash(&self) {
         let mut crashes = self.crashes.lock();
         crashes.in_a_row = crashes.in_a_row.saturating_sub(1);
         crashes.failed_starts = crashes.failed_starts.saturating_sub(1);
@@ -219,7 +225,7 @@ mod tests {
             );
         }
         restarts.crashed(Duration::ZERO, false);
-        let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
+        let Err(KnownDown { retry_after }) = restarts.wait().await else {
             panic!()
         };
         assert!(retry_after <= Duration::from_millis(800));
@@ -229,7 +235,7 @@ mod tests {
         for _ in 0..100 {
             restarts.crashed(Duration::ZERO, false);
         }
-        let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
+        let Err(KnownDown { retry_after }) = restarts.wait().await else {
             panic!()
         };
         assert!(retry_after <= MAX_BACKOFF);
