@@ -22,6 +22,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_deadline::timeout;
 use tokio::time::Instant;
 
 use super::fair_queue::PermitRequest;
@@ -81,8 +82,13 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let checked = checks.check(config, &tool, arguments, &context).await?;
         let (mut arguments, mut waited) = (checked.arguments, waited + checked.took);
+        let limit = config.timeout_of(&tool);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
-            context.acting_identity = Some(acting_identity.await?);
+            let began = Instant::now();
+            let found = timeout(limit.saturating_sub(waited), acting_identity).await;
+            let found = found.unwrap_or_else(|_| Err(run::timed_out(&tool, limit)));
+            context.acting_identity = Some(found?);
+            waited += began.elapsed();
         }
         let approver = hooks.approver.as_deref();
         let paused = context.nesting.as_deref().map(Nesting::pause);
@@ -127,7 +133,6 @@ impl Executor {
                 return output::cap(&tool, output, size, config.max_output_bytes);
             }
         }
-        let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit.saturating_sub(waited);
         limiter.wait_for_count(&tool, deadline).await?;
         let memory = caller_context.result_memory.as_ref();
