@@ -333,6 +333,28 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
 }
 
 #[test]
+fn g3_only_a_call_that_needs_an_approval_names_the_command_for_it() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = daemon.socket.to_str().unwrap();
+    let call = || {
+        let call = ["tools", "--socket", socket, "call", "calculator"];
+        let called = run(&[&call[..], &[r#"{"expression": "1 + 1"}"#]].concat(), &[]);
+        assert!(!called.status.success());
+        stderr(&called)
+    };
+    let needed = call();
+    assert!(needed.contains("(approval_required)"), "{needed}");
+    assert!(needed.contains("approve the call with"), "{needed}");
+    let approvals = http::get(&daemon.socket, "/api/v1/approvals").json();
+    let id = approvals["approvals"][0]["id"].as_str().unwrap();
+    let denied = run(&["approvals", "--socket", socket, "deny", id], &[]);
+    assert!(denied.status.success(), "{}", stderr(&denied));
+    let denied = call();
+    assert!(denied.contains("(denied)"), "{denied}");
+    assert!(!denied.contains("approve the call with"), "{denied}");
+}
+
+#[test]
 fn g3_the_command_line_shows_hidden_characters() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();

@@ -81,7 +81,12 @@ pub(super) fn native_call_error(
         "the model needs function_calling and mcp".to_owned()
     } else if !matches!(api, Some(Provider::OpenAiResponses | Provider::Anthropic)) {
         let api = api.map_or_else(
-            || "has no provider".to_owned(),
+            || match model.config.provider.as_deref() {
+                Some(name) => {
+                    format!("names the provider '{name}', which has no [[providers]] entry")
+                }
+                None => "has no provider".to_owned(),
+            },
             |api| format!("uses '{api}'"),
         );
         format!("only 'openai-responses' and 'anthropic' can, and the model {api}")

@@ -89,7 +89,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number
         .parse()
-        .map_err(|_| "not a number of seconds".to_owned())?;
+        .map_err(|_| "not a time such as 30, 500ms or 2m".to_owned())?;
     let ms = number * unit_ms;
     if !(1.0..=MAX_MS).contains(&ms) {
         return Err("must be between 1 ms and one day".to_owned());

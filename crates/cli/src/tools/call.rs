@@ -84,10 +84,10 @@ impl Call {
                 let error = outcome.error.as_deref().unwrap_or("unknown error");
                 let code = outcome.error_code.as_deref().unwrap_or("internal_error");
                 print_diagnostic(&format!("{error} ({code})"));
-                if let Some(id) = outcome
-                    .metadata
-                    .get("approval_id")
-                    .and_then(|id| id.as_str())
+                // A denial names its approval, too.
+                let id = outcome.metadata.get("approval_id");
+                if code == ErrorCode::ApprovalRequired.as_str()
+                    && let Some(id) = id.and_then(|id| id.as_str())
                 {
                     print_diagnostic(&format!(
                         "approve the call with `pillion approvals approve {id}` and repeat this \

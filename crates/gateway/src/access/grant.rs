@@ -95,8 +95,8 @@ pub struct AccessGrant {
     pub tools: AllowedTools,
 }
 
-/// The users for whom a token may act, for example with their credentials for MCP servers. For
-/// limits and records, a request may name any user, unless the token has a user of its own.
+/// The users for whom a token may act, for example with their credentials for MCP servers and within
+/// their limits. In records, a request may name any user, unless the token has a user of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Users {
     /// No user.

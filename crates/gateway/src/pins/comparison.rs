@@ -86,7 +86,9 @@ pub(super) async fn compare(
         is_full: false,
     };
     for (definition, predecessor) in compared {
-        comparison.check(&definition, predecessor.as_deref()).await?;
+        comparison
+            .check(&definition, predecessor.as_deref())
+            .await?;
     }
     if comparison.is_full {
         tracing::warn!(

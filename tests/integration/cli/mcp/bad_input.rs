@@ -93,7 +93,7 @@ fn a_bad_option_is_rejected_with_its_valid_values() {
             ["--protocol-version", "2025"],
             "Unknown MCP protocol version '2025'",
         ),
-        (["--timeout", "soon"], "not a number of seconds"),
+        (["--timeout", "soon"], "not a time such as 30, 500ms or 2m"),
         (["--timeout", "0"], "must be between 1 ms and one day"),
     ] {
         let output = mcp(&[&["probe", url], &options[..]].concat());
@@ -112,7 +112,7 @@ fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
         ),
         (
             &["probe", url, "--timeout", "soon", "--json"],
-            "invalid value 'soon' for '--timeout <TIME>': not a number of seconds",
+            "invalid value 'soon' for '--timeout <TIME>': not a time such as 30, 500ms or 2m",
         ),
         (
             &["--json", "probe", url, "--loud"],

@@ -204,7 +204,7 @@ fn why(record: &ApprovalRecord) -> String {
             format_timestamp(decision.at)
         ),
         None => format!(
-            "The approval expired at {}",
+            "The approval expired at {}: the call must be sent again",
             format_timestamp(record.expires_at)
         ),
     }
