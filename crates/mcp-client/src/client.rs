@@ -273,7 +273,8 @@ impl McpClient {
             | TransportKind::Stdio => MessageStyle::Http,
         };
         let wording = config.wording.unwrap_or(by_transport);
-        McpError::new(kind, wording, self.transport())
+        let secrets = self.shared.connections.secrets();
+        McpError::new(kind, wording, self.transport(), secrets)
     }
 
     /// Returns the name of a request for errors: `tool 'roll' of server 'dice'`.

@@ -2,10 +2,12 @@ mod class;
 mod kind;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::jsonrpc::RpcError;
 use super::peer_text::write_shortened;
+use super::secrets::Secrets;
 use super::{AuthorizationChallenge, TransportKind};
 pub use class::ErrorClass;
 pub use kind::McpErrorKind;
@@ -23,6 +25,8 @@ pub struct McpError {
     transport: Option<TransportKind>,
     /// Whether this is the error of a tool call that the server may have received.
     may_have_run: bool,
+    /// The credentials that the message must not repeat.
+    secrets: Arc<Secrets>,
 }
 
 /// The two styles of error messages.
@@ -40,15 +44,18 @@ pub enum MessageStyle {
 
 impl McpError {
     pub(crate) fn new(
-        kind: McpErrorKind,
+        mut kind: McpErrorKind,
         wording: MessageStyle,
         transport: Option<TransportKind>,
+        secrets: &Arc<Secrets>,
     ) -> Self {
+        kind.redact(secrets);
         Self {
             kind,
             wording,
             transport,
             may_have_run: false,
+            secrets: Arc::clone(secrets),
         }
     }
 
@@ -250,7 +257,7 @@ impl fmt::Display for Unlimited<'_> {
 
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_shortened(f, format_args!("{}", Unlimited(self)))?;
+        write_shortened(f, format_args!("{}", Unlimited(self)), &self.secrets)?;
         if self.must_say_may_have_run() {
             f.write_str("; the tool may have run")?;
         }

@@ -20,6 +20,7 @@ use url::Url;
 
 use super::oauth::OAuthAuthorizer;
 use super::repeat::Repeat;
+use super::secrets::Secrets;
 use super::{
     Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization,
     ServerConfig, TransportKind,
@@ -58,7 +59,7 @@ pub(super) struct HttpLink {
 impl HttpLink {
     /// Creates the pool. Does no I/O, except that for an `https` server it reads the system's
     /// certificates.
-    pub(super) fn new(config: &ServerConfig) -> Result<Self, McpErrorKind> {
+    pub(super) fn new(config: &ServerConfig, secrets: &Arc<Secrets>) -> Result<Self, McpErrorKind> {
         let headers = config.header_map()?;
         let url = config.request_url()?;
         config.egress.check_url(&url)?;
@@ -69,7 +70,7 @@ impl HttpLink {
         });
         purpose.http1_only = config.transport_kind() == TransportKind::WebSocket;
         let authorizer = match &config.authentication {
-            Authentication::OAuth(oauth) => Some(OAuthAuthorizer::new(oauth, config)?),
+            Authentication::OAuth(oauth) => Some(OAuthAuthorizer::new(oauth, config, secrets)?),
             _ => None,
         };
         let mut message_headers = headers.clone();

@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::peer_text::{MAX_ERROR_TEXT_BYTES, deserialize_error_text, shorten};
+use crate::secrets::Secrets;
 
 /// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +57,17 @@ impl RpcError {
             code,
             message: shorten(message.into(), MAX_ERROR_TEXT_BYTES),
             data: None,
+        }
+    }
+
+    /// Removes credentials from the message and the data.
+    pub(crate) fn redact(&mut self, secrets: &Secrets) {
+        secrets.redact(&mut self.message);
+        if let Some(data) = &mut self.data
+            && let Cow::Owned(text) = secrets.redacted(data.get())
+        {
+            // Invalid only if a credential is a part of the JSON syntax.
+            *data = RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
         }
     }
 

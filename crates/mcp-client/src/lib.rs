@@ -26,6 +26,7 @@ mod probe;
 mod protocol_version;
 mod repeat;
 mod result_cache;
+mod secrets;
 mod session;
 mod transport;
 mod whole_value;

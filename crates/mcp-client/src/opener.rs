@@ -6,6 +6,7 @@ use super::dialect::ServerDialect;
 use super::http::{HttpLink, not_oauth};
 use super::peer::Peer;
 use super::probe::Steps;
+use super::secrets::Secrets;
 use super::transport::StdioLink;
 use super::{
     AuthorizationResponse, Endpoint, McpErrorKind, PendingAuthorization, ServerConfig,
@@ -21,14 +22,18 @@ pub(super) enum ConnectionOpener {
 }
 
 impl ConnectionOpener {
-    pub(super) fn new(config: &Arc<ServerConfig>, peer: &Arc<Peer>) -> Result<Self, McpErrorKind> {
+    pub(super) fn new(
+        config: &Arc<ServerConfig>,
+        secrets: &Arc<Secrets>,
+        peer: &Arc<Peer>,
+    ) -> Result<Self, McpErrorKind> {
         config.validate().map_err(|error| match error {
             ServerConfigError::Egress(refusal) => McpErrorKind::Egress(refusal),
             other => McpErrorKind::Config(other),
         })?;
         let link = match &config.endpoint {
             Endpoint::Url(_) => {
-                let link = HttpLink::new(config)?;
+                let link = HttpLink::new(config, secrets)?;
                 if config.transport_kind() != TransportKind::WebSocket {
                     return Ok(Self::Http(Box::new(Connector {
                         config: Arc::clone(config),

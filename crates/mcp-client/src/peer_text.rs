@@ -5,6 +5,8 @@ use std::fmt::{self, Write};
 
 use serde::{Deserialize, Deserializer};
 
+use super::secrets::Secrets;
+
 /// Maximum length of a server's text in an error, in bytes.
 pub const MAX_ERROR_TEXT_BYTES: usize = 4 * 1024;
 
@@ -12,7 +14,7 @@ pub const MAX_ERROR_TEXT_BYTES: usize = 4 * 1024;
 pub const MAX_IDENTIFIER_BYTES: usize = 8 * 1024;
 
 /// The end of a shortened text.
-const SHORTENED_MARK: &str = "... (shortened)";
+pub(crate) const SHORTENED_MARK: &str = "... (shortened)";
 
 /// Returns `text` if it has at most `max_bytes` bytes, or else its beginning and a mark, together at
 /// most `max_bytes` bytes.
@@ -56,17 +58,19 @@ pub(crate) fn deserialize_error_text<'de, D: Deserializer<'de>>(
     Ok(shorten(text, MAX_ERROR_TEXT_BYTES))
 }
 
-/// Writes an error message, shortened to [`MAX_ERROR_TEXT_BYTES`].
+/// Writes an error message without credentials, shortened to [`MAX_ERROR_TEXT_BYTES`].
 pub(crate) fn write_shortened(
     f: &mut fmt::Formatter<'_>,
     message: fmt::Arguments<'_>,
+    secrets: &Secrets,
 ) -> fmt::Result {
     let mut text = LimitedText(String::new());
     let written = text.write_fmt(message);
     if text.0.len() <= MAX_ERROR_TEXT_BYTES {
         written?;
     }
-    f.write_str(&shortened(&text.0, MAX_ERROR_TEXT_BYTES))
+    let short = shortened(&text.0, MAX_ERROR_TEXT_BYTES);
+    f.write_str(&secrets.redacted(&short))
 }
 
 /// A text that refuses what is beyond [`MAX_ERROR_TEXT_BYTES`], except for the one character that

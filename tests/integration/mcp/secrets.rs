@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pillion_mcp_client::{Authentication, McpClient, McpError, MessageStyle, TransportKind};
 use pillion_testkit::{Fault, FaultServer, TlsServer};
+use serde_json::json;
 
 use super::{EVENT_STREAM, JSON, config, dialects, roll};
 
@@ -63,6 +64,47 @@ async fn l1_no_secret_in_any_error_or_debug_text() {
             assert!(!text.contains("hush"), "{faults:?}: {text}");
             let debug = format!("{client:?}");
             assert!(debug.contains("test") && !debug.contains("hush"), "{debug}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn l1_no_error_repeats_a_credential_that_the_server_echoes() {
+    type Echo = Box<dyn Fn(&str) -> Vec<Fault> + Send + Sync>;
+    let message = |text: &str| {
+        let error = json!({"code": -32000, "message": text, "data": {"seen": text}});
+        json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string()
+    };
+    let echoes: Vec<Echo> = vec![
+        Box::new(move |text| vec![Fault::answer("200 OK", JSON, message(text))]),
+        Box::new(move |text| vec![Fault::answer("400 No", JSON, message(text))]),
+        Box::new(move |text| {
+            let long = format!("{}{text}", "y".repeat(4_060));
+            vec![Fault::answer("200 OK", JSON, message(&long))]
+        }),
+        Box::new(|text| {
+            let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{text}\"");
+            let headers = [("WWW-Authenticate", challenge.as_str())];
+            vec![Fault::answer_with("401 No", &headers, "")]
+        }),
+        Box::new(|text| vec![Fault::answer("200 OK", JSON, json!(text).to_string())]),
+        Box::new(|text| {
+            let invalid = json!({"jsonrpc": "2.0", "id": text, "result": text, "error": text});
+            vec![Fault::answer("200 OK", JSON, invalid.to_string())]
+        }),
+        Box::new(|text| vec![Fault::answer("200 OK", text, "")]),
+    ];
+    for (number, echo) in echoes.into_iter().enumerate() {
+        let server = FaultServer::start(move |request| {
+            let header = |name: &str| request.headers.get(name).and_then(|it| it.to_str().ok());
+            let text = ["authorization", "x-api-key"].map(|name| header(name).unwrap_or_default());
+            echo(&format!("{} {}", text.join(" "), request.path))
+        })
+        .await;
+        for (_, transport) in dialects() {
+            let client = secretive(&server.url, transport);
+            let text = texts(&roll(&client).await.unwrap_err());
+            assert!(!text.contains("hush"), "{number}: {text}");
         }
     }
 }

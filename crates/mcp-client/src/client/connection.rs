@@ -18,6 +18,7 @@ use crate::dialect::ServerDialect;
 use crate::opener::ConnectionOpener;
 use crate::peer::Peer;
 use crate::probe::Steps;
+use crate::secrets::Secrets;
 use crate::session::{RequestExtras, Session};
 use crate::{
     AuthorizationResponse, Feature, Handshake, McpErrorKind, PendingAuthorization, ProbeStep,
@@ -28,6 +29,7 @@ pub use info::{ConnectionInfo, OpenConnection};
 /// The connection of a client: at most one, opened on demand.
 pub(super) struct ClientConnection {
     config: Arc<ServerConfig>,
+    secrets: Arc<Secrets>,
     peer: Arc<Peer>,
     opener: OnceLock<Arc<ConnectionOpener>>,
     circuit: Circuit,
@@ -73,8 +75,10 @@ impl OpenSession {
 
 impl ClientConnection {
     pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
+        let secrets = Arc::new(Secrets::of(&config));
         Self {
             config,
+            secrets,
             peer,
             opener: OnceLock::new(),
             circuit: Circuit::default(),
@@ -205,11 +209,16 @@ impl ClientConnection {
         outcome
     }
 
+    /// Returns the credentials of the client.
+    pub(super) fn secrets(&self) -> &Arc<Secrets> {
+        &self.secrets
+    }
+
     fn opener(&self) -> Result<Arc<ConnectionOpener>, McpErrorKind> {
         if let Some(opener) = self.opener.get() {
             return Ok(Arc::clone(opener));
         }
-        let opener = ConnectionOpener::new(&self.config, &self.peer)?;
+        let opener = ConnectionOpener::new(&self.config, &self.secrets, &self.peer)?;
         Ok(Arc::clone(self.opener.get_or_init(|| Arc::new(opener))))
     }
 

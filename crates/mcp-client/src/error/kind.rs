@@ -1,8 +1,10 @@
+use std::borrow::Cow;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::jsonrpc::RpcError;
+use crate::secrets::Secrets;
 use crate::{OAuthError, ServerConfigError};
 use pillion_egress::{ClientError, EgressError, KnownDown, root_cause};
 use pillion_sse::SseError;
@@ -198,6 +200,44 @@ pub enum McpErrorKind {
     /// The application has disconnected the client.
     #[error("Not connected to server")]
     Disconnected,
+}
+
+impl McpErrorKind {
+    /// Removes these credentials from the texts of the server.
+    pub(super) fn redact(&mut self, secrets: &Secrets) {
+        let redact_json = |error: &mut serde_json::Error| {
+            if let Cow::Owned(text) = secrets.redacted(&error.to_string()) {
+                *error = serde::de::Error::custom(text);
+            }
+        };
+        match self {
+            Self::Rpc(error) => error.redact(secrets),
+            Self::HttpStatus { challenge, rpc, .. } => {
+                challenge.iter_mut().for_each(|text| secrets.redact(text));
+                rpc.iter_mut().for_each(|error| error.redact(secrets));
+            }
+            Self::ResponseLost(error) => error.redact(secrets),
+            Self::InvalidMessage(error) | Self::UnexpectedResult { source: error, .. } => {
+                redact_json(error);
+            }
+            Self::ContentType { content_type: text }
+            | Self::NoCommonVersion { supported: text }
+            | Self::UnknownResultType { result_type: text }
+            | Self::ProcessEnded {
+                last_words: text, ..
+            } => secrets.redact(text),
+            Self::InputRequired { method, reason } => {
+                secrets.redact(method);
+                secrets.redact(reason);
+            }
+            Self::KnownDown { cause: text, .. } | Self::TaskCancelled { message: text } => {
+                text.iter_mut().for_each(|text| secrets.redact(text));
+            }
+            // Without texts of the server, or with texts from whose responses the client for OAuth
+            // removes credentials.
+            _ => {}
+        }
+    }
 }
 
 impl From<KnownDown> for McpErrorKind {

@@ -6,6 +6,7 @@ use futures_util::future::{BoxFuture, Shared as SharedFuture};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
+use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
@@ -20,6 +21,7 @@ use super::{
     TokenKey,
 };
 use crate::http::sending;
+use crate::secrets::Secrets;
 use crate::{McpErrorKind, ServerConfig};
 
 /// Maximum number of times to send one request: with the current token, a refreshed one, a new
@@ -56,7 +58,11 @@ struct Sent {
 }
 
 impl OAuthAuthorizer {
-    pub(crate) fn new(oauth: &OAuthConfig, config: &ServerConfig) -> Result<Self, McpErrorKind> {
+    pub(crate) fn new(
+        oauth: &OAuthConfig,
+        config: &ServerConfig,
+        secrets: &Arc<Secrets>,
+    ) -> Result<Self, McpErrorKind> {
         let mut server = config.request_url()?;
         server.set_query(None);
         server.set_fragment(None);
@@ -66,7 +72,8 @@ impl OAuthAuthorizer {
             grant: oauth.resolve()?,
             config: oauth.clone(),
             key: TokenKey::new(&server, oauth),
-            web: Web::new(&config.egress, &server).map_err(McpErrorKind::Setup)?,
+            web: Web::new(&config.egress, &server, secrets).map_err(McpErrorKind::Setup)?,
+            secrets: Arc::clone(secrets),
             server,
             prompt: services.prompt.clone(),
             store: store.unwrap_or_else(|| Arc::new(InMemoryTokenStore::default())),
@@ -179,6 +186,9 @@ impl OAuthAuthorizer {
             let headers = live.headers(request.method(), request.url());
             let (token, proof) = headers.map_err(authorization)?;
             request.headers_mut().insert(AUTHORIZATION, token);
+            self.shared
+                .secrets
+                .note(live.tokens.access_token.expose_secret());
             if let Some(proof) = proof {
                 request.headers_mut().insert(DPOP, proof);
             }

@@ -161,8 +161,8 @@ pub enum OAuthError {
         status: u16,
     },
     /// The token response cannot be parsed.
-    #[error("the token response is invalid: {0}")]
-    TokenAnswer(#[source] serde_json::Error),
+    #[error("the token response is invalid at line {}, column {}", .0.line(), .0.column())]
+    TokenAnswer(serde_json::Error),
     /// The token type is not supported.
     #[error("the token response has an unsupported token type")]
     TokenType,

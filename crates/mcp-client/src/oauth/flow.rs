@@ -20,6 +20,7 @@ use super::{
     AuthorizationPrompt, AuthorizationResponse, ClientRegistration, OAuthConfig, OAuthCredentials,
     OAuthError, PendingAuthorization, TokenKey, TokenStore,
 };
+use crate::secrets::Secrets;
 
 /// Time limit of one token acquisition, which may include asking a user.
 const ACQUISITION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn TokenStore>,
     pub(super) key: TokenKey,
     pub(super) web: Web,
+    pub(super) secrets: Arc<Secrets>,
     pub(super) current: Mutex<CurrentTokens>,
     pub(super) credentials: Mutex<OAuthCredentials>,
     pub(super) dpop: OnceLock<Arc<Dpop>>,

@@ -159,7 +159,7 @@ mod tests {
         let mut policy = EgressPolicy::default();
         policy.allow_http_for(&Url::parse("http://plain.example").unwrap());
         let server = Url::parse("https://mcp.example/mcp").unwrap();
-        let web = Web::new(&policy, &server).unwrap();
+        let web = Web::new(&policy, &server, &std::sync::Arc::default()).unwrap();
         let issuer = Issuer::parse("https://as.example").unwrap();
         let check = |url: &str| check_endpoint(&web, &issuer, "token_endpoint", url);
         check("https://as.example/token").unwrap();

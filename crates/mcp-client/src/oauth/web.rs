@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use url::{Host, Url, form_urlencoded};
 
 use super::OAuthError;
+use crate::secrets::Secrets;
 use pillion_egress::{ClientError, EgressClient, EgressError, EgressPolicy, Purpose, Trust};
 
 /// Timeout of one request to an authorization server.
@@ -20,12 +21,25 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Maximum number of redirects of a metadata request.
 const MAX_REDIRECTS: usize = 3;
 
+/// The parameters of a token request that contain credentials.
+const SECRET_PARAMETERS: [&str; 8] = [
+    "assertion",
+    "actor_token",
+    "client_assertion",
+    "client_secret",
+    "code",
+    "code_verifier",
+    "refresh_token",
+    "subject_token",
+];
+
 /// Sends requests to authorization servers, for the SDK and for this crate: within the egress
 /// policy, with small responses, and without credentials beyond those of the request.
 #[derive(Clone)]
 pub(super) struct Web {
     client: EgressClient,
     policy: Arc<EgressPolicy>,
+    secrets: Arc<Secrets>,
 }
 
 /// A completely read response.
@@ -37,7 +51,11 @@ pub(super) struct WebAnswer {
 
 impl Web {
     /// Creates a client under the egress rules for URLs that this server names.
-    pub(super) fn new(egress: &EgressPolicy, server: &Url) -> Result<Self, ClientError> {
+    pub(super) fn new(
+        egress: &EgressPolicy,
+        server: &Url,
+        secrets: &Arc<Secrets>,
+    ) -> Result<Self, ClientError> {
         let policy = egress.for_urls_of(server);
         let purpose = Purpose {
             redirects: false,
@@ -47,6 +65,7 @@ impl Web {
         Ok(Self {
             client: EgressClient::new(&policy, purpose)?,
             policy: Arc::new(policy),
+            secrets: Arc::clone(secrets),
         })
     }
 
@@ -64,6 +83,10 @@ impl Web {
         mut headers: HeaderMap,
         form: &[(&str, &str)],
     ) -> Result<WebAnswer, OAuthError> {
+        let secret = form
+            .iter()
+            .filter(|(key, _)| SECRET_PARAMETERS.contains(key));
+        secret.for_each(|(_, value)| self.secrets.note(value));
         let body = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(form)
             .finish();
@@ -143,6 +166,7 @@ impl Web {
     ) -> Result<WebAnswer, OAuthError> {
         let json = http::HeaderValue::from_static("application/json");
         headers.insert(ACCEPT, json);
+        self.secrets.note_headers(&headers);
         let mut response = self.fetch_head(method, url, headers, body).await?;
         let mut body = Vec::new();
         let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
@@ -154,6 +178,11 @@ impl Web {
                 return Err(OAuthError::TooLarge { limit: MAX_BYTES });
             }
             body.extend_from_slice(&chunk);
+        }
+        // The body of an error becomes part of error messages.
+        if !response.status().is_success() {
+            let text = String::from_utf8_lossy(&body);
+            body = self.secrets.redacted(&text).into_owned().into_bytes();
         }
         Ok(WebAnswer {
             status: response.status(),

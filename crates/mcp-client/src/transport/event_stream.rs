@@ -322,7 +322,7 @@ mod tests {
             let answer = format!("{head}{event}");
             stream.write_all(answer.as_bytes()).await.unwrap();
         });
-        let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap()).unwrap();
+        let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap(), &Arc::default()).unwrap();
         let peer = Arc::new(Peer::new(
             Callbacks::new(),
             Arc::new(McpResultCache::default()),

@@ -36,7 +36,8 @@ impl Server {
                 tokio::spawn(serve(stream, number, cut, Arc::clone(&requests)));
             }
         });
-        let mut link = HttpLink::new(&ServerConfig::new("x", &url).unwrap()).unwrap();
+        let mut link =
+            HttpLink::new(&ServerConfig::new("x", &url).unwrap(), &Arc::default()).unwrap();
         link.shortcut = None;
         Self { link, served }
     }

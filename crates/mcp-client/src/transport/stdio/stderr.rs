@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::secrets::MIN_SECRET_BYTES;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -15,9 +16,6 @@ const WINDOW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum length of the last line in an error, in characters.
 const MAX_LAST_LINE_CHARS: usize = 300;
-
-/// Minimum length of a secret, in bytes: masking shorter values would hide too much.
-const MIN_SECRET_LEN: usize = 4;
 
 /// The last line on a server's standard error, which usually explains a crash.
 #[derive(Clone, Default)]
@@ -105,7 +103,7 @@ impl StderrLog {
             .collect();
         for secret in &self.secrets {
             let secret = secret.expose_secret();
-            if secret.len() >= MIN_SECRET_LEN && line.contains(secret) {
+            if secret.len() >= MIN_SECRET_BYTES && line.contains(secret) {
                 line = line.replace(secret, "***");
             }
         }
