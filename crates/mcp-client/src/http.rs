@@ -4,6 +4,7 @@
 mod answer;
 mod attempts;
 mod failure;
+mod rejection;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -32,6 +33,7 @@ pub(super) use failure::{check_status, is_status, not_oauth, sending};
 use pillion_egress::{
     ConnectionChoice, DirectClient, EgressClient, Purpose, Reachability, SendOutcome, Trust,
 };
+pub(super) use rejection::{Rejection, RejectionAnswer};
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Number of further headers of a message: of the session, the method and the connection.

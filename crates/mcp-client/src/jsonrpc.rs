@@ -1,5 +1,6 @@
 //! JSON-RPC 2.0 messages. Parts that the client does not interpret stay raw JSON.
 
+mod message_id;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,8 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+pub(crate) use message_id::MessageId;
 
 use crate::peer_text::{MAX_ERROR_TEXT_BYTES, deserialize_error_text, shorten};
 use crate::secrets::Secrets;
@@ -265,6 +268,17 @@ impl RpcRequestId {
     /// parse a request responds with the id null.
     pub(crate) fn answers(&self, asked: &Self) -> bool {
         self == asked || matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    /// Returns whether two ids are equal, where a number equals its text: some servers return
+    /// every id as a string.
+    pub(crate) fn equals_loosely(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(number), Self::Text(text)) | (Self::Text(text), Self::Number(number)) => {
+                text.parse() == Ok(*number)
+            }
+            _ => self == other,
+        }
     }
 }
 

@@ -103,6 +103,19 @@ impl Session {
         params: &RawValue,
         extras: RequestExtras,
     ) -> Result<RpcOutcome, McpErrorKind> {
+        let exchange = self.exchange_unconverted(method, params, extras);
+        rpc_outcome(exchange.await)
+    }
+
+    /// Sends a request and returns the JSON-RPC response with the id of the request. A JSON-RPC
+    /// error without this id stays an [`McpErrorKind::HttpStatus`], because the server may not
+    /// have processed the request; [`rpc_outcome`] converts such an error.
+    pub(super) async fn exchange_unconverted(
+        self: &Arc<Self>,
+        method: &str,
+        params: &RawValue,
+        extras: RequestExtras,
+    ) -> Result<RpcOutcome, McpErrorKind> {
         let subscriber = extras.subscriber.clone();
         let request = self.outgoing(method, params, extras)?;
         let _routed = subscriber.map(|sender| self.peer.route(request.id.clone(), sender));
@@ -113,15 +126,7 @@ impl Session {
         let exchange = self.transport.exchange(request);
         let outcome = self.ended.run_until_closed(exchange).await?;
         guard.disarm();
-        match outcome {
-            Err(McpErrorKind::HttpStatus {
-                status,
-                retry_after: None,
-                rpc: Some(error),
-                ..
-            }) if !matches!(status, 401 | 403 | 407 | 429) => Ok(Err(*error)),
-            other => other,
-        }
+        outcome
     }
 
     /// Sends a notification of the caller.
@@ -297,6 +302,21 @@ impl Session {
     fn sends_cancelled_notification(&self) -> bool {
         let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
         self.version.is_some() && !seen
+    }
+}
+
+/// Converts a JSON-RPC error that arrived with an HTTP status.
+pub(super) fn rpc_outcome(
+    outcome: Result<RpcOutcome, McpErrorKind>,
+) -> Result<RpcOutcome, McpErrorKind> {
+    match outcome {
+        Err(McpErrorKind::HttpStatus {
+            status,
+            retry_after: None,
+            rpc: Some(error),
+            ..
+        }) if !matches!(status, 401 | 403 | 407 | 429) => Ok(Err(*error)),
+        other => other,
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod duplex;
 mod event_stream;
-mod message_id;
 mod post;
 mod stdio;
 mod waiting;

@@ -1,5 +1,7 @@
 //! Sessions of Streamable HTTP.
 
+mod answered;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

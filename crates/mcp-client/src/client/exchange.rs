@@ -20,7 +20,7 @@ use crate::metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX, with_tasks};
 use crate::peer::ProgressGuard;
 use crate::repeat::{Repeat, is_first_break};
 use crate::result_cache::McpResultCache;
-use crate::session::{RequestExtras, Session};
+use crate::session::{RequestExtras, Session, rpc_outcome};
 use crate::{Feature, McpErrorKind};
 use pillion_egress::MAX_REPEATS;
 
@@ -248,8 +248,10 @@ impl McpClient {
             let session = self.shared.connections.session().await?;
             tracing::debug!(mcp.url = url, mcp.method = method, "MCP request");
             let extras = self.extras(&session, method, params, meta);
-            let exchange = session.exchange(method, params, extras);
-            let outcome = delivery.track(exchange).await;
+            let exchange = session.exchange_unconverted(method, params, extras);
+            let received = delivery.track(exchange).await;
+            let was_answered = received.is_ok();
+            let outcome = rpc_outcome(received);
             self.shared.connections.learn(&outcome);
             tracing::debug!(
                 mcp.url = url,
@@ -278,9 +280,10 @@ impl McpClient {
                         self.shared.connections.confirmed().note(&outcome);
                     }
                     let is_other = now.is_ok_and(|now| now != before);
-                    if !is_other && !Repeat::for_method(method).is_harmless() {
-                        // The error may come from the tool, which may have run, so the request must
-                        // not be repeated.
+                    let may_have_run =
+                        !is_other || was_answered && !is_refused_revision(&session, &outcome);
+                    if may_have_run && !Repeat::for_method(method).is_harmless() {
+                        // The error may come from the tool, so the request must not be repeated.
                         return Ok((outcome?, session));
                     }
                 }
@@ -411,6 +414,13 @@ impl McpClient {
         let connections = &self.shared.connections;
         connections.detects_dialect() && !connections.confirmed().covers(outcome)
     }
+}
+
+/// Returns whether the server rejected the revision of the request, which MCP 2026-07-28 requires
+/// before a tool runs.
+fn is_refused_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+    session.has(Feature::RequestMetadata)
+        && matches!(outcome, Ok(Err(error)) if error.code == UNSUPPORTED_VERSION)
 }
 
 /// Returns whether a server without a handshake now responds like a server that requires one: with

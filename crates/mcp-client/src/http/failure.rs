@@ -1,12 +1,8 @@
-use std::time::Duration;
-
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use pillion_egress::{EgressError, was_refused};
-use tokio::time::timeout;
 
-use super::answer::read_body;
-use crate::{McpErrorKind, RpcError, ServerConfigError};
+use super::rejection::Rejection;
+use crate::{McpErrorKind, ServerConfigError};
 
 /// Returns the error for a request that the full HTTP client could not send.
 pub(crate) fn sending(error: reqwest::Error) -> McpErrorKind {
@@ -35,29 +31,7 @@ pub(crate) async fn check_status(
     if response.status().is_success() {
         Ok(response)
     } else {
-        Err(Box::pin(status_error(response)).await)
-    }
-}
-
-/// Creates the error for a response's status, from its head and body.
-async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
-    const MAX_REASON_LEN: usize = 64 * 1024;
-    const BODY_TIMEOUT: Duration = Duration::from_secs(2);
-    let text = |header: Option<&HeaderValue>| {
-        let text = header?.to_str().ok()?;
-        Some(text.chars().take(1024).collect::<String>())
-    };
-    let headers = response.headers();
-    let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
-    let challenge = text(headers.get(WWW_AUTHENTICATE));
-    let status = response.status().as_u16();
-    let body = timeout(BODY_TIMEOUT, read_body(&mut response, MAX_REASON_LEN)).await;
-    let body = body.ok().and_then(Result::ok).unwrap_or_default();
-    McpErrorKind::HttpStatus {
-        status,
-        retry_after: seconds.map(Duration::from_secs),
-        challenge,
-        rpc: RpcError::of_error_body(&body).map(Box::new),
+        Err(Box::pin(Rejection::read(response, None)).await.error)
     }
 }
 

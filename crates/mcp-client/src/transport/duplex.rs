@@ -9,10 +9,9 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::SerializedRequest;
-use super::message_id::MessageId;
 use super::waiting::PendingRequests;
 use crate::McpErrorKind;
-use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
+use crate::jsonrpc::{Incoming, MessageId, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
 
 /// Maximum number of messages that wait for a server that does not read; further callers wait, too.

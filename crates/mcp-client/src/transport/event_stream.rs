@@ -3,14 +3,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::waiting::PendingRequests;
 use super::{SerializedRequest, Transport, TransportFuture};
-use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of};
+use crate::http::{
+    Answer, AnswerReader, HttpLink, Rejection, RejectionAnswer, check_status, messages_of,
+};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
 use crate::repeat::Repeat;
@@ -144,11 +146,23 @@ impl EventStreamState {
         }
     }
 
-    async fn post(&self, message: Bytes, repeat: Repeat) -> Result<Answer, McpErrorKind> {
+    async fn send(
+        &self,
+        message: Bytes,
+        repeat: Repeat,
+    ) -> Result<reqwest::Response, McpErrorKind> {
         let headers = self.link.message_headers();
-        let posted = self.link.post(&self.endpoint, headers, message, repeat);
-        let response = posted.await?;
-        let response = check_status(response).await?;
+        self.link
+            .post(&self.endpoint, headers, message, repeat)
+            .await
+    }
+
+    async fn post(&self, message: Bytes, repeat: Repeat) -> Result<Answer, McpErrorKind> {
+        let response = check_status(self.send(message, repeat).await?).await?;
+        self.read(response).await
+    }
+
+    async fn read(&self, response: reqwest::Response) -> Result<Answer, McpErrorKind> {
         match self.link.read(response).await {
             // Most servers respond with `Accepted` as `text/plain`; the JSON-RPC response comes
             // later.
@@ -159,28 +173,46 @@ impl EventStreamState {
         }
     }
 
-    /// Returns whether an error means that the session does not exist, so that the request was not
+    /// Returns the response to a request from an HTTP response that is not a success.
+    ///
+    /// # Errors
+    /// [`McpErrorKind::SessionExpired`] if the session does not exist, so that the request was not
     /// processed. Only an announced endpoint identifies a session, not the stream's own URL.
-    fn is_forgotten(&self, error: &McpErrorKind) -> bool {
-        let is_not_found = matches!(
-            error,
-            McpErrorKind::HttpStatus {
-                status: 404,
-                rpc: None,
-                ..
-            }
-        );
-        is_not_found && self.endpoint != self.link.url
+    async fn receive_rejection(
+        &self,
+        response: reqwest::Response,
+        id: &RpcRequestId,
+        opens: bool,
+        repeat: Repeat,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let is_not_found = response.status() == StatusCode::NOT_FOUND;
+        let may_be_lost = is_not_found && !opens && self.endpoint != self.link.url;
+        let rejection = Rejection::read(response, Some(id)).await;
+        let is_lost = match &rejection.answer {
+            RejectionAnswer::Missing => true,
+            RejectionAnswer::Unknown => repeat.is_harmless(),
+            RejectionAnswer::Response(_) => false,
+        };
+        if may_be_lost && is_lost {
+            // Other requests may still get their responses on the stream.
+            self.forgotten.store(true, Ordering::Release);
+            return Err(McpErrorKind::SessionExpired);
+        }
+        rejection.into_outcome(opens)
     }
 
     /// Sends a POST, and returns the JSON-RPC response only if it is in the body of the HTTP
     /// response.
     async fn post_for(
         self: &Arc<Self>,
-        id: &RpcRequestId,
-        message: Bytes,
-        repeat: Repeat,
+        request: SerializedRequest,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
+        let id = &request.id;
+        let response = self.send(request.message, request.repeat).await?;
+        if !response.status().is_success() {
+            let rejected = self.receive_rejection(response, id, request.opens, request.repeat);
+            return Box::pin(rejected).await.map(Some);
+        }
         let mut answers = Answers::default();
         let mut response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
             let mut found = None;
@@ -194,7 +226,7 @@ impl EventStreamState {
             }
             found
         };
-        match self.post(message, repeat).await? {
+        match self.read(response).await? {
             Answer::Empty => Ok(None),
             Answer::Messages(messages) => Ok(response_in(&mut messages.into_iter())),
             Answer::Stream(mut reader) => {
@@ -218,18 +250,17 @@ impl Transport for EventStreamTransport {
     ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(async move {
             let poster = &self.poster;
-            let id = &request.id;
-            let mut pending = poster.waiting.register(id).map_err(|ending| {
-                if request.opens {
+            let (id, opens) = (request.id.clone(), request.opens);
+            let mut pending = poster.waiting.register(&id).map_err(|ending| {
+                if opens {
                     return ending; // There was no session yet.
                 }
                 // Nothing was sent: the request may use another connection.
                 McpErrorKind::SessionExpired
             })?;
             let mut post = {
-                let (poster, id) = (Arc::clone(poster), id.clone());
-                let (message, repeat) = (request.message, request.repeat);
-                Box::pin(async move { poster.post_for(&id, message, repeat).await })
+                let poster = Arc::clone(poster);
+                Box::pin(async move { poster.post_for(request).await })
             };
             let in_answer = tokio::select! {
                 biased;
@@ -239,14 +270,7 @@ impl Transport for EventStreamTransport {
                     tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
                     return reply;
                 }
-                in_answer = &mut post => match in_answer {
-                    Err(error) if !request.opens && poster.is_forgotten(&error) => {
-                        // Other requests may still get their responses on the stream.
-                        poster.forgotten.store(true, Ordering::Release);
-                        return Err(McpErrorKind::SessionExpired);
-                    }
-                    in_answer => in_answer?,
-                },
+                in_answer = &mut post => in_answer?,
             };
             match in_answer {
                 Some(outcome) => Ok(outcome),

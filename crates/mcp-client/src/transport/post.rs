@@ -1,6 +1,7 @@
 mod listener;
 mod pauses;
 mod resumption;
+mod session_loss;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,7 @@ use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::{Answers, Peer};
 use crate::repeat::Repeat;
-use crate::{Feature, McpErrorKind, ProtocolVersion, RpcError};
+use crate::{Feature, McpErrorKind, ProtocolVersion};
 use listener::GetStreamListener;
 use resumption::Resumption;
 
@@ -93,7 +94,8 @@ impl PostConnection {
         }
     }
 
-    async fn post(
+    /// Sends a message and returns the response, whatever its status.
+    async fn send(
         &self,
         message: Bytes,
         mirrored: MirroredHeaders,
@@ -104,37 +106,17 @@ impl PostConnection {
         for (name, value) in mirrored {
             headers.insert(name, value);
         }
-        let response = self.link.post(url, headers, message, repeat).await?;
-        let response = self.check_session(check_status(response).await)?;
-        // Only the response to `initialize` may set the session id; before that, there is no
-        // revision.
-        if self.version.get().is_none()
-            && let Some(session) = response.headers().get(&SESSION_ID)
-        {
-            let mut session = session.clone();
-            session.set_sensitive(true);
-            let _ = self.session.set(session);
-        }
-        Ok(response)
+        self.link.post(url, headers, message, repeat).await
     }
 
-    /// Converts the status for an unknown session to [`McpErrorKind::SessionExpired`]. The
-    /// specification requires 404; many servers, including the official examples, send 400 and `No
-    /// valid session ID provided` after a restart. In both cases the request was not processed,
-    /// unlike a request whose parameters are rejected.
-    fn check_session<T>(&self, outcome: Result<T, McpErrorKind>) -> Result<T, McpErrorKind> {
-        let Err(McpErrorKind::HttpStatus { status, rpc, .. }) = &outcome else {
-            return outcome;
-        };
-        let is_about_it = |error: &RpcError| {
-            matches!(error.code, -32600 | -32099..=-32000 | -1)
-                && error.message.to_ascii_lowercase().contains("session")
-        };
-        let forgotten = *status == 404 || *status == 400 && rpc.as_deref().is_some_and(is_about_it);
-        if forgotten && self.session.get().is_some() {
-            return Err(McpErrorKind::SessionExpired);
-        }
-        outcome
+    /// Sends a message that has no JSON-RPC response.
+    async fn post(
+        &self,
+        message: Bytes,
+        repeat: Repeat,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        let response = self.send(message, MirroredHeaders::new(), repeat).await?;
+        self.check_session(check_status(response).await)
     }
 
     /// Marks the session as closed: the next request must open another one. Returns `false` if it
@@ -154,13 +136,27 @@ impl PostConnection {
         self: &Arc<Self>,
         request: SerializedRequest,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let post = self.post(request.message, request.mirrored, request.repeat);
-        let posted = post.await;
-        if matches!(posted, Err(McpErrorKind::SessionExpired)) {
-            // Not for notifications: some servers reject those with 404 but work anyway.
-            self.end_session();
+        let sent = self.send(request.message, request.mirrored, request.repeat);
+        let response = sent.await?;
+        if !response.status().is_success() {
+            let rejected = self.receive_rejection(
+                response,
+                &request.id,
+                request.opens,
+                request.repeat.is_harmless(),
+            );
+            return Box::pin(rejected).await;
         }
-        let received = self.receive(posted?, &request.id, request.endless).await;
+        // Only the response to `initialize` may set the session id; before that, there is no
+        // revision.
+        if self.version.get().is_none()
+            && let Some(session) = response.headers().get(&SESSION_ID)
+        {
+            let mut session = session.clone();
+            session.set_sensitive(true);
+            let _ = self.session.set(session);
+        }
+        let received = self.receive(response, &request.id, request.endless).await;
         received.map_err(McpErrorKind::after_acceptance)
     }
 
@@ -290,8 +286,7 @@ impl PostConnection {
             answers.send(answer, move |message| async move {
                 // Harmless, because the server ignores a second response to its request.
                 let repeat = Repeat::Harmless;
-                let posted = connection.post(message, MirroredHeaders::new(), repeat);
-                posted.await.map(drop)
+                connection.post(message, repeat).await.map(drop)
             });
         }
     }
@@ -311,10 +306,7 @@ impl Transport for PostTransport {
         repeat: Repeat,
     ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async move {
-            let posted = self
-                .connection
-                .post(message, MirroredHeaders::new(), repeat);
-            let response = posted.await?;
+            let response = self.connection.post(message, repeat).await?;
             // The body is ignored; reading it to its end returns the connection to the pool.
             if let Ok(Answer::Stream(reader)) = self.connection.link.read(response).await {
                 self.connection.link.finish(reader).await;

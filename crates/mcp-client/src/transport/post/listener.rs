@@ -15,6 +15,7 @@ use crate::jsonrpc::{self, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::Answers;
 use crate::repeat::Repeat;
+use crate::transport::TransportFuture;
 
 /// Pause before a stream that cannot be resumed is requested again.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
@@ -156,7 +157,14 @@ async fn refused(
 
 impl PostConnection {
     /// Returns whether the server knows the session; `None` if unknown.
-    async fn has_session(self: &Arc<Self>) -> Option<bool> {
+    ///
+    /// Boxed, because [`exchange`](Self::exchange) uses this function as well.
+    pub(super) fn has_session(self: &Arc<Self>) -> TransportFuture<'static, Option<bool>> {
+        let connection = Arc::clone(self);
+        Box::pin(async move { connection.ping().await })
+    }
+
+    async fn ping(self: &Arc<Self>) -> Option<bool> {
         if self.session.get().is_none() {
             return Some(true);
         }

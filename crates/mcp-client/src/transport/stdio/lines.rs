@@ -3,8 +3,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::jsonrpc::RpcRequestId;
-use crate::transport::message_id::MessageId;
+use crate::jsonrpc::{MessageId, RpcRequestId};
 
 /// Capacity of the empty buffer; a larger one is released.
 const IDLE_BUFFER_BYTES: usize = 64 * 1024;

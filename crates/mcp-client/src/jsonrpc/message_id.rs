@@ -1,4 +1,4 @@
-use crate::jsonrpc::RpcRequestId;
+use super::RpcRequestId;
 
 /// Maximum size of ids and keys to consider, in bytes; this client's ids are shorter.
 const MAX_TOKEN_LEN: usize = 64;
@@ -9,7 +9,7 @@ const MAX_TOKEN_LEN: usize = 64;
 ///
 /// The input may be anything. The scan may miss an id, but never returns one that is not there.
 #[derive(Default)]
-pub(super) struct MessageId {
+pub(crate) struct MessageId {
     depth: usize,
     string: StringState,
     /// The current string, number or word at the outermost level.
@@ -31,21 +31,21 @@ enum StringState {
 
 impl MessageId {
     /// Returns the id in a complete message.
-    pub(super) fn of(message: &[u8]) -> Option<RpcRequestId> {
+    pub(crate) fn of(message: &[u8]) -> Option<RpcRequestId> {
         let mut scan = Self::default();
         scan.read(message);
         scan.finish()
     }
 
     /// Scans more bytes.
-    pub(super) fn read(&mut self, bytes: &[u8]) {
+    pub(crate) fn read(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.read_byte(byte);
         }
     }
 
     /// Returns the id, if the message was a response with an id.
-    pub(super) fn finish(self) -> Option<RpcRequestId> {
+    pub(crate) fn finish(self) -> Option<RpcRequestId> {
         self.id.filter(|_| !self.has_method)
     }
 

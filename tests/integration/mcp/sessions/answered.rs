@@ -1,0 +1,239 @@
+//! A JSON-RPC response with the id of the request is the answer, whatever the HTTP status.
+
+use pillion_mcp_client::TransportKind;
+use pillion_testkit::{Fault, FaultServer, Recorded, Reply};
+use serde_json::{Value, json};
+
+use super::super::{JSON, client, roll};
+
+const STATUSES: [&str; 10] = [
+    "400 Bad Request",
+    "404 Not Found",
+    "405 Method Not Allowed",
+    "409 Conflict",
+    "410 Gone",
+    "422 Unprocessable Content",
+    "500 Internal Server Error",
+    "502 Bad Gateway",
+    "503 Service Unavailable",
+    "401 Unauthorized",
+];
+
+const TEXTS: [&str; 6] = [
+    "Session not found",
+    "Bad Request: Server not initialized",
+    "Bad Request: No valid session ID provided",
+    "Payment session 17 was not found in the shop",
+    "session expired; unsupported protocol version",
+    "The city is unknown",
+];
+
+const CODES: [i64; 9] = [
+    -1, -32000, -32001, -32002, -32004, -32022, -32600, -32602, -32603,
+];
+
+/// The form of a body that contains a message.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Plain,
+    Batch,
+    Event,
+    OpenEvent,
+    Large,
+    CutOff,
+    TextId,
+    NoVersion,
+}
+
+const FORMS: [Form; 8] = [
+    Form::Plain,
+    Form::Batch,
+    Form::Event,
+    Form::OpenEvent,
+    Form::Large,
+    Form::CutOff,
+    Form::TextId,
+    Form::NoVersion,
+];
+
+impl Form {
+    fn faults(self, status: &str, mut message: Value) -> Vec<Fault> {
+        let event = |message: &Value| format!("event: message\ndata: {message}\n\n");
+        let kind = match self {
+            Self::Event | Self::OpenEvent => "text/event-stream",
+            _ => JSON,
+        };
+        let body = match self {
+            Self::Plain => message.to_string(),
+            Self::Batch => json!([message]).to_string(),
+            Self::Event | Self::OpenEvent => event(&message),
+            Self::Large => {
+                message["error"]["data"] = "x".repeat(100_000).into();
+                message.to_string()
+            }
+            Self::CutOff => message.to_string(),
+            Self::TextId => {
+                message["id"] = message["id"].to_string().trim_matches('"').into();
+                message.to_string()
+            }
+            Self::NoVersion => {
+                message.as_object_mut().unwrap().remove("jsonrpc");
+                message.to_string()
+            }
+        };
+        if !matches!(self, Self::OpenEvent | Self::CutOff) {
+            return vec![Fault::answer(status, kind, body)];
+        }
+        let length = body.len() + 100;
+        let head =
+            format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n");
+        vec![
+            Fault::Send(format!("{head}\r\n{body}").into_bytes()),
+            Fault::Close,
+        ]
+    }
+}
+
+async fn server(call: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) -> FaultServer {
+    FaultServer::start(move |request| {
+        let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
+        let id = request.rpc_id();
+        match request.rpc_method().as_str() {
+            "initialize" => {
+                let response = Reply::result(&json!({})).response(&id);
+                vec![Fault::answer_with("200 OK", &session, response)]
+            }
+            "tools/call" => call(request),
+            "ping" => vec![Fault::answer(
+                "200 OK",
+                JSON,
+                Reply::result(&json!({})).response(&id),
+            )],
+            _ => vec![Fault::answer("202 Accepted", JSON, "")],
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_call_that_was_answered_with_its_id_is_sent_once_whatever_the_status() {
+    let mut cases = Vec::new();
+    for status in STATUSES {
+        for code in CODES {
+            cases.push((status, code, TEXTS[0], Form::Plain));
+        }
+        for text in TEXTS {
+            cases.push((status, -32000, text, Form::Plain));
+        }
+        for form in FORMS {
+            cases.push((status, -32001, TEXTS[0], form));
+        }
+    }
+    for (status, code, text, form) in cases {
+        let server = server(move |request| {
+            let id: Value = serde_json::from_str(&request.rpc_id()).unwrap();
+            let error = json!({"code": code, "message": text});
+            form.faults(status, json!({"jsonrpc": "2.0", "id": id, "error": error}))
+        })
+        .await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        let error = roll(&client).await.unwrap_err();
+        let case = format!("{status}, {code}, {text}, {form:?}: {error}");
+        assert_eq!(server.requests.calls("tools/call").len(), 1, "{case}");
+        assert_eq!(server.requests.calls("initialize").len(), 1, "{case}");
+        let is_whole = matches!(form, Form::Plain | Form::Batch | Form::Event | Form::TextId);
+        if is_whole && !status.starts_with("401") {
+            assert_eq!(error.rpc_error().map(|rpc| rpc.code), Some(code), "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_result_with_the_id_of_the_call_is_its_result_whatever_the_status() {
+    for status in STATUSES {
+        let server = server(move |request| {
+            let response = Reply::result(&json!({"content": []})).response(&request.rpc_id());
+            vec![Fault::answer(status, JSON, response)]
+        })
+        .await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        roll(&client).await.unwrap();
+        assert_eq!(server.requests.calls("tools/call").len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
+    let lost = |id: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32001,"message":"Session not found"}}}}"#
+        )
+    };
+    for (status, body) in [
+        ("404 Not Found", String::new()),
+        ("404 Not Found", "Not Found".to_owned()),
+        ("404 Not Found", lost("")),
+        ("404 Not Found", lost("\"id\":null,")),
+        ("404 Not Found", lost("\"id\":\"server-error\",")),
+        ("400 Bad Request", lost("")),
+        ("400 Bad Request", lost("\"id\":null,")),
+        ("400 Bad Request", lost("\"id\":\"server-error\",")),
+    ] {
+        let answer = body.clone();
+        let is_first = std::sync::atomic::AtomicBool::new(true);
+        let server = server(move |request| {
+            if is_first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+                return vec![Fault::answer(status, JSON, &answer)];
+            }
+            let response = Reply::result(&json!({"content": []})).response(&request.rpc_id());
+            vec![Fault::answer("200 OK", JSON, response)]
+        })
+        .await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        roll(&client).await.unwrap();
+        assert_eq!(
+            server.requests.calls("initialize").len(),
+            2,
+            "{status} {body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_forgot_is_replaced_for_the_next_call() {
+    // Such a server reports the lost session with the id of each request.
+    let is_known = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let known = std::sync::Arc::clone(&is_known);
+    let server = FaultServer::start(move |request| {
+        use std::sync::atomic::Ordering::SeqCst;
+        let id = request.rpc_id();
+        let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
+        let method = request.rpc_method();
+        if method == "initialize" {
+            known.store(true, SeqCst);
+            let response = Reply::result(&json!({})).response(&id);
+            return vec![Fault::answer_with("200 OK", &session, response)];
+        }
+        if method.is_empty() || method.starts_with("notifications/") {
+            return vec![Fault::answer("202 Accepted", JSON, "")];
+        }
+        if !known.load(SeqCst) {
+            let response = Reply::error(-32001, "Session not found").response(&id);
+            return vec![Fault::answer("404 Not Found", JSON, response)];
+        }
+        let response = Reply::result(&json!({"content": [], "tools": []})).response(&id);
+        vec![Fault::answer("200 OK", JSON, response)]
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    roll(&client).await.unwrap();
+    is_known.store(false, std::sync::atomic::Ordering::SeqCst);
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(error.rpc_error().unwrap().code, -32001);
+    roll(&client).await.unwrap();
+    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    is_known.store(false, std::sync::atomic::Ordering::SeqCst);
+    // Listing is harmless to repeat.
+    client.list_tools().await.unwrap();
+    assert_eq!(server.requests.calls("initialize").len(), 3);
+}
