@@ -383,6 +383,57 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
 }
 
 #[test]
+fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
+    for (limit, others) in [
+        ("max_calls = 0", 0),
+        ("max_age_days = 0", 0),
+        ("max_bytes = 0", 0),
+        ("max_calls = 2", 4),
+        ("max_calls = 2\nmax_bytes = 100", 4),
+    ] {
+        let server = server();
+        let toml = format!("[call_log]\n{limit}\n{}", config(&server, 30_000));
+        let mut daemon = Daemon::with_config(&toml, &[]);
+        discover(&daemon);
+        server.set_mood(Mood::Asleep);
+        let _caller = begin(&daemon, ECHO, "ran", &json!({}));
+        eventually("the call runs", || server.count("tools/call") == 1);
+        daemon.kill();
+        server.set_mood(Mood::Well);
+
+        let mut daemon = daemon.again();
+        for _ in 0..others {
+            post(&daemon.socket, CALCULATOR, "", &json!({"expression": "1"}));
+        }
+        // The sidecar removes old calls when it starts.
+        daemon.kill();
+        let daemon = daemon.again();
+        eventually("the record is removed", || {
+            let calls = crate::http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
+            calls.json()["calls"].as_array().is_some_and(Vec::is_empty)
+        });
+        let reply = post(&daemon.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
+        assert!(is_replayed(&reply), "{limit}");
+        let metadata = &reply.json()["result"]["metadata"];
+        assert_eq!(metadata["interrupted"], true, "{limit}");
+        assert_eq!(server.count("tools/call"), 1, "{limit}");
+    }
+}
+
+/// Sends a request with a key and does not wait for the response.
+fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
+    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
+    let body = body.to_string();
+    let request = format!(
+        "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    caller.write_all(request.as_bytes()).unwrap();
+    caller
+}
+
+#[test]
 fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);

@@ -3,7 +3,8 @@
 //! A key is claimed before its request runs, together with the id of the request's first call in
 //! the call log; further calls have [consecutive ids](CallId::nth). If the process dies, the call
 //! log decides: without a call whose tool may have started, the key is released; otherwise the
-//! request is not run again, because the tool may have finished.
+//! request is not run again, because the tool may have finished. A call that the call log may have
+//! removed counts as started.
 
 mod answer_bytes;
 
@@ -160,8 +161,11 @@ impl IdempotencyKeys {
             CallStatus::Interrupted,
             CallStatus::Success,
         ];
-        let call = self.store.call(call).await?;
-        Ok(call.is_some_and(|call| call.duration.is_some() || began.contains(&call.status)))
+        match self.store.call(call).await? {
+            Some(call) => Ok(call.duration.is_some() || began.contains(&call.status)),
+            // Each call is recorded before its tool starts.
+            None => self.store.may_have_removed_call(call).await,
+        }
     }
 
     /// Claims a key if it is free.

@@ -13,7 +13,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 11] = [
+const MIGRATIONS: [Migration; 12] = [
     Migration {
         number: 1,
         name: "initial",
@@ -68,6 +68,11 @@ const MIGRATIONS: [Migration; 11] = [
         number: 11,
         name: "callers",
         sql: include_str!("migrations/0011_callers.sql"),
+    },
+    Migration {
+        number: 12,
+        name: "removed calls",
+        sql: include_str!("migrations/0012_removed_calls.sql"),
     },
 ];
 

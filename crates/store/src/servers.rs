@@ -89,7 +89,12 @@ impl ServerStore for SqlStore {
         let sql = "DELETE FROM servers WHERE id = $1";
         found(transaction.write(sql, vec![id.into()]).await?)?;
         for sql in [
-            "DELETE FROM tool_calls WHERE server IN ($1, $2)",
+            "INSERT INTO removed_calls (only_row, newest) \
+             SELECT 1, id FROM tool_calls WHERE server IN ($1, $2) ORDER BY id DESC LIMIT 1 \
+             ON CONFLICT (only_row) DO UPDATE SET newest = excluded.newest \
+             WHERE removed_calls.newest < excluded.newest",
+            "DELETE FROM tool_calls WHERE server IN ($1, $2) \
+             AND id <= (SELECT newest FROM removed_calls)",
             "DELETE FROM tool_pins WHERE server IN ($1, $2)",
         ] {
             let values = vec![id.into(), (&name).into()];

@@ -41,6 +41,7 @@ pub const CASES: [(&str, Case); 43] = cases![
     calls::calls_of_an_ended_process_are_interrupted,
     calls::a_pending_call_with_an_open_approval_stays_pending,
     calls::old_calls_are_removed_by_age_number_and_size,
+    calls::a_removed_call_is_distinguished_from_one_that_was_never_recorded,
     calls::large_and_unusual_texts_are_stored_unchanged,
     calls::f4_zero_bytes_are_removed_from_texts,
     approvals::g3_the_first_decision_counts,

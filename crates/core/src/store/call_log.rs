@@ -100,4 +100,11 @@ pub trait CallLog: Send + Sync {
         retention: &Retention,
         now: Timestamp,
     ) -> Result<Pruned, StoreError>;
+
+    /// Returns whether a call with this id may have been recorded and removed. If not, and
+    /// [`call`](Self::call) did not find the call before, the call was never recorded.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    async fn may_have_removed_call(&self, id: CallId) -> Result<bool, StoreError>;
 }

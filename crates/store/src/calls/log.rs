@@ -137,6 +137,12 @@ impl CallLog for SqlStore {
         self.catch_up_if_possible().await;
         retention::prune(&self.database, retention, now).await
     }
+
+    async fn may_have_removed_call(&self, id: CallId) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 AS present FROM removed_calls WHERE newest >= $1";
+        let row = self.database.read_one(sql, vec![id.into()]).await?;
+        Ok(row.is_some())
+    }
 }
 
 impl SqlStore {

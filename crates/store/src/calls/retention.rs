@@ -9,6 +9,12 @@ use crate::sql_store::SqlStore;
 /// The number of rows that one statement removes: so other writers wait only a few milliseconds.
 const ROWS_PER_STATEMENT: i64 = 500;
 
+/// Notes that calls with ids up to `$1` are removed. A reader that does not find a
+/// call can then tell a removed call from one that was never recorded.
+const NOTE_REMOVAL: &str = "INSERT INTO removed_calls (only_row, newest) VALUES (1, $1) \
+     ON CONFLICT (only_row) DO UPDATE SET newest = excluded.newest \
+     WHERE removed_calls.newest < excluded.newest";
+
 /// How far the time of a record may be ahead of the readings of the clock.
 const MAX_UNREAD_TIME: Duration = Duration::from_secs(3_600);
 
@@ -56,7 +62,7 @@ impl SqlStore {
         let mut removed = remove_before(database, CallId::min_at(before)).await?;
         // These were recorded while the clock was ahead.
         let latest = CallId::min_at(range.latest.plus(MAX_UNREAD_TIME));
-        removed += remove(database, "id >", latest).await?;
+        removed += remove_after(database, latest).await?;
         if removed > 0 {
             database.shrink().await?;
         }
@@ -71,22 +77,49 @@ async fn remove_from(database: &Database, find: &str, most: u64) -> Result<u64, 
         return Ok(0);
     };
     let newest = row.call_id("id")?;
-    remove(database, "id <=", newest).await
+    remove(database, "id <= $1", vec![newest.into()], newest).await
 }
 
 async fn remove_before(database: &Database, oldest: CallId) -> Result<u64, StoreError> {
-    remove(database, "id <", oldest).await
+    remove(database, "id < $1", vec![oldest.into()], oldest).await
 }
 
-async fn remove(database: &Database, which: &str, id: CallId) -> Result<u64, StoreError> {
-    let sql = format!(
-        "DELETE FROM tool_calls WHERE id IN (SELECT id FROM tool_calls WHERE {which} $1 \
-         AND status NOT IN ('pending', 'running') ORDER BY id LIMIT $2)"
+async fn remove_after(database: &Database, latest: CallId) -> Result<u64, StoreError> {
+    let find = "SELECT id FROM tool_calls WHERE id > $1 ORDER BY id DESC LIMIT 1";
+    let Some(row) = database.read_one(find, vec![latest.into()]).await? else {
+        return Ok(0);
+    };
+    let newest = row.call_id("id")?;
+    let values = vec![latest.into(), newest.into()];
+    remove(database, "id > $1 AND id <= $2", values, newest).await
+}
+
+/// Removes the finished calls that match `condition`, none of which has a greater id than `newest`.
+async fn remove(
+    database: &Database,
+    condition: &str,
+    values: Vec<Value>,
+    newest: CallId,
+) -> Result<u64, StoreError> {
+    let next = values.len() + 1;
+    let find = format!(
+        "SELECT id FROM tool_calls WHERE {condition} AND status NOT IN ('pending', 'running') \
+         ORDER BY id LIMIT ${next}"
     );
+    let with_limit = |limit: i64| {
+        let mut values = values.clone();
+        values.push(limit.into());
+        values
+    };
+    if database.read_one(&find, with_limit(1)).await?.is_none() {
+        return Ok(0);
+    }
+    // First, so that a process that dies in between has not removed a call without a note.
+    database.write(NOTE_REMOVAL, vec![newest.into()]).await?;
+    let sql = format!("DELETE FROM tool_calls WHERE id IN ({find})");
     let mut removed = 0;
     loop {
-        let values: Vec<Value> = vec![id.into(), ROWS_PER_STATEMENT.into()];
-        let step = database.write(&sql, values).await?;
+        let step = database.write(&sql, with_limit(ROWS_PER_STATEMENT)).await?;
         removed += step;
         if step < ROWS_PER_STATEMENT.unsigned_abs() {
             return Ok(removed);

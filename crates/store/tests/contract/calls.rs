@@ -558,6 +558,48 @@ pub async fn old_calls_are_removed_by_age_number_and_size(store: Arc<dyn Store>)
     assert_eq!(left[42].id, unfinished.id, "what has not ended stays");
 }
 
+pub async fn a_removed_call_is_distinguished_from_one_that_was_never_recorded(
+    store: Arc<dyn Store>,
+) {
+    let limits = |age, calls, bytes| Retention {
+        max_age: age,
+        max_calls: calls,
+        max_bytes: bytes,
+    };
+    let all = [
+        limits(Some(Duration::ZERO), None, None),
+        limits(None, Some(0), None),
+        limits(None, None, Some(0)),
+        limits(None, Some(1), None),
+        limits(Some(Duration::from_secs(5)), Some(2), Some(150)),
+    ];
+    let mut recorded = Vec::new();
+    for (round, retention) in all.into_iter().enumerate() {
+        let first = 1_000 + 100_000 * i64::try_from(round).unwrap();
+        for second in 0..10 {
+            let call = call_at(at(first + second * 1_000), "roll");
+            let mut call = ended(&call, CallStatus::Interrupted);
+            call.arguments = "x".repeat(20);
+            store.record_call(call.clone()).await.unwrap();
+            recorded.push(call.id);
+        }
+        store
+            .prune_calls(&retention, at(first + 10_000))
+            .await
+            .unwrap();
+        for id in &recorded {
+            let is_there = store.call(*id).await.unwrap().is_some();
+            let may_be_removed = store.may_have_removed_call(*id).await.unwrap();
+            assert!(is_there || may_be_removed, "{round}: {id}");
+        }
+        let later = call_at(at(first + 20_000), "roll").id;
+        assert!(
+            !store.may_have_removed_call(later).await.unwrap(),
+            "{round}"
+        );
+    }
+}
+
 pub async fn f4_zero_bytes_are_removed_from_texts(store: Arc<dyn Store>) {
     let call = running("roll");
     store.record_call(call.clone()).await.unwrap();
