@@ -143,6 +143,9 @@ impl Workers {
         let mut own = HashMap::new();
         for tool in tools {
             self.offer(&mut state, &tool, &mut changes);
+            if let Some(offered) = state.tools.get_mut(tool.tool.name()) {
+                offered.orphaned_by = None;
+            }
             own.insert(tool.tool.name().clone(), tool);
         }
         tracing::info!(
@@ -223,6 +226,7 @@ impl Workers {
                 let offered = Offered {
                     tool: Arc::clone(tool),
                     waiting: VecDeque::new(),
+                    orphaned_by: None,
                 };
                 state.tools.insert(tool.name().clone(), offered);
                 changes.added.push(tool.name().to_string());
@@ -317,6 +321,11 @@ impl Workers {
                 None => orphans.push(name.clone()),
             }
         }
+        for name in &orphans {
+            if let Some(offered) = state.tools.get_mut(name) {
+                offered.orphaned_by = Some(id);
+            }
+        }
         if !changes.changed.is_empty() {
             // Waiting calls may now fit idle workers.
             let ids: Vec<u64> = state.workers.keys().copied().collect();
@@ -329,22 +338,20 @@ impl Workers {
             tokio::spawn(async move {
                 pillion_deadline::sleep(grace).await;
                 if let Some(workers) = this.upgrade() {
-                    workers.withdraw(&orphans);
+                    workers.withdraw(&orphans, id);
                 }
             });
         }
     }
 
-    /// Unregisters the tools that no worker has.
-    fn withdraw(&self, names: &[ToolName]) {
+    /// Unregisters the tools that no worker has had since the worker with this id disconnected.
+    fn withdraw(&self, names: &[ToolName], last_worker: u64) {
         let mut state = self.state.lock();
         let mut withdrawn = Vec::new();
         for name in names {
-            if state
-                .workers
-                .values()
-                .any(|worker| worker.tools.contains_key(name))
-            {
+            let offered = state.tools.get(name);
+            // Otherwise a worker has the tool, or had it meanwhile: its grace period began later.
+            if offered.is_none_or(|offered| offered.orphaned_by != Some(last_worker)) {
                 continue;
             }
             if let Some(offered) = state.tools.remove(name) {
@@ -360,7 +367,7 @@ impl Workers {
             removed: names.collect(),
             ..ToolChanges::default()
         });
-        for Offered { tool, waiting } in withdrawn {
+        for Offered { tool, waiting, .. } in withdrawn {
             tracing::warn!(
                 tool.name = %tool.name(),
                 "Removed a tool: its last worker disconnected"

@@ -38,6 +38,9 @@ pub(super) struct Offered {
     pub(super) tool: Arc<WorkerTool>,
     /// The waiting calls, with their positions in the order of all calls.
     pub(super) waiting: VecDeque<(u64, Box<WorkerJob>)>,
+    /// The id of the last of its workers, since no other has the tool; `None` while a worker has
+    /// it.
+    pub(super) orphaned_by: Option<u64>,
 }
 
 /// A call for a worker. If `reply` is closed, the caller has given up.

@@ -1,4 +1,5 @@
 use std::sync::Barrier;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use pillion_core::tool::{CallContext, FnTool, JsonObject, Tool, ToolDefinition, ToolOutput};
@@ -107,5 +108,56 @@ async fn b1_a_name_registered_meanwhile_stays_with_its_owner() {
         let holder = registry.get(&contested).unwrap();
         assert_eq!(registered, Arc::ptr_eq(holder.tool(), &other));
         assert_eq!(registry.contains(&format!("own_{round}_0")), !registered);
+    }
+}
+
+/// Connects, disconnects and lets time pass in every order of a few steps: a tool is withdrawn
+/// when, and only when, it was without a worker for the whole grace period.
+#[tokio::test(start_paused = true)]
+async fn a_tool_stays_until_it_was_without_a_worker_for_the_whole_grace_period() {
+    const STEPS: u32 = 6;
+    let grace = WorkersSection::default().grace;
+    for sequence in 0..4_u32.pow(STEPS) {
+        let registry = Arc::new(ToolRegistry::new());
+        let workers = workers(&registry);
+        let mut connected = Vec::new();
+        let mut alone_for = None;
+        for step in 0..STEPS {
+            match sequence / 4_u32.pow(step) % 4 {
+                0 => {
+                    let admitted = workers.admit(registration(["echo".to_owned()]), None);
+                    connected.push(admitted.unwrap());
+                    alone_for = None;
+                }
+                1 => {
+                    if connected.pop().is_some() && connected.is_empty() {
+                        alone_for = Some(Duration::ZERO);
+                    }
+                }
+                2 => {
+                    if !connected.is_empty() {
+                        connected.remove(0);
+                        if connected.is_empty() {
+                            alone_for = Some(Duration::ZERO);
+                        }
+                    }
+                }
+                _ => {
+                    let passed = grace.mul_f32(0.6);
+                    // The timers begin when their tasks first run.
+                    tokio::task::yield_now().await;
+                    tokio::time::advance(passed).await;
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                    alone_for = alone_for.map(|alone| alone + passed);
+                }
+            }
+            let is_expected = match alone_for {
+                Some(alone) => alone < grace,
+                None => !connected.is_empty(),
+            };
+            assert_eq!(registry.contains("echo"), is_expected, "{sequence:o}");
+        }
     }
 }
