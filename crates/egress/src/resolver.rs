@@ -1,3 +1,5 @@
+mod lookups;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,12 +17,7 @@ pub(super) type Lookup = Arc<
 
 /// Returns a lookup with the system's resolver.
 pub(super) fn system() -> Lookup {
-    Arc::new(|name| {
-        Box::pin(async move {
-            let addresses = tokio::net::lookup_host((name, 0)).await?;
-            Ok(addresses.map(|address| address.ip()).collect())
-        })
-    })
+    Arc::new(|name| Box::pin(async move { lookups::of_process().lookup(name).await }))
 }
 
 /// A resolver that removes forbidden addresses. The client connects only to the returned addresses:

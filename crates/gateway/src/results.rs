@@ -26,6 +26,10 @@ use pillion_config::{Config, ResultsSection};
 /// Time after which an unfinished file is removed, because its process must have died.
 pub(crate) const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
 
+/// Maximum time for writing a result, including the wait for a thread. The call has run, so that
+/// its deadline no longer ends it.
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The URI prefix of offloaded results for MCP clients, followed by the result's id.
 pub const RESULT_URI_PREFIX: &str = "pillion://results/";
 
@@ -225,16 +229,29 @@ impl ResultStore for Results {
         let this = self.clone();
         Box::pin(async move {
             let name = result.tool.name().clone();
-            let put = spawn_blocking(move || this.store_blocking(&result)).await;
-            put.unwrap_or_else(|error| Err(io::Error::other(error)))
-                .map_err(|error| {
-                    tracing::error!(tool.name = %name, %error, "Cannot store a large tool result");
-                    let message = format!(
-                        "Tool '{name}' has run, but its result is too large to return and could \
-                         not be stored"
-                    );
-                    ToolFailure::new(ErrorCode::Unavailable, message)
-                })
+            let mut storing = spawn_blocking(move || this.store_blocking(&result));
+            let stored = match pillion_deadline::timeout(STORE_TIMEOUT, &mut storing).await {
+                Ok(stored) => stored.unwrap_or_else(|error| Err(io::Error::other(error))),
+                Err(_) => {
+                    // Has no effect if a thread already writes the file.
+                    storing.abort();
+                    Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        format!(
+                            "the result was not written within {} s",
+                            STORE_TIMEOUT.as_secs()
+                        ),
+                    ))
+                }
+            };
+            stored.map_err(|error| {
+                tracing::error!(tool.name = %name, %error, "Cannot store a large tool result");
+                let message = format!(
+                    "Tool '{name}' has run, but its result is too large to return and could \
+                     not be stored"
+                );
+                ToolFailure::new(ErrorCode::Unavailable, message)
+            })
         })
     }
 }

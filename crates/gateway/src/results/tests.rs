@@ -134,3 +134,32 @@ async fn c5_a_full_disk_is_a_clear_failure() {
     let failure = put(&results, "text").await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::Unavailable);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_cannot_be_written_in_time_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = results(directory.path(), HOUR, 1_000_000);
+    let writing = Arc::clone(&results.directory.writing);
+    let is_locked = Arc::new(tokio::sync::Notify::new());
+    let locked = Arc::clone(&is_locked);
+    let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
+    let other = std::thread::spawn(move || {
+        let _writing = writing.lock();
+        locked.notify_one();
+        drop(released.recv());
+    });
+    is_locked.notified().await;
+    let storing = tokio::spawn({
+        let results = results.clone();
+        async move { put(&results, "long").await }
+    });
+    tokio::task::yield_now().await;
+    // The extra time of a process that was stopped meanwhile.
+    tokio::time::advance(STORE_TIMEOUT + Duration::from_secs(2)).await;
+    tokio::task::yield_now().await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let failure = storing.await.unwrap().unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Unavailable);
+    drop(release);
+    other.join().unwrap();
+}

@@ -1,0 +1,275 @@
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::process;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+/// Maximum number of lookups at a time, each of which occupies a thread. If DNS does not answer, a
+/// lookup takes many seconds and cannot be cancelled, also if its caller has given up.
+const MAX_LOOKUPS: usize = 32;
+
+/// Maximum number of lookups of one name at a time, so that names whose DNS server does not answer
+/// leave room for other names.
+const MAX_LOOKUPS_OF_NAME: usize = 2;
+
+/// Age of a lookup after which another one of its name starts: the DNS server may answer by now.
+const MAX_SHARED_AGE: Duration = Duration::from_secs(2);
+
+type Outcome = Result<Vec<IpAddr>, Arc<io::Error>>;
+type OutcomeReceiver = watch::Receiver<Option<Outcome>>;
+type ResolveFn = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+
+/// Looks up names with the system's resolver, on threads of its own: an unlimited number of lookups
+/// would fill the runtime's pool of blocking threads, on which other work waits.
+///
+/// Concurrent lookups of a name share one thread. Results are not cached.
+pub(super) struct Lookups {
+    permits: Arc<Semaphore>,
+    running: Mutex<HashMap<String, Vec<RunningLookup>>>,
+    resolve: ResolveFn,
+}
+
+struct RunningLookup {
+    id: u64,
+    started: Instant,
+    outcome: OutcomeReceiver,
+}
+
+/// Removes a lookup when its thread ends, and then frees its permit.
+struct LookupGuard {
+    lookups: Arc<Lookups>,
+    name: String,
+    id: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Returns the lookups of this process. All clients share them, because the limit is for the
+/// process. A forked process begins without any: the threads of its parent do not exist in it.
+pub(super) fn of_process() -> Arc<Lookups> {
+    static LOOKUPS: Mutex<Option<(u32, Arc<Lookups>)>> = Mutex::new(None);
+    let mut shared = LOOKUPS.lock();
+    match &*shared {
+        Some((id, lookups)) if *id == process::id() => Arc::clone(lookups),
+        _ => {
+            let lookups = Lookups::new(Box::new(|name| {
+                let addresses = (name, 0).to_socket_addrs()?;
+                Ok(addresses.map(|address| address.ip()).collect())
+            }));
+            *shared = Some((process::id(), Arc::clone(&lookups)));
+            lookups
+        }
+    }
+}
+
+impl Lookups {
+    fn new(resolve: ResolveFn) -> Arc<Self> {
+        Arc::new(Self {
+            permits: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+            running: Mutex::default(),
+            resolve,
+        })
+    }
+
+    /// Returns the addresses of a name. A caller that gives up while it waits for a thread leaves
+    /// nothing behind.
+    ///
+    /// # Errors
+    /// Errors of the system's resolver, and if no thread can be started.
+    pub(super) async fn lookup(self: &Arc<Self>, name: String) -> io::Result<Vec<IpAddr>> {
+        if let Ok(address) = name.parse() {
+            return Ok(vec![address]);
+        }
+        let mut outcome = match self.join(&name) {
+            Some(outcome) => outcome,
+            None => {
+                let permit = Arc::clone(&self.permits).acquire_owned().await;
+                let permit = permit.map_err(io::Error::other)?;
+                // Another caller may have started a lookup of the name meanwhile.
+                match self.join(&name) {
+                    Some(outcome) => outcome,
+                    None => self.start(name, permit)?,
+                }
+            }
+        };
+        let ended = outcome.wait_for(Option::is_some).await;
+        match ended.map(|outcome| outcome.clone()) {
+            Ok(Some(Ok(addresses))) => Ok(addresses),
+            Ok(Some(Err(error))) => Err(io::Error::new(error.kind(), error)),
+            Ok(None) | Err(_) => Err(io::Error::other("the lookup of the host name was aborted")),
+        }
+    }
+
+    /// Returns the outcome of a running lookup, unless another one should start.
+    fn join(&self, name: &str) -> Option<OutcomeReceiver> {
+        let running = self.running.lock();
+        let of_name = running.get(name)?;
+        let newest = of_name.last()?;
+        let is_shared =
+            newest.started.elapsed() < MAX_SHARED_AGE || of_name.len() >= MAX_LOOKUPS_OF_NAME;
+        is_shared.then(|| newest.outcome.clone())
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        name: String,
+        permit: OwnedSemaphorePermit,
+    ) -> io::Result<OutcomeReceiver> {
+        let (sender, outcome) = watch::channel(None);
+        let id = {
+            let mut running = self.running.lock();
+            let of_name = running.entry(name.clone()).or_default();
+            let id = of_name.last().map_or(0, |newest| newest.id + 1);
+            of_name.push(RunningLookup {
+                id,
+                started: Instant::now(),
+                outcome: outcome.clone(),
+            });
+            id
+        };
+        let guard = LookupGuard {
+            lookups: Arc::clone(self),
+            name,
+            id,
+            _permit: permit,
+        };
+        let thread = thread::Builder::new().name("dns-lookup".to_owned());
+        thread.spawn(move || {
+            let found = (guard.lookups.resolve)(&guard.name).map_err(Arc::new);
+            // First, so that a later caller does not join a lookup that has ended.
+            drop(guard);
+            sender.send_replace(Some(found));
+        })?;
+        Ok(outcome)
+    }
+}
+
+impl Drop for LookupGuard {
+    fn drop(&mut self) {
+        let mut running = self.lookups.running.lock();
+        if let Some(of_name) = running.get_mut(&self.name) {
+            of_name.retain(|lookup| lookup.id != self.id);
+            if of_name.is_empty() {
+                running.remove(&self.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use parking_lot::Condvar;
+    use tokio::task::JoinSet;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(100);
+
+    /// A DNS server that does not answer for names that start with `slow`, until it is opened.
+    #[derive(Default)]
+    struct FakeDns {
+        is_open: Mutex<bool>,
+        opened: Condvar,
+        threads: AtomicUsize,
+    }
+
+    impl FakeDns {
+        fn lookups(self: &Arc<Self>) -> Arc<Lookups> {
+            let dns = Arc::clone(self);
+            Lookups::new(Box::new(move |name| dns.resolve(name)))
+        }
+
+        fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+            self.threads.fetch_add(1, Ordering::SeqCst);
+            let mut is_open = self.is_open.lock();
+            while !*is_open && name.starts_with("slow") {
+                self.opened.wait(&mut is_open);
+            }
+            self.threads.fetch_sub(1, Ordering::SeqCst);
+            if name.starts_with("bad") {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "no such host"));
+            }
+            Ok(vec![IpAddr::from([127, 0, 0, 1])])
+        }
+
+        fn open(&self) {
+            *self.is_open.lock() = true;
+            self.opened.notify_all();
+        }
+    }
+
+    /// Looks up each name, and gives up after a short time.
+    async fn give_up(lookups: &Arc<Lookups>, names: impl Iterator<Item = String>) {
+        let mut waiting = JoinSet::new();
+        for name in names {
+            let lookups = Arc::clone(lookups);
+            waiting.spawn(async move { timeout(SHORT, lookups.lookup(name)).await });
+        }
+        for outcome in waiting.join_all().await {
+            assert!(outcome.is_err(), "{outcome:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn abandoned_lookups_of_a_few_names_leave_threads_for_other_names() {
+        let dns = Arc::new(FakeDns::default());
+        let lookups = dns.lookups();
+        for _ in 0..30 {
+            let names = (0..200).map(|number| format!("slow-{}", number % 4));
+            give_up(&lookups, names).await;
+            lookups.lookup("good".to_owned()).await.unwrap();
+        }
+        assert_eq!(dns.threads.load(Ordering::SeqCst), 4 * MAX_LOOKUPS_OF_NAME);
+        dns.open();
+        lookups.lookup("slow-0".to_owned()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn lookups_take_a_limited_number_of_threads_and_leave_nothing_behind() {
+        let dns = Arc::new(FakeDns::default());
+        let lookups = dns.lookups();
+        give_up(&lookups, (0..200).map(|number| format!("slow-{number}"))).await;
+        assert_eq!(dns.threads.load(Ordering::SeqCst), MAX_LOOKUPS);
+        let waiting = tokio::spawn({
+            let lookups = Arc::clone(&lookups);
+            async move { lookups.lookup("good".to_owned()).await }
+        });
+        sleep(SHORT).await;
+        assert!(!waiting.is_finished());
+        dns.open();
+        waiting.await.unwrap().unwrap();
+        while lookups.permits.available_permits() < MAX_LOOKUPS {
+            sleep(SHORT).await;
+        }
+        assert!(lookups.running.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_outcome_is_shared_and_not_cached() {
+        let lookups = Arc::new(FakeDns::default()).lookups();
+        for _ in 0..10 {
+            let error = lookups.lookup("bad".to_owned()).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            assert_eq!(error.to_string(), "no such host");
+            assert!(lookups.running.lock().is_empty());
+        }
+        // An address needs no lookup.
+        let _all = Arc::clone(&lookups.permits)
+            .acquire_many_owned(MAX_LOOKUPS as u32)
+            .await;
+        assert_eq!(lookups.lookup("::1".to_owned()).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_system_resolves_the_names_of_this_machine() {
+        let found = of_process().lookup("localhost".to_owned()).await.unwrap();
+        assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback));
+    }
+}
