@@ -207,6 +207,44 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
 }
 
 #[test]
+fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_twice() {
+    for options in [&[][..], &["--take-over"]] {
+        let server = server();
+        let daemon = Daemon::with_config(
+            &config(&server, 60_000),
+            &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
+        );
+        discover(&daemon);
+        server.set_mood(Mood::Asleep);
+        let _running = begin(&daemon, ECHO, "ran", &json!({}));
+        eventually("the first runs", || server.count("tools/call") == 1);
+        let sum = json!({"expression": "6 * 7"});
+        let _waiting = begin(&daemon, CALCULATOR, "waits", &sum);
+        let status = || crate::http::get(&daemon.socket, "/api/v1/status").json();
+        eventually("the second waits", || status()["calls"]["queued"] == 1);
+        let mut next = daemon.successor();
+        let call = post(&next.socket, CALCULATOR, "", &sum);
+        assert_eq!(call.json()["result"]["data"]["result"], 42);
+        next.kill();
+
+        let last = next.again_with_options(options);
+        for (target, key, body) in [(ECHO, "ran", json!({})), (CALCULATOR, "waits", sum)] {
+            let key = format!("idempotency-key: {key}\r\n");
+            let reply = post(&last.socket, target, &key, &body);
+            assert_eq!(
+                reply.status, 409,
+                "the first sidecar finishes it: {}",
+                reply.head
+            );
+        }
+        drop(daemon);
+        let reply = post(&last.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
+        assert!(is_replayed(&reply), "{}", reply.head);
+        assert_eq!(reply.json()["result"]["metadata"]["interrupted"], true);
+    }
+}
+
+#[test]
 fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let server = server();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));

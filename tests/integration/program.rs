@@ -101,6 +101,11 @@ impl Daemon {
         Self::start_in(Arc::clone(&self.directory), "log-again", variables)
     }
 
+    /// Starts another sidecar with this configuration and socket, and with these options.
+    pub fn again_with_options(&self, options: &[&str]) -> Self {
+        Self::spawn_in(Arc::clone(&self.directory), "log-again", &[], options)
+    }
+
     /// Starts another daemon with the same configuration and socket that takes over from this one.
     pub fn successor(&self) -> Self {
         let log = format!("{}-next", self.log.display());

@@ -9,6 +9,7 @@
 mod answer_bytes;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use pillion_core::store::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::finishing::FinishingLock;
 use crate::predecessors::Predecessors;
 use answer_bytes::AnswerBytes;
 pub use answer_bytes::scope;
@@ -32,6 +34,8 @@ pub struct IdempotencyKeys {
     process: ProcessLife,
     /// Earlier processes that are finishing calls.
     predecessors: Predecessors,
+    /// The socket of this process, if it has one.
+    socket: Option<PathBuf>,
     /// The first calls of this process's running requests.
     running: Mutex<HashSet<CallId>>,
     /// Locked while a claim of a dead process is examined.
@@ -105,11 +109,13 @@ impl IdempotencyKeys {
         store: Arc<dyn Store>,
         process: ProcessLife,
         predecessors: Predecessors,
+        socket: Option<PathBuf>,
     ) -> Self {
         Self {
             store,
             process,
             predecessors,
+            socket,
             running: Mutex::default(),
             looking_into: tokio::sync::Mutex::default(),
             answer_bytes: AnswerBytes::default(),
@@ -257,7 +263,23 @@ impl IdempotencyKeys {
         if claim.life == self.process.life {
             return self.running.lock().contains(&call);
         }
-        self.predecessors.contains(&claim.life)
+        self.predecessors.contains(&claim.life) || self.is_finishing(&claim.life)
+    }
+
+    /// Returns whether a process still finishes its calls, which this process was not told because
+    /// the sidecar between them has died.
+    fn is_finishing(&self, life: &str) -> bool {
+        let Some(socket) = &self.socket else {
+            return false;
+        };
+        FinishingLock::is_held(socket, life).unwrap_or_else(|error| {
+            tracing::warn!(
+                %error,
+                "Cannot determine whether an earlier sidecar still finishes calls: its requests \
+                 with an Idempotency-Key count as running"
+            );
+            true
+        })
     }
 
     /// Stores the result of a request. If storing fails, logs the error: the key stays claimed, and

@@ -21,6 +21,7 @@ pub mod connections;
 pub mod credentials;
 pub mod declared_tools;
 pub mod events;
+pub mod finishing;
 mod gateway;
 pub mod idempotency;
 pub mod instance;

@@ -4,7 +4,7 @@ mod clean_up;
 mod file_watch;
 pub mod store_id;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pillion_core::executor::Journal;
@@ -57,7 +57,13 @@ impl State {
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
-            ..Self::over(store, process, predecessors.clone(), config)
+            ..Self::over(
+                store,
+                process,
+                predecessors.clone(),
+                Some(socket.to_owned()),
+                config,
+            )
         })
     }
 
@@ -87,7 +93,7 @@ impl State {
         warn_of(interrupt_ended_processes(&store, locks).await?);
         Ok(Self {
             process_lock,
-            ..Self::over(store, process, Predecessors::default(), config)
+            ..Self::over(store, process, Predecessors::default(), None, config)
         })
     }
 
@@ -95,6 +101,7 @@ impl State {
         store: Arc<SqlStore>,
         process: ProcessLife,
         predecessors: Predecessors,
+        socket: Option<PathBuf>,
         config: &Config,
     ) -> Self {
         let results = ResultDirectory::of(config);
@@ -104,7 +111,7 @@ impl State {
         let clean_up = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
-        let keys = IdempotencyKeys::new(known, process.clone(), predecessors);
+        let keys = IdempotencyKeys::new(known, process.clone(), predecessors, socket);
         Self {
             keys: Arc::new(keys),
             results,

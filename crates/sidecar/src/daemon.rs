@@ -135,6 +135,7 @@ impl Daemon {
         let counting = AbortOnDropHandle::new(counting);
         // Kept open until this process ends.
         let mut successor_connection = None;
+        let mut finishing = None;
         let mut stopping_since = None;
         let shutdown = async {
             let stop = tokio::select! {
@@ -145,7 +146,7 @@ impl Daemon {
                 line = sockets.hand_over(state.life()) => {
                     tracing::info!("Another sidecar has taken over");
                     successor_connection = Some(line);
-                    sockets.leave();
+                    finishing = sockets.leave(state.life());
                     Stop::Continued { last_requests: LAST_REQUEST_TIMEOUT }
                 }
             };
@@ -166,7 +167,7 @@ impl Daemon {
         }
         state.close().await;
         match successor_connection {
-            Some(line) => drop(line),
+            Some(line) => drop((line, finishing)),
             None => sockets.remove()?,
         }
         tracing::info!(cut_off = drained.cut_off, "Stopped");

@@ -13,6 +13,7 @@ use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::Activated;
 use crate::socket::{Permissions, Socket, SocketError, SocketFileId, SocketGuard};
 use pillion_config::Config;
+use pillion_gateway::finishing::FinishingLock;
 use pillion_gateway::predecessors::Predecessors;
 
 /// Interval at which the sidecar checks that clients can reach its sockets by their paths.
@@ -74,7 +75,15 @@ impl Sockets {
                 (unix, Origin::Activated, None)
             }
             (None, None) => {
-                let socket = Socket::bind_with_mode(&path, group, mode).await?;
+                let socket = Socket::bind_with_mode(&path, group, mode).await;
+                let socket = socket.map_err(|error| match error {
+                    SocketError::AlreadyServed(path) | SocketError::ServedWithoutFile(path)
+                        if take_over =>
+                    {
+                        SocketError::NotHandedOver(path)
+                    }
+                    error => error,
+                })?;
                 let (unix, guard) = socket.into_parts();
                 (unix, Origin::Bound(guard), None)
             }
@@ -224,7 +233,7 @@ impl Sockets {
         if let Some(control) = self.control.take() {
             control.remove();
         }
-        self.leave();
+        self.items.clear();
         match self.guard {
             Some(_) => Stop::Ending,
             // New connections wait in the queue of the service manager's socket.
@@ -234,10 +243,27 @@ impl Sockets {
         }
     }
 
-    /// Releases the sockets, which another process holds.
-    pub(super) fn leave(&mut self) {
+    /// Releases the sockets and the lock on their path, which the successor holds: if the successor
+    /// dies, another sidecar can start although this process still finishes calls. The returned
+    /// lock tells that sidecar which process, with this `life`, finishes calls.
+    pub(super) fn leave(&mut self, life: &str) -> Option<FinishingLock> {
         self.items.clear();
         self.control = None;
+        let Some(guard) = self.guard.take() else {
+            return None; // The service manager owns the path.
+        };
+        match FinishingLock::acquire(&self.path, life) {
+            Ok(lock) => Some(lock),
+            Err(error) => {
+                tracing::warn!(
+                    %error,
+                    "Cannot mark this process as finishing its calls: if the new sidecar dies \
+                     before they end, no other sidecar can start until then"
+                );
+                self.guard = Some(guard);
+                None
+            }
+        }
     }
 
     /// Removes the file of the socket, which no process serves any more.

@@ -90,6 +90,14 @@ pub enum SocketError {
         path = .0.display()
     )]
     ServedWithoutFile(PathBuf),
+    /// The process that serves the path, or holds the lock on the path, offers no take-over.
+    #[error(
+        "cannot take over {path}: another process serves it or holds its lock {path}.lock, but no \
+         sidecar answers on {path}.control: the process may be starting or stopping, so try again, \
+         or stop it",
+        path = .0.display()
+    )]
+    NotHandedOver(PathBuf),
     /// The file at the path is not a socket.
     #[error(
         "{} exists and is not a socket: remove the file or choose another socket path",

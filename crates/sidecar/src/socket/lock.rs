@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::SocketError;
 use super::file_id::SocketFileId;
+use pillion_gateway::finishing::lock_path;
 
 /// The lock on a socket's path, which is required to remove a stale socket and to bind. Without the
 /// lock, two sidecars that start at once could each remove the other's socket.
@@ -68,12 +69,6 @@ impl Lock {
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-}
-
-fn lock_path(socket: &Path) -> PathBuf {
-    let mut path = socket.as_os_str().to_owned();
-    path.push(".lock");
-    path.into()
 }
 
 /// Returns the error for a path that another process has locked.
