@@ -47,6 +47,7 @@ mod sidecar;
 mod socket;
 mod start;
 mod store_file;
+mod stored_json;
 mod take_over;
 mod tcp;
 mod telemetry;

@@ -7,8 +7,21 @@ use pillion_core::store::{
 };
 use pillion_core::tool::QuotaAccount;
 
+use crate::calls::{page_of, rows_of_page};
 use crate::database::{Row, Value, unreadable};
 use crate::sql_store::SqlStore;
+
+/// The size of an approval's JSON in SQL, as in [`bytes`].
+const BYTES: &str = "CAST(OCTET_LENGTH(arguments) + COALESCE(OCTET_LENGTH(forwarded), 0) \
+                     + COALESCE(OCTET_LENGTH(approved_arguments), 0) AS BIGINT)";
+
+/// Returns the size of an approval's JSON.
+fn bytes(approval: &ApprovalRecord) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let edited = approval.decision.as_ref();
+    let edited = edited.map_or(0, |decision| length(&decision.arguments));
+    approval.arguments.len() + length(&approval.forwarded) + edited
+}
 
 #[async_trait]
 impl ApprovalStore for SqlStore {
@@ -98,15 +111,24 @@ impl ApprovalStore for SqlStore {
             let (timestamp, id) = (values.len() - 1, values.len());
             conditions.push(format!("(created_at, id) < (${timestamp}, ${id})"));
         }
-        values.push((i64::from(page.size()) + 1).into());
-        let sql = format!(
-            "SELECT * FROM approvals WHERE {} ORDER BY created_at DESC, id DESC LIMIT ${}",
+        let limit = i64::from(page.size()) + 1;
+        values.push(limit.into());
+        let rows = format!(
+            "FROM approvals WHERE {} ORDER BY created_at DESC, id DESC LIMIT ${}",
             conditions.join(" AND "),
             values.len()
         );
+        let sizes = format!("SELECT {BYTES} AS bytes {rows}");
+        let size_of = |row: &Row| row.count("bytes");
+        let fitting = rows_of_page(&self.database, &sizes, &values, page, size_of).await?;
+        if let Some(fitting) = fitting {
+            values.pop();
+            values.push(limit.min(fitting).into());
+        }
+        let sql = format!("SELECT * {rows}");
         let rows = self.database.read(&sql, values).await?;
         let items = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        Ok(super::calls::page_of(items, page.size(), cursor))
+        Ok(page_of(items, page, bytes, cursor))
     }
 
     async fn count_open_approvals(

@@ -13,8 +13,9 @@ mod writer;
 
 use std::sync::Arc;
 
-use pillion_core::store::{Cursor, RecordPage, StoreError};
+use pillion_core::store::{Cursor, PageRequest, RecordPage, StoreError};
 
+use crate::database::{Database, Row, Value};
 pub(crate) use spool::{
     CallSpool, PendingRecords, UnwrittenCalls, damaged_files, files_with_records, recover,
 };
@@ -24,14 +25,48 @@ pub(crate) use writer::CallWriter;
 /// there is another page.
 pub(crate) fn page_of<T>(
     mut items: Vec<T>,
-    size: u32,
+    page: &PageRequest,
+    bytes: impl Fn(&T) -> usize,
     cursor: impl Fn(&T) -> Cursor,
 ) -> RecordPage<T> {
-    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    let size = usize::try_from(page.size()).unwrap_or(usize::MAX);
+    let size = size.min(count_fitting(items.iter().map(bytes), page.max_bytes));
     let more = items.len() > size;
     items.truncate(size);
     let next = if more { items.last().map(cursor) } else { None };
     RecordPage { items, next }
+}
+
+/// Returns how many rows to read for a page: those that fit, and one more. `None` stands for all.
+/// `sizes` is the query for the rows' sizes, and `size_of` returns the size of a row.
+pub(crate) async fn rows_of_page(
+    database: &Database,
+    sizes: &str,
+    values: &[Value],
+    page: &PageRequest,
+    size_of: impl Fn(&Row) -> Result<u64, StoreError>,
+) -> Result<Option<i64>, StoreError> {
+    if page.max_bytes == usize::MAX {
+        return Ok(None);
+    }
+    let rows = database.read(sizes, values.to_vec()).await?;
+    let sizes = rows.iter().map(|row| {
+        let bytes = size_of(row)?;
+        Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
+    });
+    let sizes = sizes.collect::<Result<Vec<_>, StoreError>>()?;
+    let fitting = count_fitting(sizes.into_iter(), page.max_bytes);
+    Ok(i64::try_from(fitting + 1).ok())
+}
+
+/// Returns how many of the first items have at most `max_bytes` bytes together, at least 1.
+fn count_fitting(sizes: impl Iterator<Item = usize>, max_bytes: usize) -> usize {
+    let totals = sizes.scan(0_usize, |total, bytes| {
+        *total = total.saturating_add(bytes);
+        Some(*total)
+    });
+    let fitting = totals.take_while(|total| *total <= max_bytes);
+    fitting.count().max(1)
 }
 
 /// The error for operations after the store was closed.

@@ -22,7 +22,7 @@ macro_rules! cases {
 }
 
 /// All cases, by name.
-pub const CASES: [(&str, Case); 43] = cases![
+pub const CASES: [(&str, Case); 45] = cases![
     servers::f1_servers_are_stored_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -35,6 +35,7 @@ pub const CASES: [(&str, Case); 43] = cases![
     calls::f4_calls_are_found_by_their_fields,
     calls::p_calls_are_found_by_their_parent_call,
     calls::pages_are_stable_while_calls_come_in,
+    calls::a_page_of_calls_ends_at_its_size,
     calls::c7_rate_limits_count_calls_that_ran,
     calls::a_foreign_cursor_is_refused,
     calls::statistics_count_and_rank,
@@ -47,6 +48,7 @@ pub const CASES: [(&str, Case); 43] = cases![
     approvals::g3_the_first_decision_counts,
     approvals::g3_an_approval_is_used_once,
     approvals::approvals_are_listed_and_expire,
+    approvals::a_page_of_approvals_ends_at_its_size,
     approvals::claimed_and_verified_users_are_different_accounts_and_lists,
     others::an_idempotency_key_runs_once,
     others::a_pin_changes_only_when_accepted,

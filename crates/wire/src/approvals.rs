@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// A tool call that requires approval. Times are RFC 3339, in UTC.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalEntry {
     /// The approval's id: a UUID, version 7.
@@ -29,15 +30,18 @@ pub struct ApprovalEntry {
     /// The arguments of the call, redacted by the rules of the call log; absent in a list if they
     /// are long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub arguments: Option<Box<RawValue>>,
     /// What the tool gets from the caller besides the arguments, redacted like `arguments`: the
     /// further parameters of an MCP client's request, for example. The decision applies only to a
     /// call with the same parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forwarded: Option<Value>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub forwarded: Option<Box<RawValue>>,
     /// The arguments with which the approved call runs, if the approver changed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approved_arguments: Option<Value>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    pub approved_arguments: Option<Box<RawValue>>,
     /// SHA-256 of the tool, server, exact arguments, forwarded parameters, channel and user, and of
     /// the principal if the user is not verified. The decision applies only to a call with this
     /// hash.
@@ -64,7 +68,7 @@ pub struct ApprovalEntry {
 }
 
 /// Response body of `GET /api/v1/approvals`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalList {
     /// Always true.
@@ -77,7 +81,7 @@ pub struct ApprovalList {
 }
 
 /// Response body of `GET /api/v1/approvals/{id}` and of a decision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalResponse {
     /// Always true.

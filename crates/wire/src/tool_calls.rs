@@ -1,8 +1,8 @@
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The record of one call of a tool. Times are in UTC, in the format of RFC 3339.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallEntry {
@@ -29,11 +29,13 @@ pub struct ToolCallEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The arguments, with the redactions of the call log.
-    pub arguments: Value,
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
+    pub arguments: Box<RawValue>,
     /// The arguments with which the tool ran, if an approver changed them; redacted like
     /// `arguments`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approved_arguments: Option<Value>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub approved_arguments: Option<Box<RawValue>>,
     /// `pending`, `running`, `success`, `error`, `cancelled`, `interrupted` or `denied`.
     pub status: String,
     /// Whether a cached result answered the call, so that the tool did not run.
@@ -48,8 +50,9 @@ pub struct ToolCallEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
     /// The result, with the redactions of the call log.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub result: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
+    pub result: Option<Box<RawValue>>,
     /// The error message of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -62,7 +65,7 @@ pub struct ToolCallEntry {
 }
 
 /// The response to `GET /api/v1/tool-calls`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolCallList {
     /// Always true.
@@ -75,7 +78,7 @@ pub struct ToolCallList {
 }
 
 /// The response to `GET /api/v1/tool-calls/{id}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolCallResponse {
     /// Always true.

@@ -70,8 +70,8 @@ impl List {
 
 fn row(approval: &ApprovalEntry) -> [String; 7] {
     let arguments = match &approval.arguments {
-        Some(arguments) => arguments.to_string(),
-        None => "(long)".to_owned(),
+        Some(arguments) => arguments.get(),
+        None => "(long)",
     };
     let mut shown: String = arguments.chars().take(MAX_SHOWN).collect();
     if shown.len() < arguments.len() {

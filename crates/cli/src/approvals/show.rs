@@ -26,7 +26,9 @@ impl Show {
             return Ok(ExitCode::SUCCESS);
         }
         let answer: ApprovalResponse = super::decode(&body)?;
-        let text = serde_json::to_string_pretty(&answer.approval).map_err(CliError::Answer)?;
+        // A raw value would be printed on one line.
+        let approval = serde_json::to_value(&answer.approval).map_err(CliError::Answer)?;
+        let text = serde_json::to_string_pretty(&approval).map_err(CliError::Answer)?;
         super::print_json(&text)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -19,7 +19,9 @@ impl Show {
         let body =
             body.map_err(|error| CliError::with_id(error, &self.id, "pillion calls list"))?;
         let answer: ToolCallResponse = super::decode(&body)?;
-        let text = serde_json::to_string_pretty(&answer.call).map_err(CliError::Answer)?;
+        // A raw value would be printed on one line.
+        let call = serde_json::to_value(&answer.call).map_err(CliError::Answer)?;
+        let text = serde_json::to_string_pretty(&call).map_err(CliError::Answer)?;
         super::print_json(&text)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -31,6 +31,9 @@ pub struct PageRequest {
     pub after: Option<Cursor>,
     /// Maximum number of records, 1 to 1,000. Values outside are clamped.
     pub limit: u32,
+    /// Maximum size of the JSON and error messages of the page's records, in bytes. A larger record
+    /// is alone on its page. Without a limit by default.
+    pub max_bytes: usize,
 }
 
 impl PageRequest {
@@ -40,7 +43,11 @@ impl PageRequest {
     /// Requests the first page.
     #[must_use]
     pub fn first(limit: u32) -> Self {
-        Self { after: None, limit }
+        Self {
+            after: None,
+            limit,
+            max_bytes: usize::MAX,
+        }
     }
 
     /// Requests the page after this cursor.
@@ -49,6 +56,7 @@ impl PageRequest {
         Self {
             after: Some(cursor),
             limit,
+            max_bytes: usize::MAX,
         }
     }
 

@@ -6,21 +6,35 @@ pub(super) mod show;
 
 use pillion_core::store::{ApprovalRecord, Timestamp};
 use pillion_wire::ApprovalEntry;
-use serde_json::Value;
 
+use crate::routes::page::stored_json;
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Converts a stored approval to its form in the API.
-fn entry(record: ApprovalRecord) -> ApprovalEntry {
+/// Returns the size of an approval's stored JSON.
+fn bytes(record: &ApprovalRecord) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let edited = record.decision.as_ref();
+    let edited = edited.map_or(0, |decision| length(&decision.arguments));
+    record.arguments.len() + length(&record.forwarded) + edited
+}
+
+/// Converts a stored approval to its form in the API. Arguments and parameters of more than
+/// `max_shown` bytes of JSON are absent.
+fn entry(record: ApprovalRecord, max_shown: usize) -> ApprovalEntry {
     let status = record.status(Timestamp::now()).to_owned();
-    let parsed = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
+    let shown = |text: &str| (text.len() <= max_shown).then(|| stored_json(text));
+    let arguments = shown(&record.arguments);
+    let has_arguments = arguments.is_some();
     let (decided_by, decided_at, reason, approved_arguments) = match record.decision {
         None => (None, None, None, None),
         Some(decision) => (
             Some(decision.by),
             Some(format_timestamp(decision.at)),
             decision.reason,
-            decision.arguments.map(parsed),
+            decision
+                .arguments
+                .filter(|_| has_arguments)
+                .and_then(|edited| shown(&edited)),
         ),
     };
     ApprovalEntry {
@@ -32,8 +46,8 @@ fn entry(record: ApprovalRecord) -> ApprovalEntry {
         user_is_verified: record.user_is_verified,
         principal: record.principal,
         channel: record.channel,
-        arguments: Some(parsed(record.arguments)),
-        forwarded: record.forwarded.map(parsed),
+        arguments,
+        forwarded: record.forwarded.as_deref().and_then(shown),
         approved_arguments,
         arguments_hash: record.arguments_hash,
         call_id: record.call.map(|call| call.to_string()),

@@ -1,8 +1,14 @@
+use pillion_core::compute;
 use pillion_core::store::{Cursor, PageRequest};
 use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::error::RequestError;
 use super::parameters::parsed;
+use pillion_gateway::access::AccessGrant;
+
+/// Maximum size of the stored JSON of a page, in bytes.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The page of a list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -10,7 +16,7 @@ use super::parameters::parsed;
 pub(super) struct PageQuery {
     /// The `next` value of the previous page.
     after: Option<String>,
-    /// Maximum number of entries, from 1 to 1000. Default 50.
+    /// Maximum number of entries, from 1 to 1000. Default 50. A page of large entries has fewer.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
     limit: Option<String>,
 }
@@ -30,6 +36,27 @@ impl PageQuery {
         Ok(PageRequest {
             after: self.after.map(Cursor::new),
             limit,
+            max_bytes: MAX_BYTES,
         })
+    }
+}
+
+/// Converts records with stored JSON, on another thread if the JSON is large.
+pub(super) async fn convert_records<R: Send + 'static, E: Send + 'static>(
+    grant: &AccessGrant,
+    records: Vec<R>,
+    bytes: impl Fn(&R) -> usize,
+    to_entry: impl Fn(R) -> E + Send + 'static,
+) -> Vec<E> {
+    let bytes = records.iter().map(bytes).sum();
+    let work = move || records.into_iter().map(to_entry).collect();
+    compute::run(&grant.principal(), bytes, work).await
+}
+
+/// Checks stored JSON without parsing it into values. Invalid JSON becomes a string.
+pub(super) fn stored_json(text: &str) -> Box<RawValue> {
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(json) => json.to_owned(),
+        Err(_) => to_raw_value(text).unwrap_or_default(),
     }
 }

@@ -9,7 +9,7 @@ use pillion_core::store::{
 
 use pillion_core::tool::QuotaAccount;
 
-use super::{UnwrittenCalls, page_of, record};
+use super::{UnwrittenCalls, page_of, record, rows_of_page};
 use crate::database::{Database, Row, Value};
 
 /// Returns a page of calls, newest first. The calls of `stuck` replace their outdated rows.
@@ -28,12 +28,22 @@ pub(super) async fn calls(
     }
     // Reads additional rows, because some rows may be outdated.
     let outdated = i64::try_from(ids.len()).unwrap_or(i64::MAX / 2);
-    values.push((i64::from(page.size()) + 1 + outdated).into());
-    let sql = format!(
-        "SELECT * FROM tool_calls WHERE {conditions} ORDER BY id DESC LIMIT ${}",
+    let limit = i64::from(page.size()) + 1 + outdated;
+    values.push(limit.into());
+    let rows = format!(
+        "FROM tool_calls WHERE {conditions} ORDER BY id DESC LIMIT ${}",
         values.len()
     );
-    let rows = database.read(&sql, values).await?;
+    let sizes = format!("SELECT id, bytes {rows}");
+    let size_of = |row: &Row| match ids.contains(&row.call_id("id")?) {
+        true => Ok(0),
+        false => row.count("bytes"),
+    };
+    if let Some(fitting) = rows_of_page(database, &sizes, &values, page, size_of).await? {
+        values.pop();
+        values.push(limit.min(fitting).into());
+    }
+    let rows = database.read(&format!("SELECT * {rows}"), values).await?;
     let items = rows.iter().map(record::read);
     let mut items = items.collect::<Result<Vec<ToolCallRecord>, _>>()?;
     if !ids.is_empty() {
@@ -42,7 +52,7 @@ pub(super) async fn calls(
         items.extend(matching.into_iter().filter(is_here));
         items.sort_unstable_by_key(|call| std::cmp::Reverse(call.id));
     }
-    Ok(page_of(items, page.size(), |call| cursor(call.id)))
+    Ok(page_of(items, page, record::bytes, |call| cursor(call.id)))
 }
 
 /// Returns whether a call matches the filter, by the rules of [`conditions`].
@@ -94,9 +104,9 @@ pub(super) async fn counted_calls(
         .iter()
         .map(read_rate_limit_record)
         .collect::<Result<_, _>>()?;
-    Ok(page_of(items, page.size(), |call: &RateLimitRecord| {
-        cursor(call.id)
-    }))
+    // The records have no JSON.
+    let bytes = |_: &RateLimitRecord| 0;
+    Ok(page_of(items, page, bytes, |call| cursor(call.id)))
 }
 
 fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord, StoreError> {

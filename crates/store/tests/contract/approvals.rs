@@ -38,6 +38,41 @@ fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
     }
 }
 
+pub async fn a_page_of_approvals_ends_at_its_size(store: Arc<dyn Store>) {
+    for nth in 1..=6 {
+        let mut asked = approval(&nth.to_string(), nth);
+        let long = Some(format!("\"{}\"", "\u{e9}".repeat(300)));
+        match nth {
+            2 => asked.arguments = long.unwrap(),
+            3 => asked.forwarded = long,
+            4 => {
+                let mut edit = decision(Verdict::Approved, "bob", 10);
+                edit.arguments = long;
+                asked.decision = Some(edit);
+            }
+            _ => {}
+        }
+        store.insert_approval(&asked).await.unwrap();
+    }
+    let (mut seen, mut page) = (Vec::new(), PageRequest::first(10));
+    loop {
+        page.max_bytes = 500;
+        let found = store.approvals(&ApprovalFilter::default(), &page).await;
+        let found = found.unwrap();
+        seen.push(
+            found
+                .items
+                .into_iter()
+                .map(|it| it.id)
+                .collect::<Vec<_>>()
+                .join(" "),
+        );
+        let Some(next) = found.next else { break };
+        page = PageRequest::after(next, 10);
+    }
+    assert_eq!(seen, ["6 5", "4", "3", "2", "1"]);
+}
+
 pub async fn g3_the_first_decision_counts(store: Arc<dyn Store>) {
     let mut asked = approval("a", 1);
     store.insert_approval(&asked).await.unwrap();

@@ -295,6 +295,36 @@ pub async fn pages_are_stable_while_calls_come_in(store: Arc<dyn Store>) {
     assert_eq!(sizes, [10, 10, 5]);
 }
 
+pub async fn a_page_of_calls_ends_at_its_size(store: Arc<dyn Store>) {
+    // Two bytes for each letter.
+    let sizes = [10, 10, 10, 5_000, 10, 480, 10];
+    let mut expected = Vec::new();
+    for (nth, size) in sizes.into_iter().enumerate() {
+        let mut call = running("roll");
+        let letters = "\u{e9}".repeat(size / 2 - 1);
+        call.arguments = format!("\"{letters}\"");
+        if nth % 2 == 1 {
+            call.result = Some(std::mem::replace(&mut call.arguments, "{}".to_owned()));
+        }
+        expected.push(call.id);
+        store.record_call(call).await.unwrap();
+    }
+    expected.reverse();
+    for (limit, expected_lengths) in [(10, vec![2, 1, 1, 3]), (2, vec![2, 1, 1, 2, 1])] {
+        let (mut seen, mut lengths, mut page) = (Vec::new(), Vec::new(), PageRequest::first(limit));
+        loop {
+            page.max_bytes = 500;
+            let found = store.calls(&CallFilter::default(), &page).await.unwrap();
+            lengths.push(found.items.len());
+            seen.extend(found.items.iter().map(|call| call.id));
+            let Some(next) = found.next else { break };
+            page = PageRequest::after(next, limit);
+        }
+        assert_eq!(seen, expected);
+        assert_eq!(lengths, expected_lengths);
+    }
+}
+
 pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     let start = at(1_764_000_000_000);
     let call = |offset: i64, status, duration: Option<u64>| {

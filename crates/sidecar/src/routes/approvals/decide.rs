@@ -119,7 +119,7 @@ async fn decide(
     match decided {
         Ok(record) => Ok(Json(ApprovalResponse {
             success: true,
-            approval: entry(record),
+            approval: entry(record, usize::MAX),
         })),
         Err(error) if error.is_not_found() => Err(RequestError::UnknownApproval),
         Err(error) if error.kind() == StoreErrorKind::Conflict => {

@@ -5,10 +5,10 @@ use pillion_core::store::{ApprovalFilter, Timestamp, Verdict};
 use pillion_wire::ApprovalList;
 use serde::Deserialize;
 
-use super::entry;
+use super::{bytes, entry};
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::routes::page::PageQuery;
+use crate::routes::page::{PageQuery, convert_records};
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 use crate::routes::tagged::EntityTags;
@@ -96,23 +96,11 @@ pub(in crate::routes) async fn list(
 ) -> Result<Response, RequestError> {
     let filter = query.filter(&grant)?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
-    let approvals = page.items.into_iter().map(|record| {
-        let is_long = |text: &str| text.len() > MAX_SHOWN;
-        let has_long_arguments = is_long(&record.arguments);
-        let has_long_parameters = record.forwarded.as_deref().is_some_and(is_long);
-        let mut entry = entry(record);
-        if has_long_arguments {
-            entry.arguments = None;
-            entry.approved_arguments = None;
-        }
-        if has_long_parameters {
-            entry.forwarded = None;
-        }
-        entry
-    });
+    let to_entry = |record| entry(record, MAX_SHOWN);
+    let approvals = convert_records(&grant, page.items, bytes, to_entry);
     known.or(&ApprovalList {
         success: true,
-        approvals: approvals.collect(),
+        approvals: approvals.await,
         next: page.next.map(|cursor| cursor.to_string()),
     })
 }

@@ -34,6 +34,6 @@ pub(in crate::routes) async fn show(
     let record = record.ok_or(RequestError::UnknownApproval)?;
     Ok(Json(ApprovalResponse {
         success: true,
-        approval: entry(record),
+        approval: entry(record, usize::MAX),
     }))
 }

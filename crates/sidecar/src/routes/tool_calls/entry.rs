@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use pillion_core::store::{CallStatus, ToolCallRecord, ToolStatistics};
 use pillion_wire::{ToolCallEntry, ToolUsage};
-use serde_json::Value;
 
 use super::ServerIds;
+use crate::routes::page::stored_json;
 use pillion_gateway::timestamp::format_timestamp;
 
 /// Converts a recorded call to its form in the API.
@@ -19,14 +19,18 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
         user_is_verified: call.user_is_verified,
         principal: call.principal,
         caller: call.caller,
-        arguments: json_of(&call.arguments),
-        approved_arguments: call.approved_arguments.as_deref().map(json_of),
+        arguments: stored_json(&call.arguments),
+        approved_arguments: call.approved_arguments.as_deref().map(stored_json),
         status: call.status.as_str().to_owned(),
         // A successful call without a duration is a cached result.
         cached: call.status == CallStatus::Success && call.duration.is_none(),
         completed_at: call.completed_at.map(format_timestamp),
         duration_ms: call.duration.map(millis),
-        result: call.result.as_deref().map(json_of).unwrap_or_default(),
+        result: call
+            .result
+            .as_deref()
+            .filter(|json| *json != "null")
+            .map(stored_json),
         error: call.error,
         error_code: call.error_code.map(|code| code.as_str().to_owned()),
         parent_id: call.parent.map(|parent| parent.to_string()),
@@ -49,9 +53,10 @@ pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
     }
 }
 
-/// Parses stored JSON; invalid JSON becomes a string.
-fn json_of(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+/// Returns the size of a call's stored JSON.
+pub(super) fn bytes(call: &ToolCallRecord) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    call.arguments.len() + length(&call.approved_arguments) + length(&call.result)
 }
 
 /// Returns milliseconds, rounded to the microsecond.

@@ -5,7 +5,7 @@ use pillion_wire::ToolCallList;
 use super::{CallQuery, ServerIds, entry};
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::routes::page::PageQuery;
+use crate::routes::page::{PageQuery, convert_records};
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 use pillion_gateway::access::AccessGrant;
@@ -34,13 +34,11 @@ pub(in crate::routes) async fn list(
     let servers = ServerIds::of(&app);
     let (filter, page) = (query.filter(&grant, &servers)?, page.request()?);
     let page = store_of(&app)?.calls(&filter, &page).await?;
+    let to_entry = move |call| entry::of(call, &servers);
+    let calls = convert_records(&grant, page.items, entry::bytes, to_entry);
     Ok(Json(ToolCallList {
         success: true,
-        calls: page
-            .items
-            .into_iter()
-            .map(|call| entry::of(call, &servers))
-            .collect(),
+        calls: calls.await,
         next: page.next.map(|cursor| cursor.to_string()),
     }))
 }
