@@ -28,7 +28,8 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::stdio::{MAX_WAITING, write};
+use crate::outbox::MAX_WAITING;
+use crate::stdio::write;
 pub use connect::{BridgeConnectError, Connection, Target};
 use pillion_gateway::calling_client::message::{self, Inbound, Request};
 use reconnecting::Reconnecting;

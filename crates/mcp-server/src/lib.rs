@@ -15,6 +15,7 @@ mod dispatch;
 pub mod http;
 mod listening;
 mod local;
+mod outbox;
 mod results;
 mod running;
 mod sessions;

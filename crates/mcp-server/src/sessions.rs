@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Owner;
+use super::outbox::{Outbox, Outgoing};
 use super::subscriptions::Subscribed;
 use pillion_gateway::calling_client::capabilities;
 use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
@@ -30,9 +31,6 @@ const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
 /// Time after which an unused session without an open stream expires.
 const SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
-
-/// Maximum number of messages that wait on the stream of a session.
-const MAX_WAITING: usize = 256;
 
 /// Maximum number of resource subscriptions per session.
 const MAX_RESOURCES: usize = 1_000;
@@ -71,7 +69,7 @@ pub(super) struct Session {
 struct State {
     last_used: Instant,
     /// The stream for messages that belong to no request.
-    stream: Option<mpsc::Sender<Bytes>>,
+    stream: Option<Outbox>,
     /// Requests that were sent to the client and await responses, by id.
     pending: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
     /// The prefix of the ids of requests to the client. The prefix is unique because a client may
@@ -206,16 +204,16 @@ impl Session {
     }
 
     /// Opens the stream for messages that belong to no request, and ends a previous stream.
-    pub(super) fn open_stream(&self) -> mpsc::Receiver<Bytes> {
-        let (sender, receiver) = mpsc::channel(MAX_WAITING);
-        self.state.lock().stream = Some(sender);
+    pub(super) fn open_stream(&self) -> mpsc::Receiver<Outgoing> {
+        let (outbox, receiver) = Outbox::for_notifications();
+        self.state.lock().stream = Some(outbox);
         receiver
     }
 
-    /// Sends a message that belongs to no request, if there is a stream with free capacity.
+    /// Sends a notification that belongs to no request, if there is a stream with room.
     pub(super) fn push(&self, message: Bytes) {
         if let Some(stream) = &self.state.lock().stream {
-            let _ = stream.try_send(message);
+            stream.notify(message);
         }
     }
 
@@ -416,6 +414,18 @@ mod tests {
         assert_eq!(eves.each_ref().map(is_in_map), [false, true, false]);
         assert!([&alices, &anonymous, &next].into_iter().all(is_in_map));
         drop(listens);
+    }
+
+    #[test]
+    fn the_notifications_that_wait_on_the_stream_of_a_session_are_limited_in_bytes() {
+        let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), Owner::default());
+        let mut stream = session.open_stream();
+        for _ in 0..200 {
+            session.push(vec![b'x'; 60_000].into());
+        }
+        let waiting = std::iter::from_fn(|| stream.try_recv().ok());
+        let bytes: usize = waiting.map(|it| it.message.len()).sum();
+        assert_eq!(bytes, 240_000);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::Caller;
 use super::listening::{Change, ChangeReceiver};
+use super::outbox::{Outbox, Outgoing};
 use super::sessions::Session;
 use super::subscriptions::Subscribed;
 use crate::McpServer;
@@ -22,7 +23,7 @@ pub(super) trait Source: Send + 'static {
 /// The messages that belong to no request: notifications of a session or subscription, and changes
 /// of lists. Ends when `messages` ends or the sidecar stops.
 pub(super) struct Listener {
-    pub(super) messages: mpsc::Receiver<Bytes>,
+    pub(super) messages: mpsc::Receiver<Outgoing>,
     pub(super) changes: ChangeReceiver,
     /// Returns the notification of a change, if the client wants it.
     pub(super) to_message: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
@@ -32,7 +33,7 @@ pub(super) struct Listener {
     /// Resource subscriptions that end with the stream.
     pub(super) subscriptions: Vec<Subscribed>,
     /// Keeps `messages` open.
-    pub(super) _open: Option<mpsc::Sender<Bytes>>,
+    pub(super) _open: Option<Outbox>,
     pub(super) is_finished: bool,
 }
 
@@ -64,7 +65,7 @@ impl Source for Listener {
                 }
                 message = self.messages.recv() => {
                     self.is_finished = message.is_none();
-                    return message;
+                    return message.map(|outgoing| outgoing.message);
                 }
                 change = self.changes.next() => if let Some(message) = (self.to_message)(change) {
                     return Some(message);

@@ -8,9 +8,9 @@ use pillion_mcp_client::{
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use super::outbox::Outbox;
 use super::running::{Event, Running};
 use super::source::{Listener, Source};
 use super::suspended::{self, Resumed};
@@ -32,9 +32,6 @@ const NAME: &str = "mcp-name";
 
 /// Maximum number of resources in one subscription.
 const MAX_RESOURCES: usize = 1_000;
-
-/// Maximum number of notifications that wait for a slow client.
-const MAX_WAITING: usize = 256;
 
 /// Reads the requester from the request's `_meta`.
 ///
@@ -200,13 +197,12 @@ pub(super) async fn listen(
         return Err(invalid_params(reason));
     }
     let changes = mcp.state.listening.listen(&mcp.gateway, &caller.visibility);
-    let (sender, messages) = mpsc::channel(MAX_WAITING);
+    let (outbox, messages) = Outbox::for_notifications();
     let mut subscriptions = Vec::new();
     for uri in &requested.resources {
-        let (sender, id) = (sender.clone(), request.id.clone());
+        let (outbox, id) = (outbox.clone(), request.id.clone());
         let notify = move |method: &str, params: &RawValue| {
-            // A slow client misses notifications.
-            let _ = sender.try_send(tagged(method, Some(params), &id));
+            outbox.notify(tagged(method, Some(params), &id));
         };
         subscriptions.push(subscriptions::subscribe(mcp, caller, uri, notify).await?);
     }
@@ -236,7 +232,7 @@ pub(super) async fn listen(
         stopped: Box::pin(mcp.state.stopped()),
         last_message: Some(message::response(Some(&request.id), &ended)),
         subscriptions,
-        _open: Some(sender),
+        _open: Some(outbox),
         is_finished: false,
     };
     Ok((acknowledged, listener))

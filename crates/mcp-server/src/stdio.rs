@@ -1,7 +1,5 @@
 //! The MCP server over stdio or an upgraded connection, for one client: one message per line.
 
-mod outbox;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +19,7 @@ use super::source::{Listener, Source};
 use super::stateless::{self, RoundStep};
 use super::{Caller, stateful};
 use crate::McpServer;
-use outbox::{Outgoing, StdioOutbox};
+use crate::outbox::{Outbox, Outgoing};
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use pillion_gateway::visibility::Visibility;
 
@@ -36,8 +34,8 @@ pub(crate) const DRAINING: &str = "notifications/pillion/draining";
 /// Maximum length of an input line, in bytes.
 pub(crate) const MAX_LINE_LEN: u64 = 16 * 1024 * 1024;
 
-/// Maximum number of messages that wait to be written.
-pub(crate) const MAX_WAITING: usize = 256;
+/// Maximum size of all messages that wait to be written, in bytes.
+const MAX_WAITING_BYTES: u32 = 32 * 1024 * 1024;
 
 /// Maximum number of concurrent requests of one client. Further input is read only when a request
 /// has finished.
@@ -117,7 +115,7 @@ impl Client {
             announcement,
             unwelcome,
         } = endings;
-        let (outbox, messages) = StdioOutbox::new();
+        let (outbox, messages) = Outbox::new(MAX_WAITING_BYTES);
         let state: Arc<Mutex<State>> = Arc::default();
         let weak = outbox.downgrade();
         let conversation = Conversation {
@@ -141,7 +139,7 @@ impl Client {
                 () = unwelcome => {
                     (is_unwelcome, grace) = (true, LAST_CALLS_TIMEOUT);
                     // The client may not be reading, so this must not wait.
-                    conversation.out.try_send(draining());
+                    conversation.out.send_now(draining());
                     Ok(())
                 }
             };
@@ -187,7 +185,7 @@ pub fn draining() -> Bytes {
 /// The state of a client's connection.
 struct Conversation {
     client: Client,
-    out: StdioOutbox,
+    out: Outbox,
     state: Arc<Mutex<State>>,
     /// The free part of [`MAX_RUNNING_KIB`].
     running_kib: Arc<Semaphore>,
@@ -393,7 +391,7 @@ fn is_stateless(request: &Request) -> bool {
     })
 }
 
-async fn answer_stateless(mcp: McpServer, caller: Caller, out: StdioOutbox, request: Request) {
+async fn answer_stateless(mcp: McpServer, caller: Caller, out: Outbox, request: Request) {
     let request = Arc::new(request);
     let fail = async |error: RpcError| {
         drop(
@@ -430,7 +428,7 @@ async fn answer_stateless(mcp: McpServer, caller: Caller, out: StdioOutbox, requ
     }
 }
 
-async fn pour(mut source: impl Source, out: &StdioOutbox) {
+async fn pour(mut source: impl Source, out: &Outbox) {
     while let Some(message) = source.next().await {
         if out.send(message).await.is_err() {
             return;

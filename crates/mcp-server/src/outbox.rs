@@ -1,0 +1,159 @@
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// Maximum number of messages that wait for a client.
+pub(crate) const MAX_WAITING: usize = 256;
+
+/// Maximum size of the notifications that wait on an event stream, in bytes.
+const MAX_NOTIFICATION_BYTES: u32 = 256 * 1024;
+
+/// A queue of messages for a client, limited in number and bytes. A message that is larger than the
+/// limit waits alone. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Outbox {
+    sender: mpsc::Sender<Outgoing>,
+    room: Arc<Semaphore>,
+    max_bytes: u32,
+}
+
+/// A message that waits to be written.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(super) message: Bytes,
+    /// The permit for the message's bytes.
+    pub(super) _room: Option<OwnedSemaphorePermit>,
+}
+
+impl From<Bytes> for Outgoing {
+    fn from(message: Bytes) -> Self {
+        Self {
+            message,
+            _room: None,
+        }
+    }
+}
+
+impl Outbox {
+    /// Creates a queue for at most `max_bytes` bytes.
+    pub(super) fn new(max_bytes: u32) -> (Self, mpsc::Receiver<Outgoing>) {
+        let (sender, messages) = mpsc::channel(MAX_WAITING);
+        let room = Arc::new(Semaphore::new(max_bytes as usize));
+        let outbox = Self {
+            sender,
+            room,
+            max_bytes,
+        };
+        (outbox, messages)
+    }
+
+    /// Creates a queue for the notifications of an event stream.
+    pub(super) fn for_notifications() -> (Self, mpsc::Receiver<Outgoing>) {
+        Self::new(MAX_NOTIFICATION_BYTES)
+    }
+
+    /// Returns the number of permits for a message.
+    fn permits(&self, message: &Bytes) -> u32 {
+        let bytes = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        bytes.clamp(1, self.max_bytes)
+    }
+
+    /// Queues a message as soon as there is room.
+    ///
+    /// # Errors
+    /// When the writer has ended.
+    pub(super) async fn send(
+        &self,
+        message: Bytes,
+    ) -> Result<(), mpsc::error::SendError<Outgoing>> {
+        let room = Arc::clone(&self.room).acquire_many_owned(self.permits(&message));
+        // The semaphore is never closed.
+        let outgoing = Outgoing {
+            message,
+            _room: room.await.ok(),
+        };
+        self.sender.send(outgoing).await
+    }
+
+    /// Queues a notification if there is room at once. A slow client misses notifications.
+    pub(super) fn notify(&self, message: Bytes) {
+        let room = Arc::clone(&self.room).try_acquire_many_owned(self.permits(&message));
+        if let Ok(room) = room {
+            let outgoing = Outgoing {
+                message,
+                _room: Some(room),
+            };
+            drop(self.sender.try_send(outgoing));
+        }
+    }
+
+    /// Queues a short message at once, even if too many bytes wait. Drops the message if too many
+    /// messages wait.
+    pub(super) fn send_now(&self, message: Bytes) {
+        drop(self.sender.try_send(message.into()));
+    }
+
+    /// Returns whether the receiver was dropped.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Resolves when there is room, after all earlier waiters.
+    pub(super) async fn has_room(&self) {
+        drop(self.room.acquire().await);
+    }
+
+    /// Returns a weak sender, for messages that must not keep the writer running.
+    pub(super) fn downgrade(&self) -> mpsc::WeakSender<Outgoing> {
+        self.sender.downgrade()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn notifications_that_wait_are_limited_in_bytes_and_number() {
+        let waiting = |sizes: &[usize]| {
+            let (outbox, mut messages) = Outbox::new(1_000);
+            for size in sizes {
+                outbox.notify(vec![b'x'; *size].into());
+            }
+            let waiting = std::iter::from_fn(|| messages.try_recv().ok());
+            waiting.map(|it| it.message.len()).collect::<Vec<_>>()
+        };
+        // A smaller notification may still fit.
+        assert_eq!(waiting(&[400, 400, 400, 200, 1]), [400, 400, 200]);
+        assert_eq!(waiting(&[5_000, 1]), [5_000]);
+        assert_eq!(waiting(&[1, 5_000]), [1]);
+        assert_eq!(waiting(&[1; 300]).len(), MAX_WAITING);
+        let (outbox, mut messages) = Outbox::new(10);
+        for _ in 0..100 {
+            outbox.notify(vec![b'x'; 10].into());
+            assert!(messages.try_recv().is_ok(), "a received message makes room");
+        }
+    }
+
+    #[tokio::test]
+    async fn h6_the_bytes_that_wait_for_a_client_are_limited() {
+        const MIB: u32 = 1024 * 1024;
+        let (outbox, mut messages) = Outbox::new(32 * MIB);
+        let message = Bytes::from(vec![b'x'; MIB as usize]);
+        for _ in 0..32 {
+            outbox.send(message.clone()).await.unwrap();
+        }
+        assert!(outbox.has_room().now_or_never().is_none());
+        let mut next = Box::pin(outbox.send(message.clone()));
+        assert!(next.as_mut().now_or_never().is_none());
+        // A written message makes room.
+        drop(messages.recv().await.unwrap());
+        next.await.unwrap();
+        drop(messages);
+        assert!(outbox.send(message).await.is_err());
+        outbox.has_room().await;
+    }
+}
