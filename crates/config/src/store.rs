@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use pillion_store::{Durability, StoreLocation, StoreOptions, UnknownLocation};
+use pillion_store::{Durability, LocationError, StoreLocation, StoreOptions};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
@@ -62,9 +62,9 @@ impl PartialEq for LocationText {
 }
 
 impl TryFrom<String> for LocationText {
-    type Error = UnknownLocation;
+    type Error = LocationError;
 
-    fn try_from(text: String) -> Result<Self, UnknownLocation> {
+    fn try_from(text: String) -> Result<Self, LocationError> {
         StoreLocation::from_str(&text).map(Self)
     }
 }

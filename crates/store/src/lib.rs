@@ -40,7 +40,7 @@ mod token_store;
 mod vault;
 
 pub use clock::{ClockHistory, ClockRange};
-pub use options::{Durability, StoreLocation, StoreOptions, UnknownLocation};
+pub use options::{Durability, LocationError, StoreLocation, StoreOptions};
 pub use sql_store::SqlStore;
 pub use token_store::VaultTokenStore;
 pub use vault::{MasterKey, MasterKeyError, Vault, VaultError};

@@ -1,9 +1,33 @@
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use thiserror::Error;
+use url::Url;
+
+/// The parameters of a Postgres URL that sqlx knows, beside `options[NAME]`. sqlx ignores other
+/// parameters, and logs them with their values.
+const POSTGRES_PARAMETERS: [&str; 18] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
 
 /// The location of a store.
 #[derive(Debug, Clone)]
@@ -18,7 +42,7 @@ pub enum StoreLocation {
 }
 
 impl FromStr for StoreLocation {
-    type Err = UnknownLocation;
+    type Err = LocationError;
 
     /// Parses `memory`, `postgres://...`, `sqlite:PATH` or a path.
     ///
@@ -26,34 +50,136 @@ impl FromStr for StoreLocation {
     /// use pillion_store::StoreLocation;
     /// assert!(matches!("sqlite:/var/lib/p.db".parse(), Ok(StoreLocation::File(_))));
     /// assert!("mysql://localhost/p".parse::<StoreLocation>().is_err());
+    /// assert!("postgres://localhost/p?sslmod=require".parse::<StoreLocation>().is_err());
     /// ```
-    fn from_str(text: &str) -> Result<Self, UnknownLocation> {
+    fn from_str(text: &str) -> Result<Self, LocationError> {
         if text == "memory" {
             return Ok(Self::Memory);
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            check_parameters(text)?;
             return Ok(Self::Postgres(text.to_owned().into()));
         }
         let path = text.strip_prefix("sqlite://");
         let path = path.or(text.strip_prefix("sqlite:")).unwrap_or(text);
         if path.is_empty() || path.contains("://") {
-            return Err(UnknownLocation);
+            return Err(LocationError::Unknown);
+        }
+        if text.starts_with("sqlite:") && path.contains('?') {
+            return Err(LocationError::SqliteParameters);
         }
         Ok(Self::File(path.into()))
     }
 }
 
-/// The text is not a store location.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownLocation;
-
-impl fmt::Display for UnknownLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a store must be a path, sqlite:PATH, postgres://... or memory")
+/// Checks that sqlx knows each parameter of a Postgres URL.
+fn check_parameters(url: &str) -> Result<(), LocationError> {
+    let Ok(url) = Url::parse(url) else {
+        return Err(LocationError::InvalidUrl);
+    };
+    let is_known = |key: &str| {
+        let option = key.strip_prefix("options[");
+        option.is_some_and(|option| option.ends_with(']')) || POSTGRES_PARAMETERS.contains(&key)
+    };
+    let mut keys = url.query_pairs().map(|(key, _)| key);
+    let Some(unknown) = keys.find(|key| !is_known(key)) else {
+        return Ok(());
+    };
+    // The query may be a part of a password that is not percent-encoded, or a value without a key.
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let query = url.query().unwrap_or_default();
+    let has_value = query.contains(&format!("{unknown}="));
+    if has_value && !query.contains('@') && unknown.len() <= 64 && unknown.bytes().all(is_name) {
+        return Err(LocationError::UnknownParameter(unknown.into_owned()));
     }
+    Err(LocationError::UnnamedParameter)
 }
 
-impl std::error::Error for UnknownLocation {}
+/// The text is not a store location. No error repeats the text, which may contain a password.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// The text is neither a path nor a known kind of URL.
+    #[error("a store must be a path, sqlite:PATH, postgres://... or memory")]
+    Unknown,
+    /// The URL of a Postgres database is invalid.
+    #[error("the URL of the Postgres database is not a valid URL")]
+    InvalidUrl,
+    /// The URL of a Postgres database has an unknown parameter, with this name.
+    #[error("the URL of the Postgres database has an unknown parameter `{0}`: remove it")]
+    UnknownParameter(String),
+    /// The URL of a Postgres database has an unknown parameter that may be a part of a password.
+    #[error(
+        "the URL of the Postgres database has an unknown parameter: remove it, or percent-encode the \
+         special characters of the user and the password"
+    )]
+    UnnamedParameter,
+    /// A location of an SQLite file has parameters.
+    #[error(
+        "a location sqlite:PATH has no parameters: write a path that contains `?` without sqlite:"
+    )]
+    SqliteParameters,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_parameter_of_a_location_is_an_error_without_its_value() {
+        let error = |query: &str| {
+            let url = format!("postgres://me:secret@localhost/p?{query}");
+            url.parse::<StoreLocation>().unwrap_err()
+        };
+        for key in [
+            "sslpassword",
+            "passwd",
+            "PASSWORD",
+            "pass-word",
+            "optionsx",
+            "sslmode2",
+        ] {
+            let found = error(&format!("sslmode=require&{key}=secret"));
+            assert_eq!(found, LocationError::UnknownParameter(key.to_owned()));
+            assert!(found.to_string().contains(key));
+        }
+        let hidden = [
+            "secret",
+            "secret&sslmode=require",
+            "=secret",
+            "secret%3d",
+            "se%20cret=1",
+            "secret=1@host/db",
+            "options[secret=1",
+        ];
+        for query in hidden {
+            let found = error(query);
+            assert_eq!(found, LocationError::UnnamedParameter, "{query}");
+            assert!(!format!("{found} {found:?}").contains("secret"), "{query}");
+        }
+        // An unencoded `?` in a password.
+        let url = "postgres://me:123?secret=1@localhost/p";
+        assert_eq!(
+            url.parse::<StoreLocation>().unwrap_err(),
+            LocationError::UnnamedParameter
+        );
+        let url = "postgres://me:sec?ret@localhost/p";
+        assert_eq!(
+            url.parse::<StoreLocation>().unwrap_err(),
+            LocationError::InvalidUrl
+        );
+        let sqlite = "sqlite:p.db?password=secret".parse::<StoreLocation>();
+        assert_eq!(sqlite.unwrap_err(), LocationError::SqliteParameters);
+        for known in POSTGRES_PARAMETERS
+            .into_iter()
+            .chain(["options[search_path]"])
+        {
+            let url = format!("postgresql://localhost/p?{known}=1");
+            assert!(url.parse::<StoreLocation>().is_ok(), "{known}");
+        }
+        assert!("what?.db".parse::<StoreLocation>().is_ok());
+    }
+}
 
 /// What a committed write to an SQLite file survives. For Postgres, the server's
 /// `synchronous_commit` decides.
