@@ -80,7 +80,7 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
     json!({
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "total_tokens": usage.input_tokens.saturating_add(usage.output_tokens),
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     })
 }
@@ -98,4 +98,20 @@ pub(super) fn reason(ended: &Ended) -> &str {
 pub(super) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map(|now| now.as_secs()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_counts_of_any_size_have_a_total() {
+        let usage = ChatUsage {
+            requests: 1,
+            input_tokens: u64::MAX,
+            output_tokens: u64::MAX,
+            cached_tokens: u64::MAX,
+        };
+        assert_eq!(cost(&usage)["total_tokens"], u64::MAX);
+    }
 }
