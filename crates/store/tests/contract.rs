@@ -22,7 +22,7 @@ macro_rules! cases {
 }
 
 /// All cases, by name.
-pub const CASES: [(&str, Case); 45] = cases![
+pub const CASES: [(&str, Case); 46] = cases![
     servers::f1_servers_are_stored_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
