@@ -146,7 +146,7 @@ async fn a_result_that_cannot_be_written_in_time_is_an_error() {
     let other = std::thread::spawn(move || {
         let _writing = writing.lock();
         locked.notify_one();
-        drop(released.recv());
+        let _ = released.recv();
     });
     is_locked.notified().await;
     let storing = tokio::spawn({

@@ -140,7 +140,10 @@ async fn a_call_that_was_answered_with_its_id_is_sent_once_whatever_the_status()
         let error = roll(&client).await.unwrap_err();
         let case = format!("{status}, {code}, {text}, {form:?}: {error}");
         assert_eq!(server.requests.calls("tools/call").len(), 1, "{case}");
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{case}");
+        // This code says that the server has another revision now, which the client checks.
+        let is_about_revision = code == -32022;
+        let sessions = server.requests.calls("initialize").len();
+        assert!(sessions == 1 || is_about_revision, "{case}");
         let is_whole = matches!(form, Form::Plain | Form::Batch | Form::Event | Form::TextId);
         if is_whole && !status.starts_with("401") {
             assert_eq!(error.rpc_error().map(|rpc| rpc.code), Some(code), "{case}");
