@@ -41,13 +41,13 @@ fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
 pub async fn a_page_of_approvals_ends_at_its_size(store: Arc<dyn Store>) {
     for nth in 1..=6 {
         let mut asked = approval(&nth.to_string(), nth);
-        let long = Some(format!("\"{}\"", "\u{e9}".repeat(300)));
+        let long = format!("\"{}\"", "\u{e9}".repeat(300));
         match nth {
-            2 => asked.arguments = long.unwrap(),
-            3 => asked.forwarded = long,
+            2 => asked.arguments = long,
+            3 => asked.forwarded = Some(long),
             4 => {
                 let mut edit = decision(Verdict::Approved, "bob", 10);
-                edit.arguments = long;
+                edit.arguments = Some(long);
                 asked.decision = Some(edit);
             }
             _ => {}
