@@ -88,8 +88,12 @@ fn check_parameters(url: &str) -> Result<(), LocationError> {
     // The query may be a part of a password that is not percent-encoded, or a value without a key.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let query = url.query().unwrap_or_default();
-    let has_value = query.contains(&format!("{unknown}="));
-    if has_value && !query.contains('@') && unknown.len() <= 64 && unknown.bytes().all(is_name) {
+    let has_value = query.split('&').any(|pair| {
+        let value = pair.strip_prefix(&*unknown);
+        value.is_some_and(|value| value.starts_with('='))
+    });
+    let is_short = (1..=64).contains(&unknown.len());
+    if has_value && !query.contains('@') && is_short && unknown.bytes().all(is_name) {
         return Err(LocationError::UnknownParameter(unknown.into_owned()));
     }
     Err(LocationError::UnnamedParameter)
@@ -146,6 +150,7 @@ mod tests {
         let hidden = [
             "secret",
             "secret&sslmode=require",
+            "secret&sslmode=secret=1",
             "=secret",
             "secret%3d",
             "se%20cret=1",
