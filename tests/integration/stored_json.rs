@@ -43,15 +43,20 @@ fn pages(socket: &Path, path: &str, member: &str) -> Vec<Vec<Value>> {
     }
 }
 
-#[test]
-fn a_page_of_calls_is_limited_in_bytes_and_not_parsed() {
-    let daemon = daemon(150, 60_000, "");
+/// Returns all records of a list, which has two pages. Reading them takes a limited amount of memory.
+fn two_pages(daemon: &Daemon, path: &str, member: &str) -> Vec<Value> {
     let before = daemon.memory_bytes("VmHWM");
-    let pages = pages(&daemon.socket, "/api/v1/tool-calls/", "calls");
+    let pages = pages(&daemon.socket, path, member);
     let growth = daemon.memory_bytes("VmHWM") - before;
     assert!(growth < 120 * MIB, "{growth} bytes");
     assert_eq!(pages.len(), 2);
-    let calls = pages.concat();
+    pages.concat()
+}
+
+#[test]
+fn a_page_of_calls_is_limited_in_bytes_and_not_parsed() {
+    let daemon = daemon(150, 60_000, "");
+    let calls = two_pages(&daemon, "/api/v1/tool-calls/", "calls");
     let numbers = calls
         .iter()
         .map(|call| call["arguments"]["nth"].as_u64().unwrap());
@@ -66,12 +71,7 @@ fn a_page_of_calls_is_limited_in_bytes_and_not_parsed() {
 #[test]
 fn long_arguments_of_approvals_are_not_parsed_for_a_list() {
     let daemon = daemon(10, 1_000_000, "[approvals]\npolicy = \"always-ask\"\n");
-    let before = daemon.memory_bytes("VmHWM");
-    let pages = pages(&daemon.socket, "/api/v1/approvals/", "approvals");
-    let growth = daemon.memory_bytes("VmHWM") - before;
-    assert!(growth < 120 * MIB, "{growth} bytes");
-    assert_eq!(pages.len(), 2);
-    let approvals = pages.concat();
+    let approvals = two_pages(&daemon, "/api/v1/approvals/", "approvals");
     assert_eq!(approvals.len(), 10);
     assert!(
         approvals

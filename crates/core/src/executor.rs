@@ -306,8 +306,7 @@ impl Executor {
     #[must_use]
     pub fn timeout_of(&self, name: &str) -> Duration {
         let config = &self.shared.config;
-        let own = config.tool_timeouts.get(name).copied();
-        own.unwrap_or(config.timeout)
+        config.own_timeout_of(name).unwrap_or(config.timeout)
     }
 
     /// Looks up the tool that a call's name refers to.

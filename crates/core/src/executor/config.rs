@@ -120,8 +120,13 @@ impl ExecutorConfig {
         source.min(self.max_concurrent_total)
     }
 
+    /// Returns the timeout that is configured for the tool with this name.
+    pub(super) fn own_timeout_of(&self, name: &str) -> Option<Duration> {
+        self.tool_timeouts.get(name).copied()
+    }
+
     pub(super) fn timeout_of(&self, tool: &RegisteredTool) -> Duration {
-        let own = self.tool_timeouts.get(tool.name().as_str()).copied();
+        let own = self.own_timeout_of(tool.name().as_str());
         own.unwrap_or_else(|| {
             let limit = tool.tool().time_limit();
             limit.map_or(self.timeout, |limit| limit.min(self.timeout))

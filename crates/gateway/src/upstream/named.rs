@@ -85,9 +85,8 @@ impl Upstreams {
     ) -> Vec<UnavailableServer> {
         let mut unavailable = self.unavailable();
         let servers = self.servers.iter().filter(|server| {
-            let may_have = |name: &String| {
-                server.tool_prefix.is_empty() || name.starts_with(&server.tool_prefix)
-            };
+            let may_have =
+                |name: &String| server.tool_prefix.is_empty() || server.matches_prefix(name);
             names.iter().any(may_have) && is_asked(server)
         });
         for server in servers {
