@@ -32,6 +32,7 @@ mod limits;
 mod log_lines;
 mod mcp;
 mod mcp_server;
+mod name_owners;
 mod packs;
 mod peers;
 mod pins;

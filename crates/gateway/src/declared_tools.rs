@@ -34,8 +34,8 @@ pub fn build(
 
 impl Registered {
     /// Registers these tools in place of the previous ones. A name that has a tool before and after
-    /// is never without a tool in between. A name that belongs to another tool, such as a worker's,
-    /// stays with that tool as long as it exists. Of two tools with one name, the first one counts,
+    /// is never without a tool in between. A tool of an MCP server loses such a name; a name that
+    /// belongs to another tool, such as a worker's, stays with that tool as long as it exists. Of two tools with one name, the first one counts,
     /// unless it is not offered. Without `events`, no changes are published.
     pub fn replace_tools(
         &self,
@@ -53,7 +53,8 @@ impl Registered {
         for tool in remove_duplicates(tools) {
             let name = tool.definition().name().clone();
             let may_replace = |holder: &Arc<RegisteredTool>| {
-                !holder.is_offered() || self.0.iter().any(|ours| Arc::ptr_eq(ours, holder))
+                let is_ours = || self.0.iter().any(|ours| Arc::ptr_eq(ours, holder));
+                !holder.is_offered() || holder.origin().is_mcp() || is_ours()
             };
             let put = match registry.put(tool, may_replace) {
                 Ok(put) => put,

@@ -35,6 +35,23 @@ impl Pins {
         Self { store }
     }
 
+    /// Returns the names of the tools that are pinned for all users of a server. `None` if they are
+    /// unknown: the rules pin no tools, there is no store, or the store cannot be read.
+    pub(crate) async fn names(&self, server: &str, rules: PinRules) -> Option<HashSet<String>> {
+        let store = self.store.as_ref().filter(|_| !rules.is_off())?;
+        let owner = PinOwner { server, user: None };
+        match store.pins(owner).await {
+            Ok(pins) => Some(pins.into_iter().map(|pin| pin.tool).collect()),
+            Err(error) => {
+                tracing::warn!(
+                    server.label = server, %error,
+                    "Cannot read the pins of an MCP server"
+                );
+                None
+            }
+        }
+    }
+
     /// Returns which of these tools must not be offered, by their names on the server.
     ///
     /// # Errors

@@ -13,10 +13,13 @@ mod connecting;
 mod connection;
 mod discovery;
 mod entries;
+mod listed_names;
+mod name_owners;
 mod named;
 mod notification_pause;
 mod offer;
 mod own;
+mod own_names;
 mod resources;
 mod server;
 pub(crate) mod tool;
@@ -29,18 +32,19 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use indexmap::IndexMap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{ToolName, ToolOrigin};
 use pillion_mcp_client::McpLogLevel;
 
 use crate::connections::{ConnectionStatus, Connections, ServerReport};
 use crate::credentials::UserCredentials;
-use crate::events::Bus;
+use crate::events::{Bus, ToolChanges};
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub use absent::Absent;
 pub use entries::OfferedEntry;
+use name_owners::NameOwners;
 pub use own::Own;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub use resources::Reading;
@@ -64,6 +68,7 @@ pub struct Listeners {
 #[derive(Debug)]
 pub struct Upstreams {
     servers: Vec<Arc<Server>>,
+    owners: NameOwners,
     /// The offered tools, shared with all successors of this value.
     offered: Arc<Offered>,
     /// The lowest log level that a client has requested; `u8::MAX` if no client has.
@@ -86,6 +91,9 @@ struct Offered {
     tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
     /// Tools that are not offered because they have changed, by the names that they would have.
     blocked: RwLock<IndexMap<String, Blocked>>,
+    /// Locked while tools are registered by the owners of the current configuration, and while a
+    /// configuration with other owners replaces that one.
+    registration: Mutex<()>,
 }
 
 impl Offered {
@@ -139,6 +147,7 @@ impl Upstreams {
         pins: Pins,
         credentials: UserCredentials,
     ) -> Self {
+        let owners = NameOwners::new(servers);
         let servers = servers.iter().filter(|server| server.enabled);
         let servers: Vec<_> = servers
             .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
@@ -146,6 +155,7 @@ impl Upstreams {
         Self {
             was_tried: AtomicBool::new(servers.is_empty()),
             servers,
+            owners,
             offered: Arc::default(),
             log_level: AtomicU8::new(u8::MAX),
             registry,
@@ -189,7 +199,20 @@ impl Upstreams {
 
     /// Returns the registered tools of all servers.
     pub fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
-        self.offered.tools.read().clone()
+        let tools = self.offered.tools.read();
+        let registered = tools
+            .iter()
+            .filter(|(name, tool)| self.is_registered(name, tool));
+        registered
+            .map(|(name, tool)| (name.clone(), Arc::clone(tool)))
+            .collect()
+    }
+
+    /// Returns whether the name still belongs to a tool of the tool's server: a tool of the
+    /// configuration may have taken it.
+    fn is_registered(&self, name: &ToolName, tool: &UpstreamTool) -> bool {
+        let holder = self.registry.get(name.as_str());
+        holder.is_some_and(|holder| tool.server().is_origin(holder.origin()))
     }
 
     /// Returns the total size of the entries of all registered tools of servers, in bytes.
@@ -219,19 +242,8 @@ impl Upstreams {
         }
     }
 
-    /// Returns the registered name of the only tool with this name on its server, for callers that
-    /// omit the prefix. Servers with a configured prefix are ignored.
-    pub fn only_named(&self, remote_name: &str) -> Option<ToolName> {
-        let tools = self.offered.tools.read();
-        let mut so_named = tools.iter().filter(|(_, tool)| {
-            tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
-        });
-        let (name, _) = so_named.next()?;
-        so_named.next().is_none().then(|| name.clone())
-    }
-
-    /// Returns the blocked tool with this name. The prefix may be omitted under the same condition
-    /// as for [`only_named`](Self::only_named).
+    /// Returns the blocked tool with this name. The prefix may be omitted if the configuration sets
+    /// none for the server and no other blocked tool has the name.
     pub fn blocked(&self, name: &str) -> Option<Blocked> {
         let blocked = self.offered.blocked.read();
         if let Some(blocked) = blocked.get(name) {
@@ -294,8 +306,7 @@ impl Upstreams {
             // `tools/list` is sent to a closed server.
             let mut state = gone.state.lock().await;
             let names = state.close();
-            let names = names.iter().map(ToolName::as_str);
-            self.registry.unregister_all(names);
+            gone.unregister(names.iter().map(ToolName::as_str), &self.registry);
             self.offered.forget(gone);
         }
         if (times.pin, times.new_tools) != (self.times.pin, self.times.new_tools) {
@@ -307,6 +318,7 @@ impl Upstreams {
         let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
             servers: servers_now,
+            owners: NameOwners::new(servers),
             offered: Arc::clone(&self.offered),
             // The next client's log-level request sets the level at all servers again.
             log_level: AtomicU8::new(u8::MAX),
@@ -317,8 +329,46 @@ impl Upstreams {
             credentials: self.credentials.clone(),
             successor: OnceLock::new(),
         });
+        let registration = self.offered.registration.lock();
         let _ = self.successor.set(Arc::clone(&successor));
+        successor.release_names();
+        drop(registration);
         successor
+    }
+
+    /// Unregisters the tools whose names belong to other servers in this configuration, and requests
+    /// the lists of servers again whose tools may have their names now.
+    fn release_names(&self) {
+        let is_owner = |label: &str, name: &str| self.owners.may_offer(label, name);
+        let mut blocked = self.offered.blocked.write();
+        blocked.retain(|name, blocked| is_owner(&blocked.server.label, name));
+        drop(blocked);
+        let mut tools = self.offered.tools.write();
+        let lost: Vec<_> = tools
+            .extract_if(.., |name, tool| {
+                !is_owner(&tool.server().label, name.as_str())
+            })
+            .collect();
+        drop(tools);
+        for (name, tool) in &lost {
+            let server = tool.server();
+            server.unregister([name.as_str()], &self.registry);
+            let changes = ToolChanges {
+                removed: vec![name.to_string()],
+                ..ToolChanges::default()
+            };
+            changes.publish(Some(&server.label), &self.registry, &self.listeners.events);
+        }
+        for server in self
+            .servers
+            .iter()
+            .filter(|server| server.take_name_conflict())
+        {
+            server.expire();
+        }
+        for (_, tool) in &lost {
+            tool.server().record_name_conflict();
+        }
     }
 
     /// Returns whether `tools/list` was sent to every server at least once; `true` without servers.

@@ -96,8 +96,9 @@ impl Visibility {
     }
 
     /// Returns whether a tool of this origin is visible, with the registered name `name` and the
-    /// name `known_as` for the client. For a model, either name may match. A token's list matches
-    /// only `name`, because `known_as` may later belong to a tool of another server.
+    /// name `known_as` for the client. Only `name` matches the lists of tokens and models: another
+    /// server may take a name that its server gives a tool. For a model, the alias of a tool that
+    /// belongs to no server matches as well.
     pub fn is_name_visible(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
         if !self.allowed.admit(name) || !self.offered.admit(name, origin) {
             return false;
@@ -105,9 +106,9 @@ impl Visibility {
         let Some(model) = &self.model else {
             return true;
         };
-        [name, known_as]
-            .into_iter()
-            .any(|name| model.tools.admit(name, origin).is_ok())
+        let known_as = Some(known_as).filter(|_| !origin.is_mcp());
+        let mut names = [Some(name), known_as].into_iter().flatten();
+        names.any(|name| model.tools.admit(name, origin).is_ok())
     }
 }
 

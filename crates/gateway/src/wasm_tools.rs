@@ -116,8 +116,10 @@ impl WasmTools {
                     .map(|_| changes.changed.push(name.to_string())),
                 None => self
                     .registry
-                    .register(Arc::<WasmTool>::clone(&tool))
-                    .map(|()| changes.added.push(name.to_string())),
+                    .register_preferred(Arc::<WasmTool>::clone(&tool), |holder| {
+                        holder.origin().is_mcp()
+                    })
+                    .map(|_| changes.added.push(name.to_string())),
             };
             match registered {
                 Ok(()) => drop(state.offered.insert(name, tool)),

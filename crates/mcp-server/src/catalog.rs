@@ -21,7 +21,7 @@ use pillion_gateway::calling_client::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, check_identifier, error_with, invalid_params,
     raw, raw_list, unknown,
 };
-use pillion_gateway::upstream::{OfferedEntry, Server, VisibleServers};
+use pillion_gateway::upstream::{OfferedEntry, Server, Upstreams, VisibleServers};
 
 /// The error code for a missing resource in revisions before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -80,12 +80,17 @@ pub struct Catalog {
 struct RequestedList {
     since: Instant,
     entries: Arc<Vec<Entry>>,
+    /// Whether the servers have not changed since. Otherwise, the list only has the previous entries
+    /// of servers that fail.
+    is_current: bool,
 }
 
 impl Catalog {
-    /// Removes all lists, because the servers have changed.
+    /// Stops the use of all lists, because the servers have changed. A server that fails afterwards
+    /// keeps its entries, so that no other server takes their names and URIs.
     pub(super) fn forget(&self) {
-        self.known.write().clear();
+        let mut known = self.known.write();
+        known.values_mut().for_each(|list| list.is_current = false);
     }
 
     /// Lists the entries of one kind: of the packs and of every reachable server that the caller
@@ -122,11 +127,11 @@ impl Catalog {
     async fn refresh(&self, mcp: &McpServer, kind: Kind) -> Arc<Vec<Entry>> {
         let arrived = Instant::now();
         let _refreshing = self.refreshing[kind as usize].lock().await;
-        if let Some(list) = self.list_since(kind, arrived) {
+        if let Some(list) = self.list_since(kind, Some(arrived)) {
             return list;
         }
         let since = Instant::now();
-        let before = self.known(kind).unwrap_or_default();
+        let before = self.latest(kind);
         let limit = mcp.gateway.upstreams().discovery_timeout();
         let servers = mcp.gateway.upstreams().servers().iter();
         let servers = servers.filter(|server| server.lists_for_all());
@@ -157,8 +162,9 @@ impl Catalog {
         let mut entries = join_all(lists).await.concat();
         if kind == Kind::Prompts {
             let bytes = entries.iter().map(|entry| entry.id.len()).sum();
+            let gateway = mcp.gateway.clone();
             let unique = compute::run("names of prompts", bytes, move || {
-                make_names_unique(&mut entries);
+                make_names_unique(&mut entries, gateway.upstreams());
                 entries
             });
             entries = unique.await;
@@ -167,22 +173,31 @@ impl Catalog {
         let known = RequestedList {
             since,
             entries: Arc::clone(&entries),
+            is_current: true,
         };
         self.known.write().insert(kind, known);
         entries
     }
 
-    /// Returns the latest list, if there is one.
-    fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
+    /// Returns the entries of the latest list, also if the servers have changed since.
+    fn latest(&self, kind: Kind) -> Arc<Vec<Entry>> {
         let known = self.known.read();
-        known.get(&kind).map(|known| Arc::clone(&known.entries))
+        let list = known.get(&kind);
+        list.map(|list| Arc::clone(&list.entries))
+            .unwrap_or_default()
     }
 
-    /// Returns the list if it was requested after this time.
-    fn list_since(&self, kind: Kind, since: Instant) -> Option<Arc<Vec<Entry>>> {
+    /// Returns the latest list of the current servers, if there is one.
+    fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
+        self.list_since(kind, None)
+    }
+
+    /// Returns the list of the current servers, if it was requested after this time.
+    fn list_since(&self, kind: Kind, since: Option<Instant>) -> Option<Arc<Vec<Entry>>> {
         let known = self.known.read();
-        let known = known.get(&kind).filter(|known| known.since >= since);
-        known.map(|known| Arc::clone(&known.entries))
+        let known = known.get(&kind).filter(|known| known.is_current)?;
+        let is_late_enough = since.is_none_or(|since| known.since >= since);
+        is_late_enough.then(|| Arc::clone(&known.entries))
     }
 
     /// Returns whether the list was requested within the last second.
@@ -190,7 +205,7 @@ impl Catalog {
         let known = self.known.read();
         known
             .get(&kind)
-            .is_some_and(|known| known.since.elapsed() < FRESH_LIST_TTL)
+            .is_some_and(|known| known.is_current && known.since.elapsed() < FRESH_LIST_TTL)
     }
 
     /// Returns the first visible matching entry of the latest list, or else of a new list.
@@ -438,25 +453,35 @@ fn first(
 }
 
 /// Gives each prompt a unique name: adds the server's prefix if the configuration sets one, if
-/// several servers have a prompt of this name, or if the name equals a prefixed name. URIs cannot
-/// be renamed: of several resources with one URI, the first server's is used.
-fn make_names_unique(prompts: &mut [Entry]) {
+/// several servers have a prompt of this name, if the name equals a prefixed name, or if another
+/// server owns the name. Drops a prompt whose prefixed name another server owns. URIs cannot be
+/// renamed: of several resources with one URI, the first server's is used.
+fn make_names_unique(prompts: &mut Vec<Entry>, upstreams: &Upstreams) {
     let prefixed = |entry: &Entry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
     let reserved: HashSet<String> = prompts.iter().map(prefixed).collect();
     let mut wanted: HashMap<String, usize> = HashMap::new();
     for entry in &*prompts {
         *wanted.entry(entry.remote_id.clone()).or_default() += 1;
     }
-    for entry in prompts {
-        let is_free = wanted[&entry.remote_id] == 1 && !reserved.contains(&entry.remote_id);
-        if entry.server.configured_prefix.is_none() && is_free {
-            continue;
+    prompts.retain_mut(|entry| {
+        let (server, own_name) = (&entry.server, &entry.remote_id);
+        let is_free = wanted[own_name] == 1
+            && !reserved.contains(own_name)
+            && upstreams.owner_conflict(server, own_name).is_none();
+        if server.configured_prefix.is_none() && is_free {
+            return true;
         }
-        entry.id = prefixed(entry);
-        if let Some(listed) = with_name(&entry.listed, &entry.id) {
+        let name = prefixed(entry);
+        if let Some(conflict) = upstreams.owner_conflict(server, &name) {
+            server.report_name_conflict(EntryKind::Prompt, own_name, &conflict);
+            return false;
+        }
+        if let Some(listed) = with_name(&entry.listed, &name) {
             entry.listed = listed.into();
         }
-    }
+        entry.id = name;
+        true
+    });
 }
 
 /// Returns a prompt with another name.

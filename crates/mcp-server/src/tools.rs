@@ -33,32 +33,36 @@ struct ExposedTool {
 }
 
 /// Returns all tools with the names that clients see, in the registry's order. A tool of a server
-/// without a configured prefix has the server's name for the tool if that name is unique; all other
-/// tools have their registered names.
+/// without a configured prefix has the server's name for the tool if no other tool has the name or
+/// could have it; all other tools have their registered names.
 fn exposed(mcp: &McpServer, own: &Own) -> Vec<ExposedTool> {
-    let mut of_servers = mcp.gateway.upstreams().tools();
+    let upstreams = mcp.gateway.upstreams();
+    let mut of_servers = upstreams.tools();
     let listed = own.listed.iter();
     of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
     let mut registered = mcp.gateway.registry().tools(None);
-    mcp.gateway.upstreams().sort_by_config(&mut registered);
+    upstreams.sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
-    let preferred_names = registered
-        .iter()
-        .map(|tool| match of_servers.get(tool.name()) {
-            Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
-            _ => tool.name().as_str(),
-        });
+    let preferred_names = registered.iter().map(|tool| {
+        let name = tool.name();
+        let allows_own_name = |server_tool: &UpstreamTool| match own.listed.contains_key(name) {
+            true => own.allows_own_name(upstreams, server_tool),
+            false => upstreams.allows_own_name(server_tool),
+        };
+        match of_servers.get(name) {
+            Some(server_tool) if allows_own_name(server_tool) => server_tool.remote_name(),
+            _ => name.as_str(),
+        }
+    });
     let preferred_names: Vec<_> = preferred_names.collect();
     let mut name_counts: HashMap<&str, usize> = HashMap::new();
     for name in &preferred_names {
         *name_counts.entry(name).or_default() += 1;
     }
     let named = registered.iter().zip(&preferred_names).map(|(tool, name)| {
-        let registered_as = tool.name().as_str();
-        let is_taken = mcp.gateway.registry().is_taken(name) || own.tools.contains_key(*name);
-        let is_free = name_counts.get(name) == Some(&1) && !is_taken;
+        let is_free = name_counts.get(name) == Some(&1) && !own.tools.contains_key(*name);
         ExposedTool {
-            name: if is_free { *name } else { registered_as }.to_owned(),
+            name: if is_free { *name } else { tool.name().as_str() }.to_owned(),
             tool: Arc::clone(tool),
             listed: of_servers.get(tool.name()).cloned(),
         }

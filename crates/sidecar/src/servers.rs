@@ -158,14 +158,19 @@ impl Servers {
                 (None, Ok(section)) if known.record.enabled => {
                     config.mcp_servers.push(section.clone());
                 }
+                // The server keeps the names of its tools.
+                (None, Ok(_)) => config.mcp_servers.extend(known.disabled_section()),
                 (Some(problem), _) => {
+                    if !is_taken {
+                        config.mcp_servers.extend(known.disabled_section());
+                    }
                     tracing::warn!(
                         server.label = name,
                         problem,
                         "Skipped an MCP server of the store"
                     );
                 }
-                _ => {}
+                (None, Err(_)) => {}
             }
             all.push(Server::OfStore(known, problem));
         }

@@ -17,8 +17,8 @@ use crate::visibility::Visibility;
 pub enum NameScope {
     /// The names and aliases of the registry.
     Registered,
-    /// Also the names that MCP clients see: a server's own name for a tool, if the name is unique
-    /// and the server has no configured prefix.
+    /// Also the names that MCP clients see: a server's own name for a tool, if no other server has
+    /// the name or could have it, and the server has no configured prefix.
     ListedToClients,
 }
 
@@ -120,7 +120,14 @@ impl Gateway {
         let tools = names.iter().zip(tools).map(|(name, tool)| {
             let tool = tool.ok();
             let tool = tool.or_else(|| self.own_or_not_offered(&own, visibility, scope, name));
-            tool.ok_or_else(|| self.missing_tool(visibility, &own, name, &unavailable_servers))
+            tool.ok_or_else(|| {
+                match self.missing_tool(visibility, &own, name, &unavailable_servers) {
+                    MissingTool::Unknown if scope == NameScope::ListedToClients => {
+                        self.missing_own_name(visibility, name, &unavailable_servers)
+                    }
+                    missing => missing,
+                }
+            })
         });
         Resolution {
             tools: tools.collect(),
@@ -173,7 +180,7 @@ impl Gateway {
         let named = own.tools.get(name).cloned();
         let listed = || match scope {
             NameScope::Registered => None,
-            NameScope::ListedToClients => own.only_named(name),
+            NameScope::ListedToClients => own.only_named(&self.shared.upstreams, name),
         };
         let tool = named.or_else(listed);
         let tool = tool.or_else(|| self.registry().get(name));
@@ -189,7 +196,7 @@ impl Gateway {
         unavailable: &[UnavailableServer],
     ) -> MissingTool {
         let upstreams = &self.shared.upstreams;
-        let refused = own.refusal(name);
+        let refused = own.refusal(upstreams, name);
         let refused =
             refused.filter(|refused| visibility.is_name_visible(name, name, &refused.origin));
         if let Some(refused) = refused {
@@ -203,6 +210,20 @@ impl Gateway {
         }
         let unavailable = unavailable.iter().chain(&own.unavailable);
         let absent = upstreams.absent(name, unavailable);
+        match absent.filter(|absent| visibility.is_name_visible(name, name, &absent.origin)) {
+            Some(absent) => MissingTool::Unavailable(absent),
+            None => MissingTool::Unknown,
+        }
+    }
+
+    /// Returns why MCP clients cannot call a tool by its server's own name.
+    fn missing_own_name(
+        &self,
+        visibility: &Visibility,
+        name: &str,
+        unavailable: &[UnavailableServer],
+    ) -> MissingTool {
+        let absent = self.shared.upstreams.absent_own_name(name, unavailable);
         match absent.filter(|absent| visibility.is_name_visible(name, name, &absent.origin)) {
             Some(absent) => MissingTool::Unavailable(absent),
             None => MissingTool::Unknown,

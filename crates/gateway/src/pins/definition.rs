@@ -8,7 +8,7 @@ const UNPINNED_MEMBER: &str = "_meta";
 /// The definition of an offered tool in a canonical form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Definition {
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Canonical JSON: sorted keys, no white space.
     pub(super) text: String,
     /// The SHA-256 hash of `text`, in hexadecimal.

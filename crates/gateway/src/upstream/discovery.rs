@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::connecting::NOT_CONNECTED_MESSAGE;
 use super::notification_pause::NotificationPause;
-use super::offer::{CheckedTool, ListedTools, check_tools};
+use super::offer::{CheckedTool, ListedTools, RawTool, check_tools};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
@@ -155,22 +155,24 @@ impl Upstreams {
         if server.is_closed() {
             return;
         }
+        let rules = server.pin_rules(&self.times);
+        if server.listed_names.is_unknown() {
+            let pinned = self.pins.names(&server.label, rules).await;
+            server.listed_names.set_pinned(pinned);
+        }
         match listed {
             Ok(tools) => {
-                let rules = server.pin_rules(&self.times);
                 let tools = Arc::new(tools);
                 let (checked, definitions) = check_tools(server, &tools).await;
+                let names = definitions.iter().map(|definition| definition.name.clone());
+                server.listed_names.add(names);
                 let pinned = server.pinned(None);
                 match self.pins.blocked(pinned, rules, definitions).await {
                     Ok(blocked) => {
                         if server.is_closed() {
                             return;
                         }
-                        let offer = ListedTools {
-                            server,
-                            raw: &tools,
-                        };
-                        self.accept(&offer, state, checked, &blocked, took);
+                        self.accept(server, &tools, state, checked, &blocked, took);
                     }
                     Err(error) => self.give_up(server, state, error, is_due),
                 }
@@ -274,26 +276,35 @@ impl Upstreams {
 
     fn accept(
         &self,
-        offer: &ListedTools<'_>,
+        server: &Arc<Server>,
+        raw: &[RawTool],
         state: &mut State,
         tools: Vec<CheckedTool>,
         blocked: &HashSet<String>,
         took: Duration,
     ) {
-        let server = offer.server;
         if server.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connected, None);
         }
         let refresh_after = self.times.refresh_after;
+        let registration = self.offered.registration.lock();
+        let offer = ListedTools {
+            upstreams: self.latest(),
+            server,
+            raw,
+        };
         let now_blocked = blocked.iter().map(|tool| {
             let (server, tool) = (Arc::clone(server), tool.clone());
             let blocked = Blocked { server, tool };
             (blocked.name(), blocked)
         });
-        let now_blocked: IndexMap<String, Blocked> = now_blocked.collect();
+        let owners = &offer.upstreams.owners;
+        let now_blocked: IndexMap<String, Blocked> = now_blocked
+            .filter(|(name, _)| owners.may_offer(&server.label, name))
+            .collect();
         // A blocked tool is marked as such before it is unregistered, so that it is never unknown.
         self.offered.blocked.write().extend(now_blocked.clone());
-        let registered = offer.register(tools, blocked, &state.tools, &self.registry);
+        let registered = offer.register(tools, blocked, &state.tools);
         self.offered.blocked.write().retain(|name, other| {
             !Arc::ptr_eq(&other.server, server) || now_blocked.contains_key(name)
         });
@@ -304,6 +315,7 @@ impl Upstreams {
             known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
             known.extend(registered);
         }
+        drop(registration);
         // The first request includes connecting, and does not count as slow.
         let is_slow = took > SLOW_LIST_THRESHOLD && state.next.is_some();
         let paused_until = is_slow.then(|| Instant::now() + took * BACKOFF_FACTOR);

@@ -90,6 +90,15 @@ impl Server {
         self.report_problems(kind, listed, "was dropped", [&reason.to_string()]);
     }
 
+    /// Logs a warning, once, that a tool or prompt is not offered because its name belongs to
+    /// another owner.
+    pub fn report_name_conflict(&self, kind: EntryKind, entry: &str, conflict: &str) {
+        let listed = serde_json::json!({"name": entry}).to_string();
+        if let Ok(listed) = RawValue::from_string(listed) {
+            self.report_dropped(kind, &listed, &conflict);
+        }
+    }
+
     /// Logs the problems of one entry, each once.
     fn report_problems<'a>(
         &self,

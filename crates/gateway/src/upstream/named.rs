@@ -85,8 +85,9 @@ impl Upstreams {
     ) -> Vec<UnavailableServer> {
         let mut unavailable = self.unavailable();
         let servers = self.servers.iter().filter(|server| {
-            let may_have =
-                |name: &String| server.tool_prefix.is_empty() || server.matches_prefix(name);
+            let may_have = |name: &String| {
+                server.tool_prefix.is_empty() || self.owners.owns(&server.label, name)
+            };
             names.iter().any(may_have) && is_asked(server)
         });
         for server in servers {
@@ -100,15 +101,15 @@ impl Upstreams {
         unavailable
     }
 
-    /// Lists the tools of the servers whose prefix one of the names begins with, even after a
-    /// recent failure. If no server has such a prefix, or a server has no prefix, lists the tools
+    /// Lists the tools of the servers that own one of the names, even after a recent failure. If a
+    /// name has no owner, or a server has no prefix, lists the tools
     /// of every server whose list is missing or stale. Returns the servers that failed.
     pub async fn discover_named(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();
         let named = latest.named_by(names);
         join_all(named.iter().map(|server| latest.ask(server, Reason::Use))).await;
         let is_named = |name: &String| {
-            latest.registry.contains(name) || named.iter().any(|server| server.matches_prefix(name))
+            latest.registry.contains(name) || named.iter().any(|server| latest.owns(server, name))
         };
         // Without a prefix, the tools of a server may have any name.
         let has_any_name = |server: &Arc<Server>| server.tool_prefix.is_empty();
@@ -118,17 +119,22 @@ impl Upstreams {
         latest.discover().await
     }
 
-    /// Returns the servers whose prefix one of the names begins with.
+    /// Returns whether the server owns the name.
+    pub(super) fn owns(&self, server: &Server, name: &str) -> bool {
+        self.owners.owns(&server.label, name)
+    }
+
+    /// Returns the servers that own one of the names.
     pub(super) fn named_by(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
         servers
-            .filter(|server| names.iter().any(|name| server.matches_prefix(name)))
+            .filter(|server| names.iter().any(|name| self.owns(server, name)))
             .cloned()
             .collect()
     }
 
-    /// Returns the tool with this name as a tool of one of these unavailable servers, if the name
-    /// begins with a server's prefix.
+    /// Returns the tool with this name as a tool of one of these unavailable servers, if the server
+    /// owns the name.
     pub fn absent<'a>(
         &self,
         name: &str,
@@ -139,7 +145,7 @@ impl Upstreams {
         unavailable.find_map(|unavailable| {
             let mut servers = latest.servers.iter();
             let server = servers.find(|server| server.label == unavailable.label)?;
-            server.matches_prefix(name).then(|| Absent {
+            latest.owns(server, name).then(|| Absent {
                 origin: server.origin(),
                 server: unavailable.clone(),
             })
@@ -164,12 +170,5 @@ impl Own {
                 tools.insert(tool.name().clone(), Arc::new(tool));
             }
         }
-    }
-}
-
-impl Server {
-    /// Returns whether the name begins with this server's prefix.
-    pub(super) fn matches_prefix(&self, name: &str) -> bool {
-        !self.tool_prefix.is_empty() && name.starts_with(&self.tool_prefix)
     }
 }

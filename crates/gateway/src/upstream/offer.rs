@@ -2,13 +2,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use pillion_core::compute;
-use pillion_core::registry::{RegisteredTool, SchemaCheckTime, ToolRegistry};
+use pillion_core::registry::{RegisteredTool, SchemaCheckTime};
 use pillion_core::tool::{Tool, ToolName, ToolOrigin};
 use pillion_mcp_client::EntryKind;
 use serde_json::value::RawValue;
 
-use super::Server;
 use super::tool::UpstreamTool;
+use super::{Server, Upstreams};
 use crate::pins::Definition;
 
 /// A tool as its server described it.
@@ -65,6 +65,8 @@ fn check_tool(
 
 /// The tools of one server, to be registered.
 pub(super) struct ListedTools<'a> {
+    /// The servers of the current configuration, which decide who owns a name.
+    pub(super) upstreams: &'a Upstreams,
     pub(super) server: &'a Arc<Server>,
     pub(super) raw: &'a [RawTool],
 }
@@ -78,15 +80,15 @@ impl ListedTools<'_> {
         tools: Vec<CheckedTool>,
         blocked: &HashSet<String>,
         before: &[ToolName],
-        registry: &ToolRegistry,
     ) -> Vec<(ToolName, Arc<UpstreamTool>)> {
         let registered: Vec<_> = tools
             .into_iter()
-            .filter_map(|tool| self.register_one(tool, blocked, registry))
+            .filter_map(|tool| self.register_one(tool, blocked))
             .collect();
         let names: HashSet<_> = registered.iter().map(|(name, _)| name).collect();
         let gone = before.iter().filter(|name| !names.contains(name));
-        registry.unregister_all(gone.map(ToolName::as_str));
+        let registry = &self.upstreams.registry;
+        self.server.unregister(gone.map(ToolName::as_str), registry);
         registered
     }
 
@@ -94,7 +96,6 @@ impl ListedTools<'_> {
         &self,
         tool: CheckedTool,
         blocked: &HashSet<String>,
-        registry: &ToolRegistry,
     ) -> Option<(ToolName, Arc<UpstreamTool>)> {
         let CheckedTool {
             upstream,
@@ -110,25 +111,44 @@ impl ListedTools<'_> {
             }
         };
         let name = registered.name().clone();
-        let mut owner = None;
-        let is_own = |holder: &RegisteredTool| {
-            owner = self.conflicting_owner(holder);
-            owner.is_none()
+        if let Some(conflict) = self.upstreams.name_conflict(self.server, name.as_str()) {
+            self.server.record_name_conflict();
+            warn(&conflict);
+            return None;
+        }
+        let mut holder_of_name = None;
+        let is_replaceable = |holder: &RegisteredTool| {
+            let is_replaceable = self.may_replace(holder);
+            if !is_replaceable {
+                holder_of_name = Some(holder.origin().clone());
+            }
+            is_replaceable
         };
-        match (registry.register_checked(registered, is_own), owner) {
+        let registry = &self.upstreams.registry;
+        let outcome = registry.register_checked(registered, is_replaceable);
+        match (outcome, holder_of_name) {
             (Ok(_), _) => return Some((name, upstream)),
-            (Err(_), Some(owner)) => warn(&format_args!("the name {name} belongs to {owner}")),
-            (Err(error), None) => warn(&error),
+            (Err(_), Some(ToolOrigin::Mcp { server_label, .. })) => {
+                self.server.record_name_conflict();
+                warn(&format_args!(
+                    "the name {name} belongs to MCP server `{server_label}`"
+                ));
+            }
+            (Err(error), _) => warn(&error),
         }
         None
     }
 
-    /// Returns the owner of a tool, if it is not this server.
-    fn conflicting_owner(&self, holder: &RegisteredTool) -> Option<String> {
+    /// Returns whether this server's tool replaces a registered tool of the same name: a tool of
+    /// this server, or of a server with the same prefix that comes later in the configuration.
+    fn may_replace(&self, holder: &RegisteredTool) -> bool {
+        let owners = &self.upstreams.owners;
         match holder.origin() {
-            ToolOrigin::Mcp { server_label, .. } if *server_label == self.server.label => None,
-            ToolOrigin::Mcp { server_label, .. } => Some(format!("MCP server `{server_label}`")),
-            _ => Some("a tool of this sidecar".to_owned()),
+            ToolOrigin::Mcp { server_label, .. } => {
+                let (label, name) = (&self.server.label, holder.name().as_str());
+                server_label == label || owners.takes_precedence(label, server_label, name)
+            }
+            _ => false,
         }
     }
 }

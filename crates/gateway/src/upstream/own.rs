@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use pillion_core::executor::CallerOnlyTools;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, ToolFailure, ToolName, ToolOrigin};
+use pillion_mcp_client::EntryKind;
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
@@ -26,21 +27,32 @@ pub(super) struct Listing {
     epoch: u64,
     error: Option<String>,
     failures: u32,
+    /// Whether an attempt has succeeded.
+    has_listed: bool,
     /// When the last attempt failed.
     failed_at: Option<Instant>,
 }
 
 impl Listing {
-    /// Returns whether one of the names has the server's prefix and is not listed.
-    fn is_missing_any(&self, server: &Server, names: &[String]) -> bool {
+    /// Returns whether the server owns one of the names and does not list it.
+    fn is_missing_any(&self, is_owned: impl Fn(&str) -> bool, names: &[String]) -> bool {
         let lists = |name: &str| {
             self.tools
                 .iter()
                 .any(|tool| tool.registered.name().as_str() == name)
         };
-        let is_missing = |name: &String| server.matches_prefix(name) && !lists(name);
+        let is_missing = |name: &String| is_owned(name) && !lists(name);
         names.iter().any(is_missing)
     }
+}
+
+/// The outcome of listing the tools of one server for a caller.
+struct UserList {
+    tools: Vec<UserTool>,
+    /// The error of the last attempt, if it failed.
+    error: Option<String>,
+    /// Whether an attempt has succeeded.
+    has_listed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +70,8 @@ pub struct Own {
     pub listed: IndexMap<ToolName, Arc<UpstreamTool>>,
     /// The servers that failed.
     pub unavailable: Vec<UnavailableServer>,
+    /// The labels of the servers that have never listed the caller's tools because they failed.
+    pub(super) unlisted: Vec<String>,
     /// The servers for which the caller has no credential.
     refused: Vec<Refused>,
 }
@@ -65,8 +79,8 @@ pub struct Own {
 /// A server for which a caller has no credential.
 #[derive(Debug)]
 pub struct Refused {
-    /// The prefix of the server's tool names.
-    prefix: String,
+    /// The server's label.
+    label: String,
     /// The origin of the server's tools.
     pub origin: ToolOrigin,
     /// The reason why the tools are unavailable.
@@ -74,18 +88,18 @@ pub struct Refused {
 }
 
 impl Own {
-    /// Returns the reason why a tool with this name is unavailable, if its prefix belongs to a
-    /// server for which the caller has no credential.
-    pub fn refusal(&self, name: &str) -> Option<&Refused> {
+    /// Returns the reason why a tool with this name is unavailable, if the caller has no credential
+    /// for the server that owns the name.
+    pub fn refusal(&self, upstreams: &Upstreams, name: &str) -> Option<&Refused> {
         let mut refused = self.refused.iter();
-        refused.find(|Refused { prefix, .. }| !prefix.is_empty() && name.starts_with(prefix))
+        let owners = &upstreams.latest().owners;
+        refused.find(|Refused { label, .. }| owners.owns(label, name))
     }
 
-    /// Returns the only tool with this name at its server, among servers without a configured
-    /// prefix.
-    pub fn only_named(&self, remote_name: &str) -> Option<Arc<RegisteredTool>> {
+    /// Returns the tool that MCP clients know by its server's own name.
+    pub fn only_named(&self, upstreams: &Upstreams, own_name: &str) -> Option<Arc<RegisteredTool>> {
         let mut so_named = self.listed.iter().filter(|(_, tool)| {
-            tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
+            tool.remote_name() == own_name && self.allows_own_name(upstreams, tool)
         });
         let (name, _) = so_named.next()?;
         let is_only = so_named.next().is_none();
@@ -102,13 +116,13 @@ impl Upstreams {
         latest.list_user_tools_of(servers, context, &[]).await
     }
 
-    /// Returns the tools that only this caller has, for a lookup of these names: of the servers
-    /// whose prefixes the names have, or of all servers if a name has no such prefix. A server that
+    /// Returns the tools that only this caller has, for a lookup of these names: of the servers that
+    /// own the names, or of all servers if a name has no owner. A server that
     /// failed recently receives another request if its list does not contain the name.
     pub async fn user_tools_named(&self, context: &CallContext, names: &[String]) -> Own {
         let latest = self.latest();
         let named = latest.named_by(names);
-        let is_named = |name: &String| named.iter().any(|server| server.matches_prefix(name));
+        let is_named = |name: &String| named.iter().any(|server| latest.owns(server, name));
         // Without a prefix, a caller's own tools may have any name.
         let has_any_name =
             |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all();
@@ -138,10 +152,19 @@ impl Upstreams {
         let mut tools = CallerOnlyTools::new();
         for (server, list) in servers.iter().zip(join_all(lists).await) {
             match list {
-                Ok((listed, error)) => {
+                Ok(UserList {
+                    tools: listed,
+                    error,
+                    has_listed,
+                }) => {
                     for tool in listed {
                         let name = tool.registered.name().clone();
-                        if latest.registry.is_taken(name.as_str()) || tools.contains_key(&name) {
+                        if let Some(conflict) = latest.name_conflict(server, name.as_str()) {
+                            let entry = tool.upstream.remote_name();
+                            server.report_name_conflict(EntryKind::Tool, entry, &conflict);
+                            continue;
+                        }
+                        if latest.registry.contains(name.as_str()) || tools.contains_key(&name) {
                             let label = &server.label;
                             tracing::debug!(
                                 server.label = label, tool.name = %name,
@@ -151,6 +174,9 @@ impl Upstreams {
                         }
                         own.listed.insert(name.clone(), tool.upstream);
                         tools.insert(name, tool.registered);
+                    }
+                    if error.is_some() && !has_listed {
+                        own.unlisted.push(server.label.clone());
                     }
                     own.unavailable.extend(error.map(|error| UnavailableServer {
                         label: server.label.clone(),
@@ -166,7 +192,7 @@ impl Upstreams {
                         });
                     }
                     own.refused.push(Refused {
-                        prefix: server.tool_prefix.clone(),
+                        label: server.label.clone(),
                         origin: server.origin(),
                         failure,
                     });
@@ -177,14 +203,13 @@ impl Upstreams {
         own
     }
 
-    /// Returns the tools that one server lists for this caller, and the error of the last attempt
-    /// if it failed.
+    /// Returns the tools that one server lists for this caller.
     async fn list_user_tools(
         &self,
         server: &Arc<Server>,
         context: &CallContext,
         sought: &[String],
-    ) -> Result<(Vec<UserTool>, Option<String>), ToolFailure> {
+    ) -> Result<UserList, ToolFailure> {
         let connection = server.connection_for(context).await?;
         let came = Instant::now();
         let mut listing = connection.listing.lock().await;
@@ -193,8 +218,9 @@ impl Upstreams {
         let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
         let is_old = listing.next.is_none_or(|next| Instant::now() >= next);
         let is_due = (is_old && !has_waited) || listing.epoch != epoch;
+        let is_owned = |name: &str| self.owns(server, name);
         let is_retried =
-            listing.failures > 0 && !has_waited && listing.is_missing_any(server, sought);
+            listing.failures > 0 && !has_waited && listing.is_missing_any(is_owned, sought);
         if is_due || is_retried {
             if is_retried {
                 connection.client.end_pause();
@@ -227,6 +253,7 @@ impl Upstreams {
                         error: None,
                         failures: 0,
                         failed_at: None,
+                        has_listed: true,
                     };
                     server.record_listing(listing.tools.len());
                 }
@@ -245,7 +272,11 @@ impl Upstreams {
                 }
             }
         }
-        Ok((listing.tools.clone(), listing.error.clone()))
+        Ok(UserList {
+            tools: listing.tools.clone(),
+            error: listing.error.clone(),
+            has_listed: listing.has_listed,
+        })
     }
 
     /// Closes unneeded connections of users once their calls have ended.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
+use pillion_core::registry::ToolRegistry;
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_core::tool::{ToolOrigin, TraceContext};
 use pillion_deadline::timeout;
@@ -17,6 +18,7 @@ use super::Listeners;
 use super::connection::UpstreamConnection;
 use super::discovery::{Asks, State};
 use super::entries::ReportedProblems;
+use super::listed_names::ListedNames;
 use super::notification_pause::NotificationPause;
 use super::offer::RawTool;
 use super::users::Users;
@@ -55,6 +57,10 @@ pub struct Server {
     pub notification_pause: NotificationPause,
     /// The problems with entries of the server's lists that were already logged.
     pub(super) reported: ReportedProblems,
+    /// The server's names for the tools that it lists for all users.
+    pub(super) listed_names: ListedNames,
+    /// Whether a tool of the latest list has a name that belongs to another tool or server.
+    has_name_conflict: AtomicBool,
     /// Whether the server was disconnected manually and must not be used.
     is_closed: AtomicBool,
     /// The state of discovery. Locked during a `tools/list` request.
@@ -86,6 +92,8 @@ impl Server {
             has_changed: AtomicBool::new(false),
             notification_pause: NotificationPause::default(),
             reported: ReportedProblems::default(),
+            listed_names: ListedNames::default(),
+            has_name_conflict: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
             asks: Asks::default(),
@@ -165,6 +173,36 @@ impl Server {
     /// [`list_has_changed`](Self::list_has_changed).
     pub(super) fn take_change_flag(&self) -> bool {
         self.has_changed.swap(false, Ordering::SeqCst)
+    }
+
+    /// Records that a tool is not offered because its name belongs to another tool or server.
+    pub(super) fn record_name_conflict(&self) {
+        self.has_name_conflict.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns `true` once after [`record_name_conflict`](Self::record_name_conflict).
+    pub(super) fn take_name_conflict(&self) -> bool {
+        self.has_name_conflict.swap(false, Ordering::SeqCst)
+    }
+
+    /// Unregisters those of the names that are registered for this server.
+    pub(super) fn unregister<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        registry: &ToolRegistry,
+    ) {
+        let is_own = |name: &&str| {
+            let holder = registry.get(name);
+            holder.is_some_and(|holder| self.is_origin(holder.origin()))
+        };
+        // Collected first, because the registry is locked while it reads the names.
+        let names: Vec<_> = names.into_iter().filter(is_own).collect();
+        registry.unregister_all(names);
+    }
+
+    /// Returns whether this server is the origin of a tool.
+    pub(super) fn is_origin(&self, origin: &ToolOrigin) -> bool {
+        matches!(origin, ToolOrigin::Mcp { server_label, .. } if *server_label == self.label)
     }
 
     pub(super) fn report(&self) -> ServerReport {

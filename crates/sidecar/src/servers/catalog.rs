@@ -60,6 +60,20 @@ pub struct CatalogServer {
     pub section: Result<McpServerSection, ServerError>,
 }
 
+impl CatalogServer {
+    /// Returns the server as a disabled one, which cannot be used but keeps the names of its tools.
+    /// `None` if the server's definition cannot be read.
+    pub(crate) fn disabled_section(&self) -> Option<McpServerSection> {
+        let definition = self.definition.as_ref()?;
+        let name = &self.record.name;
+        let server = definition.server(name, &Credentials::default()).ok()?;
+        let prefix = definition.tool_prefix();
+        let mut section = McpServerSection::of_store(server, prefix, 0, &self.record.configuration);
+        section.enabled = false;
+        Some(section)
+    }
+}
+
 impl Catalog {
     /// Returns all servers, sorted by name.
     pub(crate) async fn all(&self) -> Result<Vec<CatalogServer>, ServerError> {

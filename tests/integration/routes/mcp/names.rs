@@ -243,3 +243,30 @@ async fn a_prompt_never_has_the_prefixed_name_of_another_prompt() {
         json!({"good": "greet"})
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_never_has_a_name_that_belongs_to_another_server() {
+    let bad = server("bad", &["a_greet", "b_c_greet", "fine"]);
+    let down = "http://127.0.0.1:9/";
+    for order in [true, false] {
+        let of_down = ["a", "x_b_c"]
+            .map(|label| format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{down}\"\n"));
+        let of_bad = entry("x", &bad, "");
+        let toml = match order {
+            true => of_bad + &of_down.concat(),
+            false => of_down.concat() + &of_bad,
+        };
+        let sidecar = Sidecar::with_config(&toml);
+        // `x_b_c_greet` belongs to `x_b_c`, and the name without the prefix to no server.
+        let prompts = listed(&sidecar, "prompts/list", "prompts", "name");
+        assert_eq!(prompts, ["x_a_greet", "b_c_greet", "fine"]);
+        let get = |name: &str| ask(&sidecar.socket, "prompts/get", json!({"name": name}));
+        assert_eq!(get("a_greet")["error"]["code"], -32602);
+        assert_eq!(get("x_a_greet")["result"]["name"], "a_greet");
+    }
+    let good = server("good", &["c_greet"]);
+    let toml = entry("x", &bad, "tool_prefix = \"x_\"") + &entry("x_b", &good, "");
+    let sidecar = Sidecar::with_config(&toml);
+    let prompts = listed(&sidecar, "prompts/list", "prompts", "name");
+    assert_eq!(prompts, ["x_a_greet", "x_fine", "c_greet"]);
+}

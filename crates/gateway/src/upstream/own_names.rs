@@ -1,0 +1,125 @@
+//! The names of tools that MCP clients may use without the prefix of the server.
+
+use std::sync::Arc;
+
+use pillion_core::tool::ToolName;
+use pillion_wire::UnavailableServer;
+
+use super::{Absent, Own, Server, UpstreamTool, Upstreams};
+
+impl Upstreams {
+    /// Returns why a server may not offer a tool under this registered name, or `None` if it may.
+    /// Names and aliases of tools that belong to no server are theirs, also while such a tool is not
+    /// offered; of the other names, [`NameOwners`](super::name_owners::NameOwners) decides.
+    pub(super) fn name_conflict(&self, server: &Server, name: &str) -> Option<String> {
+        let mut aliases = pillion_builtins::ALIASES.iter();
+        let is_builtin = aliases.any(|(alias, tool)| name == *alias || name == *tool);
+        let holder = self.registry.get(name);
+        if is_builtin || holder.is_some_and(|holder| !holder.origin().is_mcp()) {
+            return Some(format!("the name {name} belongs to a tool of this sidecar"));
+        }
+        self.owner_conflict(server, name)
+    }
+
+    /// Returns why a server may not offer a tool or prompt under this name, or `None` if no other
+    /// server owns the name.
+    pub fn owner_conflict(&self, server: &Server, name: &str) -> Option<String> {
+        let owners = &self.owners;
+        let owner = owners.owner(name)?;
+        let belongs_to = || format!("the name {name} belongs to MCP server `{owner}`");
+        (!owners.may_offer(&server.label, name)).then(belongs_to)
+    }
+
+    /// Returns whether MCP clients may use the server's own name for a tool: the configuration sets
+    /// no prefix for the server, and no other tool or server has the name or could have it.
+    ///
+    /// Never depends on which servers are reachable: a server that has not listed its tools yet, and
+    /// whose pins are unknown, could have any name.
+    pub fn allows_own_name(&self, tool: &UpstreamTool) -> bool {
+        let (server, name) = (tool.server(), tool.remote_name());
+        let latest = self.latest();
+        if server.configured_prefix.is_some() || latest.registry.contains(name) {
+            return false;
+        }
+        // With the prefix, another tool of this server has the name or had it.
+        let is_prefixed_name = server.has_listed_without_prefix(name);
+        if is_prefixed_name || latest.name_conflict(server, name).is_some() {
+            return false;
+        }
+        let mut others = latest.servers.iter();
+        others.all(|other| Arc::ptr_eq(other, server) || !other.may_have_own_name(name))
+    }
+
+    /// Returns the registered name of the tool that MCP clients know by its server's own name.
+    pub fn only_named(&self, own_name: &str) -> Option<ToolName> {
+        let tools = self.offered.tools.read();
+        let mut tools = tools.iter();
+        let found = tools.find(|(name, tool)| {
+            tool.remote_name() == own_name
+                && self.allows_own_name(tool)
+                && self.is_registered(name, tool)
+        });
+        found.map(|(name, _)| name.clone())
+    }
+
+    /// Returns the tool with this name as a tool of a server that has not listed its tools yet, if
+    /// MCP clients may not use the name of another server's tool for this reason.
+    pub fn absent_own_name(
+        &self,
+        own_name: &str,
+        unavailable: &[UnavailableServer],
+    ) -> Option<Absent> {
+        let latest = self.latest();
+        let server = latest.unlisted_for(own_name)?;
+        let mut unavailable = unavailable.iter();
+        let unavailable = unavailable.find(|unavailable| unavailable.label == server.label);
+        Some(Absent {
+            origin: server.origin(),
+            server: unavailable.cloned()?,
+        })
+    }
+
+    /// Returns the first server that could have a tool with this own name because its tools are
+    /// unknown, if another server has such a tool.
+    fn unlisted_for(&self, own_name: &str) -> Option<&Arc<Server>> {
+        let tools = self.offered.tools.read();
+        let is_named = |tool: &Arc<UpstreamTool>| {
+            tool.remote_name() == own_name && tool.server().configured_prefix.is_none()
+        };
+        if self.registry.contains(own_name) || !tools.values().any(is_named) {
+            return None;
+        }
+        let mut servers = self.servers.iter();
+        servers.find(|server| server.is_unlisted() && server.uses_own_names())
+    }
+}
+
+impl Own {
+    /// Returns whether MCP clients may use the server's own name for one of the caller's tools.
+    pub fn allows_own_name(&self, upstreams: &Upstreams, tool: &UpstreamTool) -> bool {
+        let is_other = |label: &String| *label != tool.server().label;
+        !self.unlisted.iter().any(is_other) && upstreams.allows_own_name(tool)
+    }
+}
+
+impl Server {
+    /// Returns whether the tools of this server have no prefix for MCP clients.
+    fn uses_own_names(&self) -> bool {
+        self.configured_prefix.as_ref().is_none_or(String::is_empty)
+    }
+
+    /// Returns whether the tools that the server lists for all users are unknown.
+    fn is_unlisted(&self) -> bool {
+        self.lists_for_all() && self.listed_names.is_unknown()
+    }
+
+    /// Returns whether the server has, or could have, a tool that clients know by this name.
+    fn may_have_own_name(&self, name: &str) -> bool {
+        self.uses_own_names() && (self.is_unlisted() || self.listed_names.contains(name))
+    }
+
+    fn has_listed_without_prefix(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&self.tool_prefix);
+        rest.is_some_and(|rest| self.listed_names.contains(rest))
+    }
+}
