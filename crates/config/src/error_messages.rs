@@ -35,6 +35,9 @@ pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
                 names.retain(|name| !separate.contains(name));
                 names.extend(separate);
             }
+            if kind == "unknown variant `" && !is_shown(key, unknown) {
+                return format!("unknown value, {}", listed(&names));
+            }
             return with_names(kind, unknown, &names);
         }
     }
@@ -42,9 +45,51 @@ pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
         return format!("a whole number is at most {}", i64::MAX);
     }
     match message.rsplit_once(", expected ") {
-        Some((found, expected)) => format!("{found}, expected {}", toml_type_name(expected)),
-        None => message,
+        Some((found, expected)) => {
+            let found = without_credential(key, found);
+            format!("{found}, expected {}", toml_type_name(expected))
+        }
+        // Such as `relative URL without a base: "x"`.
+        None => match message
+            .strip_suffix('"')
+            .and_then(|rest| rest.rsplit_once(": \""))
+        {
+            Some((what, text)) if !is_shown(key, text) => what.to_owned(),
+            _ => message,
+        },
     }
+}
+
+/// Maximum length of a rejected text that error messages show, in characters.
+const MAX_SHOWN_CHARS: usize = 16;
+
+/// Returns whether error messages show this rejected text: only a word, because anything else may be
+/// a credential in the wrong place.
+fn is_shown(key: &KeyPath, text: &str) -> bool {
+    let is_word = |char: char| char.is_ascii_alphabetic() || char == '_' || char == '-';
+    text.len() <= MAX_SHOWN_CHARS && text.chars().all(is_word) && !key.may_be_credential()
+}
+
+/// Removes the rejected value from the beginning of an error message, such as
+/// `invalid type: string "x"`, if it may be a credential.
+fn without_credential(key: &KeyPath, found: &str) -> String {
+    for kind in ["invalid type", "invalid value"] {
+        let Some(value) = found
+            .strip_prefix(kind)
+            .and_then(|rest| rest.strip_prefix(": "))
+        else {
+            continue;
+        };
+        let is_shown = match value.strip_prefix("string \"") {
+            Some(text) => is_shown(key, text.trim_end_matches('"')),
+            None => !key.may_be_credential(),
+        };
+        if !is_shown {
+            let name = value.split([' ', '`']).next().unwrap_or_default();
+            return format!("{kind}: {name}");
+        }
+    }
+    found.to_owned()
 }
 
 /// Returns the most similar of the names, if one is similar enough.
@@ -58,18 +103,22 @@ fn find_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
 }
 
 fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
-    let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    let listed = match listed.as_slice() {
-        [] => "no keys are allowed here".to_owned(),
-        [only] => format!("expected {only}"),
-        all => format!("expected one of {}", all.join(", ")),
-    };
     let suggestion = find_similar(unknown, names.iter().copied());
     let suggestion = suggestion.map(|name| format!(" (did you mean `{name}`?)"));
     format!(
-        "{kind}{unknown}`{}, {listed}",
-        suggestion.unwrap_or_default()
+        "{kind}{unknown}`{}, {}",
+        suggestion.unwrap_or_default(),
+        listed(names)
     )
+}
+
+fn listed(names: &[&str]) -> String {
+    let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    match listed.as_slice() {
+        [] => "no keys are allowed here".to_owned(),
+        [only] => format!("expected {only}"),
+        all => format!("expected one of {}", all.join(", ")),
+    }
 }
 
 fn toml_type_name(expected: &str) -> &str {

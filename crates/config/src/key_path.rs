@@ -42,11 +42,24 @@ impl KeyPath {
         Self([&*self.0, &*below.0].concat())
     }
 
-    /// Returns whether the value at this path, in an entry of `mcp_servers`, may be a credential.
-    pub(super) fn is_secret(&self) -> bool {
-        let secrets =
-            ["authentication", "headers", "args", "env"].map(|name| Key::Name(name.to_owned()));
-        self.0.first().is_some_and(|key| secrets.contains(key))
+    /// Returns whether the value at this path may be a credential.
+    pub(super) fn may_be_credential(&self) -> bool {
+        let of_credentials = |name: &str| {
+            [
+                "args",
+                "authentication",
+                "body",
+                "env",
+                "headers",
+                "location",
+            ]
+            .contains(&name)
+                || ["key", "password", "secret", "token", "url"]
+                    .iter()
+                    .any(|part| name.contains(part))
+        };
+        let mut keys = self.0.iter();
+        keys.any(|key| matches!(key, Key::Name(name) if of_credentials(name)))
     }
 
     /// Builds a path from key names, outermost first.

@@ -275,4 +275,6 @@ impl ErrorLocator<'_> {
 }
 
 #[cfg(test)]
+mod misplaced_credentials;
+#[cfg(test)]
 mod tests;

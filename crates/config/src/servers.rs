@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
+use pillion_core::variable;
 use pillion_mcp_client::ServerConfig;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -120,11 +121,6 @@ pub(super) fn read<T: DeserializeOwned>(
     serde_path_to_error::deserialize(table).map_err(|error| {
         let inner = KeyPath::from(error.path());
         let message = error.into_inner().message().to_owned();
-        let message = if inner.is_secret() {
-            without_value(&message)
-        } else {
-            message
-        };
         let key = path.extend(&inner);
         ServerEntryError { key, message }
     })
@@ -211,11 +207,11 @@ pub(super) fn variable_value(
     match variables.get(&name).and_then(|value| value.to_str()) {
         Some(value) if !value.trim().is_empty() => Ok(value.to_owned()),
         Some(value) if !value.is_empty() => {
-            let message = format!("the environment variable {name} contains only white space");
+            let message = format!("{} contains only white space", variable::shown(&name));
             Err(fault(path.clone(), message))
         }
         _ => {
-            let message = format!("the environment variable {name} is not set");
+            let message = format!("{} is not set", variable::shown(&name));
             Err(fault(path.clone(), message))
         }
     }
@@ -239,17 +235,4 @@ fn insert_once(
 pub(super) fn fault(key: KeyPath, message: impl Into<String>) -> ServerEntryError {
     let message = message.into();
     ServerEntryError { key, message }
-}
-
-/// Removes the rejected value from an error message: it may be a misplaced secret.
-fn without_value(message: &str) -> String {
-    for kind in ["invalid type", "invalid value"] {
-        let has_value = message
-            .strip_prefix(kind)
-            .is_some_and(|rest| rest.starts_with(": "));
-        if let (true, Some((_, expected))) = (has_value, message.rsplit_once(", expected ")) {
-            return format!("{kind}, expected {expected}");
-        }
-    }
-    message.to_owned()
 }

@@ -2,6 +2,7 @@ use std::fmt;
 
 use pillion_builtins::get_weather::WeatherProvider;
 use pillion_core::provider::Provider;
+use pillion_core::variable;
 
 use super::{Config, IncompleteFile, Key, KeyPath, builtins};
 
@@ -49,7 +50,7 @@ impl Config {
                 named.filter(|name| variable(name).is_none_or(|key| key.trim().is_empty()))
             {
                 let key = entry("providers", index).join_name("key_env");
-                warn(key, format!("the environment variable {name} is not set"));
+                warn(key, format!("{} is not set", variable::shown(name)));
             }
         }
         for (index, model) in self.models.iter().enumerate() {

@@ -45,6 +45,7 @@ pub mod registry;
 mod repeat_limit;
 pub mod store;
 pub mod tool;
+pub mod variable;
 
 pub use bidi::is_bidi_control;
 pub use hidden_text::{

@@ -12,6 +12,7 @@ use pillion_chat::{ChatLimits, HttpModel, KeySource, LanguageModel, ModelError, 
 use pillion_core::capability::ModelConfig;
 use pillion_core::provider::Provider;
 use pillion_core::store::SecretKind;
+use pillion_core::variable;
 use secrecy::SecretString;
 
 use crate::credentials::UserCredentials;
@@ -158,9 +159,9 @@ impl KeySource for KeyInVariable {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
         let Some(value) = key_in(&self.0) else {
             let message = format!(
-                "The environment variable {} with the provider's API key is not set for `pillion \
-                 serve`: set it and restart",
-                self.0
+                "The provider's API key is missing: {} is not set for `pillion serve`. Set it and \
+                 restart",
+                variable::shown(&self.0)
             );
             return Err(ModelError::new(ModelErrorKind::Unauthorized, message));
         };

@@ -3,6 +3,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use pillion_core::tool::ErrorCode;
+use pillion_core::variable;
 use pillion_mcp_client::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerConfigError};
 use pillion_wire::Failure;
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ pub(crate) enum McpCommandError {
         options: &'static str,
         owner: &'static str,
     },
-    #[error("the environment variable {name} is not set, or empty")]
+    #[error("{} is not set, or empty", variable::shown(name))]
     Variable { name: String },
     #[error("cannot read the credential in {}: {source}", path.display())]
     CredentialFile {

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use pillion_core::variable;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -46,7 +47,7 @@ pub enum TokenListError {
     #[error("tcp.listen needs tokens: set tcp.tokens_env or tcp.tokens_file, or tcp.tokens_store")]
     NoneNamed,
     /// The environment variable is not set.
-    #[error("tcp.tokens_env: the environment variable {0} is not set")]
+    #[error("tcp.tokens_env: {} is not set", variable::shown(.0))]
     NoVariable(String),
     /// The file cannot be read.
     #[error("tcp.tokens_file: {0}")]

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use pillion_core::store::SecretKind;
+use pillion_core::variable;
 use pillion_store::Vault;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
 use secrecy::SecretString;
@@ -140,8 +141,8 @@ fn provider(
     };
     match &provider.key_env {
         None => Ok(provider),
-        Some(variable) => Err(RequestError::NotOpen {
-            why: format!("The provider's key comes from the environment variable {variable}"),
+        Some(name) => Err(RequestError::NotOpen {
+            why: format!("The provider's key comes from {}", variable::shown(name)),
         }),
     }
 }

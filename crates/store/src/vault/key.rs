@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose};
+use pillion_core::variable;
 use rand::Rng;
 use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret, SecretBox, SecretString};
@@ -47,7 +48,7 @@ pub enum MasterKeyError {
         mode: u32,
     },
     /// The environment variable is not set.
-    #[error("the environment variable {name}, which must contain the key, is not set")]
+    #[error("{}, which must contain the key, is not set", variable::shown(name))]
     NotSet {
         /// The name of the variable.
         name: String,

@@ -1,0 +1,83 @@
+//! No error message shows a credential, whichever value of the configuration it replaces.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use crate::Config;
+
+const CREDENTIALS: [&str; 4] = [
+    "sk-proj-3141592653589793",
+    "Bearer 3141592653589793",
+    "ghp_3141592653589793abcdefABCDEF",
+    "https://user:3141592653589793@host.example/",
+];
+
+/// The part that all credentials have.
+const SECRET: &str = "3141592653589793";
+
+/// Returns the example with every setting, including those that are commented out.
+fn example() -> Table {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pillion.example.toml");
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| match line.strip_prefix("#: ") {
+        Some(setting) => setting,
+        None if line.starts_with("# ") && line.contains("_env = \"") => &line[2..],
+        None => line,
+    });
+    let lines: Vec<_> = lines.collect();
+    lines.join("\n").parse().unwrap()
+}
+
+/// Replaces the value at the place with this number, from 0; returns whether there is one.
+fn replace(value: &mut Value, count: &mut usize, target: usize, replacement: &Value) -> bool {
+    let found = *count == target;
+    *count += 1;
+    if found {
+        *value = replacement.clone();
+        return true;
+    }
+    match value {
+        Value::Table(table) => {
+            let mut values = table.iter_mut().map(|(_, value)| value);
+            values.any(|value| replace(value, count, target, replacement))
+        }
+        Value::Array(values) => {
+            let mut values = values.iter_mut();
+            values.any(|value| replace(value, count, target, replacement))
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn no_message_shows_a_credential_in_the_place_of_another_value() {
+    let example = example();
+    let (mut messages, mut showing) = (0, BTreeSet::new());
+    let texts = CREDENTIALS.map(|credential| Value::String(credential.to_owned()));
+    let array = Value::Array(texts.to_vec());
+    let tables = ["type", "token", "none"];
+    let tables =
+        tables.map(|key| Value::Table(Table::from_iter([(key.to_owned(), texts[0].clone())])));
+    for replacement in texts.iter().chain(&tables).chain([&array]) {
+        for target in 1.. {
+            let mut changed = Value::Table(example.clone());
+            if !replace(&mut changed, &mut 0, target, replacement) {
+                break;
+            }
+            let changed = toml::to_string(&changed).unwrap();
+            let shown = match Config::parse(&changed, "c.toml") {
+                Err(error) => error.to_string(),
+                Ok(config) => format!("{:?}", config.warnings(|_| None)),
+            };
+            messages += usize::from(shown.contains("c.toml"));
+            if shown.contains(SECRET) {
+                showing.insert(shown);
+            }
+        }
+    }
+    assert!(showing.is_empty(), "{showing:#?}");
+    assert!(messages > 500, "{messages}");
+}
