@@ -5,7 +5,7 @@ use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_egress::{EgressPolicy, HttpClient, HttpError};
-use pillion_mcp_client::Authentication;
+use pillion_mcp_client::{Authentication, Secrets};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use url::Url;
@@ -26,7 +26,7 @@ pub(crate) struct ApiAccess {
     /// The headers of the credential; they take precedence over a tool's headers.
     credential: HeaderMap,
     /// Secrets that are redacted in responses.
-    secrets: Vec<SecretString>,
+    secrets: Secrets,
     /// The headers whose values are secrets.
     secret_headers: Vec<HeaderName>,
     /// The public part of the credential: kind, header and user name.
@@ -63,7 +63,7 @@ impl ApiAccess {
         }
         let mut credential = HeaderMap::new();
         let identity = identity(&keys.authentication);
-        let (secret_headers, mut secrets): (Vec<_>, Vec<_>) = keys.secrets.into_iter().unzip();
+        let (secret_headers, secrets): (Vec<_>, Vec<_>) = keys.secrets.into_iter().unzip();
         if let Some((name, value)) = keys.authentication.header() {
             let wrong = || {
                 HttpToolError::new(
@@ -75,16 +75,9 @@ impl ApiAccess {
             let mut header = HeaderValue::from_str(&value).map_err(|_| wrong())?;
             header.set_sensitive(true);
             credential.insert(name, header);
-            if let Some(encoded) = value.strip_prefix("Basic ") {
-                secrets.push(SecretString::from(encoded));
-            }
-            secrets.push(SecretString::from(value));
         }
-        match keys.authentication {
-            Authentication::Bearer { token } => secrets.push(token),
-            Authentication::Basic { password, .. } => secrets.push(password),
-            _ => {}
-        }
+        let secrets = secrets.iter().map(ExposeSecret::expose_secret);
+        let secrets = Secrets::new(secrets, &keys.authentication, MIN_SECRET_LEN);
         let timeout = keys.timeout_ms.unwrap_or(30_000);
         if !(1..=3_600_000).contains(&timeout) {
             let what = "the timeout must be from 1 to 3600000 milliseconds";
@@ -149,14 +142,10 @@ impl ApiAccess {
         }
     }
 
-    /// Returns a body with all secrets redacted.
-    pub(crate) fn without_secrets(&self, body: String) -> String {
-        let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
-        let secrets = secrets.filter(|secret| secret.len() >= MIN_SECRET_LEN);
-        secrets.fold(body, |body, secret| match body.contains(secret) {
-            true => body.replace(secret, "[redacted]"),
-            false => body,
-        })
+    /// Returns a text with all secrets redacted.
+    pub(crate) fn without_secrets(&self, mut text: String) -> String {
+        self.secrets.redact(&mut text);
+        text
     }
 }
 

@@ -110,7 +110,11 @@ async fn servers() -> (String, String) {
         .route(
             // PHP's way of escaping.
             "/escaped",
-            any(|| async { answer(200, "application/json", r#"{"said": "tok\/en-\u0031234"}"#) }),
+            any(|| async {
+                let said = r#"["tok\/en-\u0031234", "?t=tok%2Fen-1234", "tok%2fen-1234",
+                    "\"tok\\/en-1234\"", "dG9rL2VuLTEyMzQ="]"#;
+                answer(200, "application/json", said)
+            }),
         )
         .fallback(any(echo));
     (serve(router).await, other)
@@ -340,12 +344,14 @@ async fn invalid_declarations_are_rejected_at_start() {
 }
 
 #[tokio::test]
-async fn l1_a_credential_is_removed_in_every_json_notation() {
+async fn l1_a_credential_is_removed_in_every_notation() {
     let (url, _) = servers().await;
     let tool = tool(json!({
         "url": format!("{url}/escaped"),
         "authentication": {"type": "bearer", "token": "tok/en-1234"},
     }));
     let said = call(&tool, json!({})).await.unwrap();
-    assert_eq!(said.result, json!({"said": "[redacted]"}));
+    let mask = "[redacted]";
+    let expected = json!([mask, "?t=[redacted]", mask, "\"[redacted]\"", "[redacted]="]);
+    assert_eq!(said.result, expected);
 }

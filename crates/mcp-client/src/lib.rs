@@ -55,4 +55,5 @@ pub use param_headers::param_header_mismatch;
 pub use peer_text::{MAX_ERROR_TEXT_BYTES, MAX_IDENTIFIER_BYTES, shortened};
 pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};
+pub use secrets::Secrets;
 pub use whole_value::WholeValue;

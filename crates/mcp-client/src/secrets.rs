@@ -1,19 +1,20 @@
 //! The credentials of one client, so that no text of a server repeats them in errors and logs.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 use http::{HeaderMap, HeaderValue};
 use parking_lot::RwLock;
 use secrecy::{ExposeSecret, SecretString};
 use url::{Url, form_urlencoded};
 
 use super::peer_text::SHORTENED_MARK;
-use super::{Authentication, Endpoint, ServerConfig};
+use super::{Authentication, Endpoint, ServerConfig, StdioCommand};
 
 /// Minimum length of a secret, in bytes: masking shorter values would hide too much.
-pub(crate) const MIN_SECRET_BYTES: usize = 4;
+const MIN_SECRET_BYTES: usize = 4;
 
 /// Minimum length of a header or a variable that counts as a secret, in bytes.
 const MIN_PROBABLE_SECRET_BYTES: usize = 8;
@@ -21,52 +22,72 @@ const MIN_PROBABLE_SECRET_BYTES: usize = 8;
 /// Minimum length of the beginning of a secret at the end of a shortened text, in bytes.
 const MIN_CUT_OFF_BYTES: usize = 4;
 
-/// Maximum number of credentials that a client obtained at run time; older ones are forgotten.
-const MAX_SENT: usize = 64;
+/// Maximum number of notations of credentials that a client obtained at run time; older ones are
+/// forgotten.
+const MAX_SENT: usize = 256;
 
 const MASK: &str = "[redacted]";
 
-/// The credentials that a client has, or has sent.
+/// The credentials that a client has, or has sent, in the notations in which a text may repeat them.
 #[derive(Default)]
-pub(crate) struct Secrets {
+pub struct Secrets {
     configured: Vec<SecretString>,
     /// The credentials that were obtained at run time, such as access tokens, oldest first.
     sent: RwLock<Vec<SecretString>>,
 }
 
 impl Secrets {
-    /// Returns the credentials of a configuration.
-    pub(crate) fn of(config: &ServerConfig) -> Self {
+    /// Returns these credentials and those of an authentication, without values shorter than
+    /// `min_bytes`.
+    pub fn new<'a>(
+        values: impl IntoIterator<Item = &'a str>,
+        authentication: &Authentication,
+        min_bytes: usize,
+    ) -> Self {
         let mut secrets = Self::default();
-        let mut add = |text: &str| secrets.configured.extend(forms(text));
-        let variables = match &config.endpoint {
-            Endpoint::Command(command) => Some(command.env.values()),
-            Endpoint::Url(_) => None,
-        };
-        // Not every header, variable and parameter is a credential.
-        let values = config
-            .headers
-            .values()
-            .chain(variables.into_iter().flatten());
-        let values = values.map(|value| Cow::Borrowed(value.expose_secret()));
-        let query = config.url().into_iter().flat_map(Url::query_pairs);
-        for value in values.chain(query.map(|(_, value)| value)) {
-            if value.len() >= MIN_PROBABLE_SECRET_BYTES {
-                add(&value);
+        let mut add = |text: &str| {
+            if text.len() >= min_bytes {
+                secrets.configured.extend(forms(text));
             }
-        }
-        match &config.authentication {
+        };
+        values.into_iter().for_each(&mut add);
+        match authentication {
             Authentication::Bearer { token } => add(token.expose_secret()),
             Authentication::Basic { password, .. } => add(password.expose_secret()),
             _ => {}
         }
-        if let Some((_, value)) = config.authentication.header() {
+        if let Some((_, value)) = authentication.header() {
             add(credential_of(&value));
         }
         // The longest first, because one may contain another.
         let configured = &mut secrets.configured;
         configured.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         secrets
+    }
+
+    /// Returns the credentials of a configuration.
+    pub(crate) fn of(config: &ServerConfig) -> Self {
+        let variables = match &config.endpoint {
+            Endpoint::Command(command) => values_of_variables(command),
+            Endpoint::Url(_) => Vec::new(),
+        };
+        let query = config.url().into_iter().flat_map(Url::query_pairs);
+        let query: Vec<_> = query.map(|(_, value)| value).collect();
+        let headers = config.headers.values().map(ExposeSecret::expose_secret);
+        let variables = variables.iter().map(ExposeSecret::expose_secret);
+        // Not every header, variable and parameter is a credential.
+        let values = headers
+            .chain(variables)
+            .chain(query.iter().map(|value| &**value));
+        let values = values.filter(|value| value.len() >= MIN_PROBABLE_SECRET_BYTES);
+        Self::new(values, &config.authentication, MIN_SECRET_BYTES)
+    }
+
+    /// Returns the credentials that may be in the environment of a program.
+    pub(crate) fn of_environment(command: &StdioCommand) -> Self {
+        let values = values_of_variables(command);
+        let values = values.iter().map(ExposeSecret::expose_secret);
+        Self::new(values, &Authentication::None, MIN_SECRET_BYTES)
     }
 
     /// Notes a credential that is being sent.
@@ -103,7 +124,7 @@ impl Secrets {
     }
 
     /// Removes credentials from a text.
-    pub(crate) fn redact(&self, text: &mut String) {
+    pub fn redact(&self, text: &mut String) {
         if let Cow::Owned(redacted) = self.redacted(text) {
             *text = redacted;
         }
@@ -145,16 +166,51 @@ fn credential_of(value: &str) -> &str {
     }
 }
 
-/// Returns the notations of a secret in a text: as it is, and as in a query.
+/// Returns the values of the variables that a program gets: all configured ones, and the inherited
+/// ones that are not paths.
+fn values_of_variables(command: &StdioCommand) -> Vec<SecretString> {
+    let inherited = command.inherit_env.iter();
+    let inherited = inherited.filter_map(|name| std::env::var(name).ok());
+    let inherited = inherited.filter(|value| !value.starts_with('/'));
+    let configured = command.env.values().cloned();
+    configured
+        .chain(inherited.map(SecretString::from))
+        .collect()
+}
+
+/// Returns the notations of a secret in a text: as it is, in a query, in a path, in JSON, and in
+/// base64.
 fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
-    let encoded: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
-    let encoded = (encoded != text).then_some(encoded);
-    let forms = [Some(text.to_owned()), encoded];
-    forms
+    let in_query: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
+    let in_path = in_query.replace('+', "%20");
+    let in_json = serde_json::Value::from(text).to_string();
+    let in_json = in_json.trim_matches('"');
+    let forms = [
+        text.to_owned(),
+        with_small_hex(&in_query),
+        with_small_hex(&in_path),
+        in_query,
+        in_path,
+        in_json.replace('/', "\\/"),
+        in_json.to_owned(),
+        BASE64_STANDARD_NO_PAD.encode(text),
+    ];
+    let forms = forms
         .into_iter()
-        .flatten()
-        .filter(|form| form.len() >= MIN_SECRET_BYTES)
-        .map(SecretString::from)
+        .filter(|form| form.len() >= MIN_SECRET_BYTES);
+    let forms: BTreeSet<_> = forms.collect();
+    forms.into_iter().map(SecretString::from)
+}
+
+/// Returns a percent-encoded text with the digits `a` to `f`.
+fn with_small_hex(encoded: &str) -> String {
+    let mut parts = encoded.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at(part.len().min(2));
+        text.extend(["%", &digits.to_ascii_lowercase(), rest]);
+    }
+    text
 }
 
 /// Returns the length of the beginning of `secret` with which `text` ends, if it has at least
@@ -192,11 +248,12 @@ mod tests {
     #[test]
     fn l1_credentials_are_removed_in_every_notation() {
         let secrets = secrets();
-        let text = "401 for Basic dTpQNHNzL3dvcmQrMQ== (P4ss/word+1, token=P4ss%2Fword%2B1), \
-             access-token-1, DPoP access-token-2, text/event-stream";
+        let text = "401 for Basic dTpQNHNzL3dvcmQrMQ== (P4ss/word+1, token=P4ss%2Fword%2B1, \
+             P4ss%2fword%2b1, P4ss\\/word+1, UDRzcy93b3JkKzE=), access-token-1, DPoP access-token-2, text/event-stream";
         assert_eq!(
             secrets.redacted(text),
-            "401 for Basic [redacted] ([redacted], token=[redacted]), [redacted], DPoP [redacted], \
+            "401 for Basic [redacted] ([redacted], token=[redacted], \
+             [redacted], [redacted], [redacted]=), [redacted], DPoP [redacted], \
              text/event-stream"
         );
         assert!(matches!(secrets.redacted("no access"), Cow::Borrowed(_)));

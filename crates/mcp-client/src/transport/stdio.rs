@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use secrecy::SecretString;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
@@ -26,6 +25,7 @@ use super::{SerializedRequest, Transport, TransportFuture};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
+use crate::secrets::Secrets;
 use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
 
 /// Number of bytes after which a batch of waiting messages is written.
@@ -90,7 +90,7 @@ impl StdioTransport {
             errors,
         } = streams;
         let last_words = LastStderrLine::default();
-        let secrets = secrets(&link.command);
+        let secrets = Secrets::of_environment(&link.command);
         let log = StderrLog::new(link.label.to_string(), secrets, last_words.clone());
         let (duplex, outbox, inbox) = duplex(peer);
         let connection = Connection {
@@ -109,18 +109,6 @@ impl StdioTransport {
             _connection: AbortOnDropHandle::new(connection),
         })
     }
-}
-
-/// Returns the possible credentials in the server's environment: all configured values, and the
-/// inherited ones that are not paths.
-fn secrets(command: &StdioCommand) -> Vec<SecretString> {
-    let inherited = command.inherit_env.iter();
-    let inherited = inherited.filter_map(|name| std::env::var(name).ok());
-    let inherited = inherited.filter(|value| !value.starts_with('/'));
-    let configured = command.env.values().cloned();
-    configured
-        .chain(inherited.map(SecretString::from))
-        .collect()
 }
 
 /// Writes messages until the server stops reading; then returns the outbox.

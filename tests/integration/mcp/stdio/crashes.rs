@@ -25,7 +25,7 @@ async fn e9_a_program_that_dies_during_a_call_fails_it_with_its_last_stderr_line
     assert_eq!(
         error.to_string(),
         "MCP request failed: the server's process ended (exit status: 3): \
-         the disk is full: key ***"
+         the disk is full: key [redacted]"
     );
     roll(&client).await.unwrap();
 }

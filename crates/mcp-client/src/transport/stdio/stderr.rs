@@ -1,9 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::secrets::MIN_SECRET_BYTES;
+use crate::secrets::Secrets;
 use parking_lot::Mutex;
-use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
@@ -36,18 +35,14 @@ impl LastStderrLine {
 pub(super) struct StderrLog {
     label: String,
     /// Values of the server's environment, which may be credentials.
-    secrets: Vec<SecretString>,
+    secrets: Secrets,
     last_words: LastStderrLine,
     line: Vec<u8>,
     window: LogWindow,
 }
 
 impl StderrLog {
-    pub(super) fn new(
-        label: String,
-        secrets: Vec<SecretString>,
-        last_words: LastStderrLine,
-    ) -> Self {
+    pub(super) fn new(label: String, secrets: Secrets, last_words: LastStderrLine) -> Self {
         Self {
             label,
             secrets,
@@ -101,12 +96,7 @@ impl StderrLog {
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
-        for secret in &self.secrets {
-            let secret = secret.expose_secret();
-            if secret.len() >= MIN_SECRET_BYTES && line.contains(secret) {
-                line = line.replace(secret, "***");
-            }
-        }
+        self.secrets.redact(&mut line);
         line
     }
 }
@@ -155,10 +145,11 @@ impl LogWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Authentication;
 
     async fn last_words_of(input: &[u8], piece: usize) -> String {
         let last_words = LastStderrLine::default();
-        let secrets = vec!["s3cret".into(), "1".into()];
+        let secrets = Secrets::new(["s3cret", "1"], &Authentication::None, 4);
         let log = StderrLog::new("test".to_owned(), secrets, last_words.clone());
         let (mut writer, reader) = tokio::io::duplex(piece);
         let copying = tokio::spawn(log.copy(reader));
@@ -175,7 +166,7 @@ mod tests {
         for piece in [1, 7, 1000] {
             let words =
                 last_words_of(b"first\n\x1b[31mbad key s3cret 1\x1b[0m\r\n \n", piece).await;
-            assert_eq!(words, " [31mbad key *** 1 [0m");
+            assert_eq!(words, " [31mbad key [redacted] 1 [0m");
             assert_eq!(last_words_of(b"a\nno end", piece).await, "no end");
             assert_eq!(last_words_of(b"\n\n", piece).await, "");
         }
