@@ -1,8 +1,10 @@
 //! Lines of the log in the text format: no client and no server can forge a line, or control the
 //! terminal that shows the log.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use serde_json::{Value, json};
@@ -207,4 +209,31 @@ fn a_reader_of_the_log_that_stands_still_stops_no_request_and_no_exit() {
     for line in whole.lines() {
         serde_json::from_str::<Value>(line).unwrap();
     }
+}
+
+#[test]
+fn no_log_contains_a_line_of_the_password_file_of_postgres() {
+    let directory = tempfile::tempdir().unwrap();
+    let passwords = directory.path().join("pgpass");
+    std::fs::write(&passwords, "127.0.0.1:9:pillion:bob hunter2-hunter2\n").unwrap();
+    std::fs::set_permissions(&passwords, Permissions::from_mode(0o600)).unwrap();
+    let config = directory.path().join("pillion.toml");
+    std::fs::write(
+        &config,
+        "[store]\nlocation = \"postgres://bob@127.0.0.1:9/pillion\"\n",
+    )
+    .unwrap();
+    let variables = [
+        ("PGPASSFILE", passwords.to_str().unwrap()),
+        ("PILLION__LOG__FILTER", "trace"),
+    ];
+    let arguments = ["serve", "--config", config.to_str().unwrap()];
+    let socket = directory.path().join("s").display().to_string();
+    let output = run(
+        &[&arguments[..], &["--socket", &socket]].concat(),
+        &variables,
+    );
+    let log = stderr(&output);
+    assert!(log.contains("127.0.0.1:9 cannot be opened"), "{log}");
+    assert!(!log.contains("hunter2"), "{log}");
 }

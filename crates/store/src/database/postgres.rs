@@ -7,6 +7,7 @@ use sqlx::ConnectOptions;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::runtime::Handle;
+use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::{Database, Lease, translate};
 use crate::options::StoreOptions;
@@ -18,7 +19,11 @@ pub(super) async fn open(
     url: &SecretString,
     options: &StoreOptions,
 ) -> Result<Database, StoreError> {
-    let connect = PgConnectOptions::from_str(url.expose_secret())
+    // sqlx logs the lines of the password file that it cannot read.
+    let connect = with_default(NoSubscriber::new(), || {
+        PgConnectOptions::from_str(url.expose_secret())
+    });
+    let connect = connect
         .map_err(|_| StoreError::invalid("the URL of the Postgres database is not a valid URL"))?
         .application_name("pillion")
         .options([
