@@ -8,6 +8,7 @@ mod unknown_tools;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use indexmap::IndexMap;
 use pillion_core::compose::CheckpointStore;
 use pillion_core::executor::Executor;
@@ -227,16 +228,23 @@ impl Gateway {
         self.shared.upstreams.reports()
     }
 
-    /// Returns why the store cannot be written, as far as the latest write has shown.
+    /// Returns why the store, or the directory of stored results, cannot be written, as far as the
+    /// latest write or check has shown.
     pub fn store_failure(&self) -> Option<String> {
-        self.shared.state.as_ref()?.store_failure()
+        let failure = self.shared.state.as_ref()?.store_failure();
+        failure.or_else(|| self.results()?.failure())
     }
 
-    /// Checks whether the store can be written, at most once a second, for
-    /// [`store_failure`](Self::store_failure).
+    /// Checks whether the store and the directory of stored results can be written, at most once a
+    /// second, for [`store_failure`](Self::store_failure). Takes at most a second.
     pub async fn check_store(&self) {
         if let Some(state) = &self.shared.state {
-            state.check_store().await;
+            let results = async {
+                if let Some(results) = self.results() {
+                    results.check().await;
+                }
+            };
+            join(state.check_store(), results).await;
         }
     }
 

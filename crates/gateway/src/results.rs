@@ -4,6 +4,7 @@
 //! The first line of a file is a JSON header with the result's owner. There is no other state, so
 //! results outlive the process, and several processes may share the directory.
 
+mod check;
 mod file;
 
 use std::fs::{self, DirBuilder};
@@ -20,6 +21,7 @@ use pillion_wire::route;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
+use check::DirectoryHealth;
 pub(crate) use file::{Header, OpenedResult};
 use pillion_config::{Config, ResultsSection};
 
@@ -39,6 +41,7 @@ pub(crate) struct ResultDirectory {
     path: Arc<PathBuf>,
     /// Locked while files are counted and written.
     writing: Arc<Mutex<()>>,
+    health: Arc<DirectoryHealth>,
 }
 
 /// The offloaded results, with the settings of one configuration.
@@ -54,6 +57,7 @@ impl ResultDirectory {
         Some(Self {
             path: Arc::new(config.results_directory()?),
             writing: Arc::default(),
+            health: Arc::default(),
         })
     }
 
@@ -63,6 +67,13 @@ impl ResultDirectory {
             ttl: section.ttl,
             max_bytes: section.max_bytes,
         }
+    }
+
+    /// Creates the directory if it does not exist.
+    fn create(&self) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(self.path.as_path())
     }
 
     /// Returns the files of results, complete or not.
@@ -175,9 +186,7 @@ impl Results {
         };
         let id = Uuid::new_v4();
         let _writing = self.directory.writing.lock();
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder.create(self.directory.path.as_path())?;
+        self.directory.create()?;
         self.make_room(bytes)?;
         file::write(&self.path_of(id), &header, &content)?;
         let id = id.simple().to_string();

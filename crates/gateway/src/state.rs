@@ -6,11 +6,13 @@ pub mod store_id;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillion_core::executor::Journal;
 use pillion_core::store::{CallLog, ProcessLife, Store, StoreError, Timestamp};
+use pillion_deadline::timeout;
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use uuid::Uuid;
 
 use crate::idempotency::IdempotencyKeys;
@@ -21,6 +23,9 @@ use crate::results::{ResultDirectory, Results};
 use clean_up::CleanUp;
 use pillion_config::Config;
 
+/// Maximum time that a readiness check waits for the store.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The store of a running sidecar. Cheap to clone.
 #[derive(Clone)]
 pub struct State {
@@ -30,6 +35,8 @@ pub struct State {
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
     file_watch: Arc<AbortOnDropHandle<()>>,
+    /// Locked while the store is checked.
+    checking: Arc<tokio::sync::Mutex<()>>,
     /// The lock file of this process, if it serves no socket.
     process_lock: Option<Arc<ProcessLock>>,
     /// The store's id.
@@ -113,6 +120,7 @@ impl State {
         let known = Arc::<SqlStore>::clone(&store);
         let keys = IdempotencyKeys::new(known, process.clone(), predecessors, socket);
         Self {
+            checking: Arc::default(),
             keys: Arc::new(keys),
             results,
             store,
@@ -182,9 +190,24 @@ impl State {
         self.store.lost_records()
     }
 
-    /// Checks whether the store can be written, at most once a second.
+    /// Checks whether the store can be written, at most once a second. After a second, the check
+    /// goes on, and the store counts as unresponsive until it has an outcome.
     pub async fn check_store(&self) {
-        self.store.check_health().await;
+        let check = async {
+            let Ok(turn) = Arc::clone(&self.checking).try_lock_owned() else {
+                drop(self.checking.lock().await);
+                return;
+            };
+            let store = Arc::clone(&self.store);
+            let check = tokio::spawn(async move {
+                let _turn = turn;
+                store.check_health().await;
+            });
+            drop(check.await);
+        };
+        if timeout(CHECK_TIMEOUT, check).await.is_err() {
+            self.store.note_unresponsive();
+        }
     }
 
     /// Returns why the store cannot be used, if its file was deleted or replaced.

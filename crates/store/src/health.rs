@@ -73,6 +73,20 @@ impl SqlStore {
         failure.as_ref().map(|failure| failure.message.clone())
     }
 
+    /// Makes [`recording_failure`](Self::recording_failure) report that the store does not respond,
+    /// until a write or a [check](Self::check_health) has an outcome.
+    pub fn note_unresponsive(&self) {
+        let mut failure = self.health.failure.lock();
+        failure.get_or_insert_with(|| Failure {
+            message:
+                "the store does not respond: another process may have locked it, or its server \
+                      cannot be reached"
+                    .to_owned(),
+            at: Instant::now(),
+        });
+        self.health.has_failed.store(true, Ordering::Relaxed);
+    }
+
     /// Checks whether the store can be written, for [`recording_failure`](Self::recording_failure):
     /// there may be no calls that would show it. Checks at most once a second.
     pub async fn check_health(&self) {

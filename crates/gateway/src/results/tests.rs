@@ -10,6 +10,7 @@ fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
     let directory = ResultDirectory {
         path: Arc::new(path.join("results")),
         writing: Arc::default(),
+        health: Arc::default(),
     };
     let section = ResultsSection {
         directory: None,
