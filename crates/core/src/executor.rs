@@ -23,7 +23,7 @@ mod tool_settings;
 mod tracer;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -37,7 +37,7 @@ pub use crate::tool::QuotaAccount;
 use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, ConsumeFuture,
-    Decision, WaitingCallFuture,
+    CountedWork, Decision, DecisionClock, WaitingCallFuture,
 };
 use cache::ToolResultCache;
 pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
@@ -50,7 +50,7 @@ pub use options::OptionError;
 pub use output::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 use rate_limit::RateLimiter;
 pub use rate_limit::{PastCall, PastCallCount};
-pub use record::{ObservedCall, Observer};
+pub use record::{ObservedCall, Observer, RESPONSE_ALLOWANCE};
 use record::{Open, Watch};
 pub use tool_settings::ToolSettings;
 pub use tracer::{CallSpan, Tracer};
@@ -126,6 +126,9 @@ pub struct CompletedCall {
     /// ([`ToolOutput::response`](crate::tool::ToolOutput::response)) and the executor has changed
     /// nothing.
     pub response: Option<ServerResponse>,
+    /// When the response is due at the latest: further work, such as storing the response, must not
+    /// delay it beyond this time. [`RESPONSE_ALLOWANCE`] after the deadline of the call.
+    pub respond_by: Instant,
 }
 
 impl CompletedCall {
@@ -359,7 +362,7 @@ impl Executor {
                 .await;
             let outcome = outcome.map_err(|failure| output::shortened(failure, most));
             let (mut result, response) = recorder.finish(outcome);
-            open.end(&mut result).await;
+            let respond_by = open.end(&mut result).await;
             if let Some(span) = span {
                 span.end(&result);
             }
@@ -367,6 +370,7 @@ impl Executor {
                 result,
                 tool_began,
                 response,
+                respond_by,
             }
         };
         run.instrument(span).await

@@ -36,7 +36,7 @@ pub use link::Link;
 pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
-pub(crate) use pausable_clock::{PausableClock, Pause};
+pub(crate) use pausable_clock::{PausableClock, Pause, Resumption};
 pub use quota_account::QuotaAccount;
 pub use result::ToolResult;
 pub(crate) use result::reading_of;

@@ -12,7 +12,6 @@ mod pending_decisions;
 mod waiting;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pillion_core::executor::{
     ApprovalFuture, ApprovalRequest, Approver, ConsumeFuture, Decision, Redaction,
@@ -30,10 +29,6 @@ use crate::events::{Bus, Event};
 pub use edit::{EditError, check_edit};
 pub(crate) use pending_decisions::PendingDecisions;
 use pillion_config::{ApprovalsSection, Config};
-
-/// Maximum time that a call waits for its turn to create an approval, because earlier calls may
-/// wait for a store that does not respond.
-const MAX_TURN: Duration = Duration::from_secs(20);
 
 /// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
 const MAX_APPROVALS_PER_HASH: u32 = 20;
@@ -162,8 +157,7 @@ impl Approvals {
             events,
             ..
         } = &*self.shared;
-        let turn = tokio::time::timeout(MAX_TURN, pending.opening.lock()).await;
-        let _turn = turn.map_err(|_| failure::unreachable())?;
+        let _turn = pending.opening.lock().await;
         if let Some(record) = self.live(store, &NeededApproval::by(request)).await? {
             return Ok(record);
         }
@@ -215,12 +209,14 @@ impl Approvals {
         Ok(record)
     }
 
-    /// Returns the decision for a call, after waiting if necessary.
+    /// Returns the decision for a call, after waiting if necessary. The work of the store counts
+    /// toward the call's deadline.
     async fn settle(
         &self,
         store: &Arc<dyn Store>,
         request: &ApprovalRequest,
     ) -> Result<Decision, ToolFailure> {
+        let counted = request.clock.count();
         let record = self.open(&**store, request).await?;
         if let Some(decision) = decision_of(&record, request) {
             return decision;
@@ -238,6 +234,7 @@ impl Approvals {
         if permit.is_none() || wait.is_zero() && asking.is_none() {
             return Err(failure::undecided(&record, request));
         }
+        drop(counted);
         self.wait(store, &record, request, asking, wait).await
     }
 
@@ -249,6 +246,7 @@ impl Approvals {
         request: &ApprovalRequest,
         verdict: Verdict,
     ) -> Result<Decision, ToolFailure> {
+        let _counted = request.clock.count();
         let by = request.context.approval.decider.clone().unwrap_or_default();
         let decision = ApprovalDecision {
             verdict,
@@ -422,6 +420,8 @@ impl std::fmt::Debug for Approvals {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pillion_core::store::ApprovalStore;
     use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 

@@ -215,11 +215,12 @@ impl State {
         self.store.file_failure()
     }
 
-    /// Returns the journal for the calls of this process.
+    /// Returns the journal for the calls of this process, whose late writes run on `background`.
     #[must_use]
-    pub fn journal(&self, config: &Config) -> Journal {
+    pub fn journal(&self, config: &Config, background: TaskTracker) -> Journal {
         let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
-        Journal::new(log, self.process.clone(), config.call_log.redact.clone())
+        let redaction = config.call_log.redact.clone();
+        Journal::new(log, self.process.clone(), redaction).with_background(background)
     }
 
     /// Writes pending records, and closes the store.

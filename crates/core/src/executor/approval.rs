@@ -1,19 +1,24 @@
 //! Decides which calls need approval, and obtains the approval.
 
+mod clock;
 mod id;
 mod rules;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use pillion_deadline::timeout_at;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::journal::Entry;
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::store::CallId;
 pub use crate::tool::ApprovalPolicy;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
+pub use clock::{CountedWork, DecisionClock};
 pub use rules::ApprovalRules;
 
 /// A call that needs a decision.
@@ -38,6 +43,8 @@ pub struct ApprovalRequest {
     /// The arguments of [`Decision::Edited`], once the approver has decided so. An approver must
     /// not [spend](Approver::spend) an approval for other arguments.
     pub edited: Option<JsonObject>,
+    /// The clock of the call, which is paused while the approver decides.
+    pub clock: DecisionClock,
 }
 
 /// The decision on an [`ApprovalRequest`].
@@ -69,9 +76,10 @@ pub type ConsumeFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + 
 /// Decides on calls that need approval, or forwards them to a person who decides.
 ///
 /// The executor asks the approver only if the approval rules require an approval and the call's
-/// context contains no decision. The approver may wait for a decision: the time that a person takes
-/// counts toward no deadline of the tool. Or it stores the request and returns
-/// [`Decision::Undecided`]; a later call with the same id then gets the decision.
+/// context contains no decision. The approver may wait for a decision: the time that
+/// [`decide`](Self::decide) takes counts toward no deadline, except for work that the approver
+/// [counts](DecisionClock::count). Or it stores the request and returns [`Decision::Undecided`]; a
+/// later call with the same id then gets the decision. Everything else ends at the call's deadline.
 pub trait Approver: Send + Sync + 'static {
     /// Decides on a request. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
@@ -101,18 +109,37 @@ pub(super) struct GrantedApproval {
     pub(super) request: Option<ApprovalRequest>,
     /// The arguments with which the call runs instead of its own.
     pub(super) edited: Option<JsonObject>,
+    /// How much of the call's time it took to obtain the approval, without the wait for a person.
+    pub(super) took: Duration,
+}
+
+/// The approver did not respond before the deadline of the call.
+pub(super) fn late() -> ToolFailure {
+    let message = "The approval could not be read or written before the call's deadline";
+    ToolFailure::new(ErrorCode::Unavailable, message)
+}
+
+/// Uses up the approval of a call before the call's deadline.
+pub(super) async fn spend(
+    approver: &dyn Approver,
+    request: &ApprovalRequest,
+    deadline: Instant,
+) -> Result<(), ToolFailure> {
+    let spent = timeout_at(deadline, approver.spend(request)).await;
+    spent.unwrap_or_else(|_| Err(late()))
 }
 
 /// Returns `Ok` if the call needs no approval, or has one: then with that approval. A denial in the
-/// context wins over everything else, and an approval in the context over the approver.
+/// context wins over everything else, and an approval in the context over the approver. Ends at
+/// `deadline`, which the time that a person takes extends.
 pub(super) async fn check(
-    rules: &ApprovalRules,
-    registry: &ToolRegistry,
+    (rules, registry): (&ApprovalRules, &ToolRegistry),
     approver: Option<&dyn Approver>,
     tool: &Arc<RegisteredTool>,
     arguments: &JsonObject,
     context: &CallContext,
-    mut entry: Option<&mut Entry>,
+    deadline: Instant,
+    entry: Option<&mut Entry>,
 ) -> Result<Option<GrantedApproval>, ToolFailure> {
     let asks = rules.asks(tool, registry);
     if !asks && context.denied.is_empty() {
@@ -121,6 +148,7 @@ pub(super) async fn check(
     let forwarded = tool.tool().forwarded(context)?;
     let id = id::of(tool, arguments, context, forwarded.as_ref());
     let mut approved = None;
+    let mut took = Duration::ZERO;
     let decision = if context.denied.contains(&id) {
         Decision::Denied
     } else if !asks || context.approved.contains(&id) {
@@ -137,27 +165,22 @@ pub(super) async fn check(
             context: context.clone(),
             call: None,
             edited: None,
+            clock: DecisionClock::below(context.nesting.as_deref()),
         };
         // A stored request must not keep the connection of a user open.
         if let Some(acting_identity) = &mut request.context.acting_identity {
             acting_identity.connection = None;
         }
-        if let Some(entry) = entry.as_deref_mut() {
-            // A call with a prescribed record id keeps that id.
-            if context.record.is_none()
-                && let Some(call) = approver.waiting_call(&request).await?
-            {
-                entry.continue_record(call);
-            }
-            entry.pending().await?;
-            request.call = Some(entry.id());
-        }
-        let decided = approver.decide(request.clone()).await;
-        if let (true, Some(entry)) = (is_undecided(&decided), entry) {
-            // A record that the open approval does not name would never be completed.
-            let waiting = approver.waiting_call(&request).await?;
-            entry.waits(waiting == Some(entry.id()));
-        }
+        let began = Instant::now();
+        let clock = request.clock.clone();
+        // Boxed, because the future of every call would be larger otherwise.
+        let decided = Box::pin(decide(approver, &mut request, entry));
+        let decided = tokio::select! {
+            biased;
+            decided = decided => decided,
+            () = clock.wait_until(deadline) => Err(late()),
+        };
+        took = began.elapsed().saturating_sub(clock.paused());
         approved = Some(request);
         decided?
     } else {
@@ -177,6 +200,7 @@ pub(super) async fn check(
                 id,
                 request: approved,
                 edited,
+                took,
             };
             return Ok(asks.then_some(granted));
         }
@@ -191,6 +215,34 @@ pub(super) async fn check(
     } else {
         failure
     })
+}
+
+/// Records that the call waits, and asks the approver.
+async fn decide(
+    approver: &dyn Approver,
+    request: &mut ApprovalRequest,
+    mut entry: Option<&mut Entry>,
+) -> Result<Decision, ToolFailure> {
+    if let Some(entry) = entry.as_deref_mut() {
+        // A call with a prescribed record id keeps that id.
+        if request.context.record.is_none()
+            && let Some(call) = approver.waiting_call(request).await?
+        {
+            entry.continue_record(call);
+        }
+        entry.pending().await?;
+        request.call = Some(entry.id());
+    }
+    let decided = {
+        let _pauses = request.clock.pause();
+        approver.decide(request.clone()).await
+    };
+    if let (true, Some(entry)) = (is_undecided(&decided), entry) {
+        // A record that the open approval does not name would never be completed.
+        let waiting = approver.waiting_call(request).await?;
+        entry.waits(waiting == Some(entry.id()));
+    }
+    decided
 }
 
 fn is_undecided(decided: &Result<Decision, ToolFailure>) -> bool {

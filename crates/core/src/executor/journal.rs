@@ -7,6 +7,8 @@ mod tests;
 
 use std::sync::Arc;
 
+use tokio_util::task::TaskTracker;
+
 use crate::RepeatLimit;
 use crate::registry::RegisteredTool;
 use crate::store::{CallLog, ProcessLife, ToolCallRecord};
@@ -24,13 +26,24 @@ pub(super) fn late() -> ToolFailure {
 ///
 /// A tool runs only after its call is recorded: if the log cannot be written, the call ends as
 /// `unavailable`. A result that cannot be recorded is still returned, because the tool has run,
-/// with `"recorded": false` in its metadata.
+/// with `"recorded": false` in its metadata. So is a result that is not recorded
+/// [in time](super::RESPONSE_ALLOWANCE); its record is then written
+/// [in the background](Self::with_background).
 #[derive(Clone)]
 pub struct Journal {
-    log: Arc<dyn CallLog>,
+    writer: Arc<Writer>,
     process: ProcessLife,
-    redaction: Arc<Redaction>,
+}
+
+/// What the entries of a journal share.
+#[derive(Clone)]
+struct Writer {
+    log: Arc<dyn CallLog>,
+    redaction: Redaction,
+    /// Limits the log lines about records that cannot be written.
     failures: Arc<RepeatLimit>,
+    /// Runs the writes whose calls have ended.
+    background: TaskTracker,
 }
 
 impl Journal {
@@ -38,12 +51,24 @@ impl Journal {
     /// arguments and results is recorded.
     #[must_use]
     pub fn new(log: Arc<dyn CallLog>, process: ProcessLife, redaction: Redaction) -> Self {
-        Self {
+        let writer = Writer {
             log,
-            process,
-            redaction: Arc::new(redaction),
+            redaction,
             failures: Arc::default(),
+            background: TaskTracker::new(),
+        };
+        Self {
+            writer: Arc::new(writer),
+            process,
         }
+    }
+
+    /// Returns a journal that writes the ends of calls that do not wait for that on `background`.
+    /// A program that ends waits for this tracker.
+    #[must_use]
+    pub fn with_background(mut self, background: TaskTracker) -> Self {
+        Arc::make_mut(&mut self.writer).background = background;
+        self
     }
 
     /// Creates the entry of a call, without writing anything.
@@ -54,7 +79,7 @@ impl Journal {
         context: &CallContext,
     ) -> Entry {
         let name = tool.map_or(call.name.as_str(), |tool| tool.name().as_str());
-        let arguments = self.redaction.arguments(&call.arguments);
+        let arguments = self.writer.redaction.arguments(&call.arguments);
         let mut record = ToolCallRecord::begin(self.process.clone(), name, arguments);
         record.server = tool.and_then(|tool| match tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
@@ -68,6 +93,6 @@ impl Journal {
         record.user_is_verified = context.verified_user().is_some();
         record.principal.clone_from(&context.principal);
         record.caller.clone_from(&context.caller);
-        Entry::new(self, record)
+        Entry::new(&self.writer, record)
     }
 }

@@ -8,11 +8,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use pillion_deadline::timeout_at;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::ExecutorConfig;
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, ToolFailure, ToolOutput, reading_of};
+use crate::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOutput, reading_of};
 
 /// Maximum size of the preview of an offloaded result, in bytes.
 const PREVIEW: usize = 2 * 1024;
@@ -81,6 +83,7 @@ impl Bound {
         result_store: Option<&dyn ResultStore>,
         tool: &Arc<RegisteredTool>,
         output: ToolOutput,
+        respond_by: Instant,
     ) -> Result<ToolOutput, ToolFailure> {
         let Self { most, context } = self;
         let size = size(&output);
@@ -97,7 +100,8 @@ impl Bound {
             context,
             output,
         };
-        offload(result_store, result, most.min(PREVIEW), no_store).await
+        let preview_bytes = most.min(PREVIEW);
+        offload(result_store, result, preview_bytes, respond_by, no_store).await
     }
 }
 
@@ -109,6 +113,7 @@ impl Bound {
 pub(super) async fn offload_without_memory(
     result_store: Option<&dyn ResultStore>,
     result: OversizedResult,
+    respond_by: Instant,
 ) -> Result<ToolOutput, ToolFailure> {
     let (name, bytes) = (result.tool.name().clone(), size(&result.output));
     let no_store = || {
@@ -117,7 +122,7 @@ pub(super) async fn offload_without_memory(
              results wait for clients that read slowly"
         ))
     };
-    offload(result_store, result, PREVIEW, no_store).await
+    offload(result_store, result, PREVIEW, respond_by, no_store).await
 }
 
 /// Stores a result, and returns a preview of at most `max_preview_bytes` bytes.
@@ -129,6 +134,7 @@ async fn offload(
     result_store: Option<&dyn ResultStore>,
     result: OversizedResult,
     max_preview_bytes: usize,
+    respond_by: Instant,
     no_store: impl FnOnce() -> ToolFailure,
 ) -> Result<ToolOutput, ToolFailure> {
     let beginning = preview_of(&result.output.result, max_preview_bytes);
@@ -136,7 +142,9 @@ async fn offload(
         return Err(cut(no_store(), beginning));
     };
     let metadata = result.output.metadata.clone();
-    let stored = match result_store.put(result).await {
+    let name = result.tool.name().clone();
+    let stored = timeout_at(respond_by, result_store.put(result)).await;
+    let stored = match stored.unwrap_or_else(|_| Err(not_stored_in_time(&name))) {
         Ok(stored) => stored,
         Err(failure) => return Err(cut(failure, beginning)),
     };
@@ -155,6 +163,14 @@ async fn offload(
         ..ToolOutput::text(text)
     };
     Ok(preview.with_metadata("stored_result", reference))
+}
+
+fn not_stored_in_time(name: &ToolName) -> ToolFailure {
+    let message = format!(
+        "Tool '{name}' has run, but its result is too large to return and could not be stored \
+         before the call's deadline"
+    );
+    ToolFailure::new(ErrorCode::Unavailable, message)
 }
 
 /// Returns the maximum size of a failure: the smaller of the limits for outputs and results, but at

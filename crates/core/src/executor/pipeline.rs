@@ -34,8 +34,8 @@ use super::{
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolFailure,
-    ToolOutput, TraceContext,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, PausableClock, ToolFailure, ToolOutput,
+    TraceContext,
 };
 
 /// A call that may run.
@@ -91,19 +91,18 @@ impl Executor {
             waited += began.elapsed();
         }
         let approver = hooks.approver.as_deref();
-        let paused = context.nesting.as_deref().map(Nesting::pause);
         let mut granted = approval::check(
-            &config.approvals,
-            registry,
+            (&config.approvals, registry),
             approver,
             &tool,
             &arguments,
             &context,
+            open.set_deadline(limit.saturating_sub(waited)),
             open.entry(),
         )
         .await?;
-        drop(paused);
         if let Some(granted) = &granted {
+            waited += granted.took;
             context.approval_id = Some(granted.id.clone());
             // A tracestate is free text, which the approver has not seen.
             context.trace = context.trace.map(TraceContext::without_state);
@@ -133,7 +132,7 @@ impl Executor {
                 return output::cap(&tool, output, size, config.max_output_bytes);
             }
         }
-        let deadline = Instant::now() + limit.saturating_sub(waited);
+        let deadline = open.set_deadline(limit.saturating_sub(waited));
         limiter.wait_for_count(&tool, deadline).await?;
         let memory = caller_context.result_memory.as_ref();
         let reservation = Reservation::for_call(memory, &tool, deadline).await?;
@@ -157,7 +156,7 @@ impl Executor {
                 let output = cache.get_or_run(asked, limit, &reservation, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
-                    approver.spend(request).await?;
+                    approval::spend(approver, request, deadline).await?;
                     if let Some(entry) = open.entry() {
                         entry.approved();
                     }
@@ -167,6 +166,7 @@ impl Executor {
             None => run.await?,
         };
         let result_store = hooks.result_store.as_deref();
+        let respond_by = open.respond_by();
         let output = match bound {
             _ if reservation.has_failed() => {
                 let result = OversizedResult {
@@ -174,9 +174,9 @@ impl Executor {
                     context: caller_context.clone(),
                     output,
                 };
-                output::offload_without_memory(result_store, result).await?
+                output::offload_without_memory(result_store, result, respond_by).await?
             }
-            Some(bound) => bound.apply(result_store, &tool, output).await?,
+            Some(bound) => bound.apply(result_store, &tool, output, respond_by).await?,
             None => output,
         };
         if !reservation.is_empty() {
@@ -246,7 +246,7 @@ impl Executor {
             }
         };
         if let Some((approver, request)) = ready.approval {
-            approver.spend(request).await?;
+            approval::spend(approver, request, ready.deadline).await?;
         }
         // Not longer than the call may take: the log waits for a locked database.
         let recorded = tokio::time::timeout_at(ready.deadline, open.running()).await;

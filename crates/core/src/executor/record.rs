@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::time::Instant as TokioInstant;
 use tracing::Span;
 
 use super::journal::Entry;
@@ -17,6 +18,10 @@ use crate::tool::{
     ToolResult,
 };
 use crate::truncated;
+
+/// How long after its deadline a call ends at the latest, if its tool has returned a result and the
+/// result or the call must be stored: the stores then go on without the caller.
+pub const RESPONSE_ALLOWANCE: Duration = Duration::from_secs(1);
 
 /// Is notified when calls begin and end, for events and statistics.
 ///
@@ -138,6 +143,9 @@ pub(super) struct Open<'a> {
     entry: Option<Entry>,
     /// The arguments that an approver set in place of the call's own.
     approved_arguments: Option<JsonObject>,
+    /// The deadline of the call, as far as it is known.
+    deadline: Option<TokioInstant>,
+    respond_by: Option<TokioInstant>,
 }
 
 impl<'a> Open<'a> {
@@ -146,7 +154,23 @@ impl<'a> Open<'a> {
             watch,
             entry,
             approved_arguments: None,
+            deadline: None,
+            respond_by: None,
         }
+    }
+
+    /// Sets the deadline of the call, `left` from now, and returns it.
+    pub(super) fn set_deadline(&mut self, left: Duration) -> TokioInstant {
+        *self.deadline.insert(TokioInstant::now() + left)
+    }
+
+    /// Returns when the call ends at the latest. From the first use on, which is when the call has
+    /// a result, this time does not change.
+    pub(super) fn respond_by(&mut self) -> TokioInstant {
+        let now = TokioInstant::now();
+        // The deadline has passed if the call has waited for a person.
+        let ended = self.deadline.map_or(now, |deadline| deadline.max(now));
+        *self.respond_by.get_or_insert(ended + RESPONSE_ALLOWANCE)
     }
 
     /// Returns the call-log entry of the call, if there is a call log.
@@ -179,9 +203,11 @@ impl<'a> Open<'a> {
         Ok(record)
     }
 
-    pub(super) async fn end(mut self, result: &mut ToolResult) {
+    /// Ends the call. Returns when its response is due at the latest.
+    pub(super) async fn end(mut self, result: &mut ToolResult) -> Instant {
+        let respond_by = self.respond_by();
         if let Some(entry) = &mut self.entry {
-            entry.end(result).await;
+            entry.end(result, respond_by).await;
         }
         if let Some(arguments) = self.approved_arguments.take() {
             let arguments = json!(arguments);
@@ -192,6 +218,7 @@ impl<'a> Open<'a> {
         if let Some(watch) = self.watch.take() {
             watch.finish(result);
         }
+        respond_by.into_std()
     }
 }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CallContext, PausableClock, Pause, ToolCall, ToolOrigin, ToolResult};
+use super::{CallContext, PausableClock, ToolCall, ToolOrigin, ToolResult};
 use crate::store::CallId;
 
 /// The return type of [`NestedCallRunner::make`].
@@ -90,9 +90,10 @@ impl Nesting {
         nesting
     }
 
-    /// Pauses the clocks of all calls above this one while this call waits for a person.
-    pub(crate) fn pause(&self) -> Vec<Pause> {
-        self.above.iter().map(PausableClock::pause).collect()
+    /// Returns the clocks of all calls above this one, which are paused while this call waits for a
+    /// person.
+    pub(crate) fn clocks_above(&self) -> &[Arc<PausableClock>] {
+        &self.above
     }
 
     /// Counts this call, and returns the number of nested calls so far.

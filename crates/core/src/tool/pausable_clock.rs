@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A pausable clock for a call that makes nested calls. It is paused while a nested call waits for
-/// a person, because such waits count toward no deadline.
+/// The pausable clock of a call that needs a decision, or makes nested calls. It is paused while the
+/// call or a nested call waits for a person, because such waits count toward no deadline.
 #[derive(Debug, Default)]
 pub(crate) struct PausableClock {
     state: Mutex<State>,
@@ -15,7 +15,7 @@ pub(crate) struct PausableClock {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of nested calls that are waiting.
+    /// Number of calls that are waiting.
     waiting: usize,
     /// When the current pause began.
     since: Option<Instant>,
@@ -26,15 +26,47 @@ struct State {
 /// Keeps the clock paused until dropped.
 pub(crate) struct Pause(Arc<PausableClock>);
 
+/// Lets the clock run in spite of one pause until dropped.
+pub(crate) struct Resumption(Arc<PausableClock>);
+
 impl PausableClock {
     /// Pauses the clock.
     pub(crate) fn pause(self: &Arc<Self>) -> Pause {
+        self.begin_wait();
+        Pause(Arc::clone(self))
+    }
+
+    /// Suspends one pause of the clock, for work of the waiting call that counts toward its
+    /// deadline.
+    pub(crate) fn resume(self: &Arc<Self>) -> Resumption {
+        self.end_wait();
+        Resumption(Arc::clone(self))
+    }
+
+    /// Returns the total duration of all pauses.
+    pub(crate) fn paused(&self) -> Duration {
+        let state = self.state.lock();
+        state.waited + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn begin_wait(&self) {
         let mut state = self.state.lock();
         state.waiting += 1;
         state.since.get_or_insert_with(Instant::now);
         drop(state);
         self.changed.notify_one();
-        Pause(Arc::clone(self))
+    }
+
+    fn end_wait(&self) {
+        let mut state = self.state.lock();
+        state.waiting -= 1;
+        if state.waiting == 0
+            && let Some(since) = state.since.take()
+        {
+            state.waited += since.elapsed();
+        }
+        drop(state);
+        self.changed.notify_one();
     }
 
     /// Waits until `deadline`, extended by all pauses. Supports only one waiter.
@@ -57,14 +89,12 @@ impl PausableClock {
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.waiting -= 1;
-        if state.waiting == 0
-            && let Some(since) = state.since.take()
-        {
-            state.waited += since.elapsed();
-        }
-        drop(state);
-        self.0.changed.notify_one();
+        self.0.end_wait();
+    }
+}
+
+impl Drop for Resumption {
+    fn drop(&mut self) {
+        self.0.begin_wait();
     }
 }

@@ -180,6 +180,7 @@ fn verdict_of(answer: &Value) -> Option<Verdict> {
 
 #[cfg(test)]
 mod tests {
+    use pillion_core::executor::DecisionClock;
     use pillion_core::registry::RegisteredTool;
     use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
 
@@ -196,6 +197,7 @@ mod tests {
             context: CallContext::default(),
             call: None,
             edited: None,
+            clock: DecisionClock::default(),
         }
     }
 

@@ -78,9 +78,10 @@ impl Approvals {
         };
         let mut until = until;
         for id in ids {
+            let found = pillion_deadline::timeout_at(until, store.approval(id)).await;
             let now = Timestamp::now();
-            match store.approval(id).await {
-                Ok(Some(record)) if record.is_valid(now) => {
+            match found {
+                Ok(Ok(Some(record))) if record.is_valid(now) => {
                     if record.decision.is_some() {
                         return true;
                     }

@@ -207,7 +207,7 @@ impl Builder<'_> {
         let events: Arc<dyn Observer> = Arc::clone(&process.events) as _;
         ExecutorHooks {
             approver: Some(Arc::new(approvals.clone())),
-            journal: state.map(|state| state.journal(self.0)),
+            journal: state.map(|state| state.journal(self.0, process.calls.clone())),
             observer: Some(Arc::new(Both(metrics, events))),
             tracer: process.telemetry.clone().map(|telemetry| telemetry as _),
             result_store: results

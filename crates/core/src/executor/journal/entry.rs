@@ -2,13 +2,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use pillion_deadline::timeout_at;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::Instant as TokioInstant;
 
-use super::{Journal, Redaction};
-use crate::RepeatLimit;
-use crate::store::{CallId, CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
+use super::Writer;
+use crate::store::{
+    CallId, CallStatus, StoreError, Timestamp, ToolCallRecord, write_once_available,
+};
 use crate::tool::{ErrorCode, JsonObject, ToolFailure, ToolResult};
 
 /// How long a call that ended as `unavailable` before its tool ran waits for the log: it has already
@@ -17,10 +19,7 @@ const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 
 /// The call-log entry of one call. Dropping it before the call has ended records `cancelled`.
 pub(in crate::executor) struct Entry {
-    log: Arc<dyn CallLog>,
-    redaction: Arc<Redaction>,
-    /// Limits the log lines about records that cannot be written.
-    failures: Arc<RepeatLimit>,
+    writer: Arc<Writer>,
     record: ToolCallRecord,
     /// When the tool started.
     ran: Option<Instant>,
@@ -40,11 +39,9 @@ pub(in crate::executor) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(journal: &Journal, record: ToolCallRecord) -> Self {
+    pub(super) fn new(writer: &Arc<Writer>, record: ToolCallRecord) -> Self {
         Self {
-            log: Arc::clone(&journal.log),
-            redaction: Arc::clone(&journal.redaction),
-            failures: Arc::clone(&journal.failures),
+            writer: Arc::clone(writer),
             record,
             ran: None,
             is_over: false,
@@ -87,7 +84,7 @@ impl Entry {
     /// Sets the arguments that an approver set in place of the call's own.
     pub(in crate::executor) fn edited(&mut self, arguments: &JsonObject) {
         let arguments = Value::Object(arguments.clone());
-        self.record.approved_arguments = Some(self.redaction.arguments(&arguments));
+        self.record.approved_arguments = Some(self.writer.redaction.arguments(&arguments));
     }
 
     /// Records that the call waits for a decision.
@@ -123,12 +120,12 @@ impl Entry {
         }
         self.is_rejected = written.is_err();
         if written.is_ok()
-            && let Some(repeated) = self.failures.succeeded()
+            && let Some(repeated) = self.writer.failures.succeeded()
         {
             tracing::warn!(repeated, "Tool calls can be written to the call log again");
         }
         written.map_err(|error| {
-            if let Some(repeated) = self.failures.failed() {
+            if let Some(repeated) = self.writer.failures.failed() {
                 tracing::error!(
                     tool.name = %self.record.tool, %error, repeated,
                     "Cannot write a tool call to the call log; the call is rejected"
@@ -146,15 +143,19 @@ impl Entry {
     }
 
     /// Records the end of the call. Adds `record_id` to the metadata of `result`, and `"recorded":
-    /// false` if the end could not be recorded.
-    pub(in crate::executor) async fn end(&mut self, result: &mut ToolResult) {
+    /// false` if the end is not recorded by `respond_by`: dropping this entry then records it.
+    pub(in crate::executor) async fn end(
+        &mut self,
+        result: &mut ToolResult,
+        respond_by: TokioInstant,
+    ) {
         self.close(result);
         let is_unavailable = result.error_code == Some(ErrorCode::Unavailable);
-        let is_recorded = match is_unavailable && self.ran.is_none() {
-            // After this time, dropping this entry writes the end.
-            true => timeout(MAX_UNAVAILABLE_WAIT, self.write_end()).await == Ok(true),
-            false => self.write_end().await,
+        let until = match is_unavailable && self.ran.is_none() {
+            true => TokioInstant::now() + MAX_UNAVAILABLE_WAIT,
+            false => respond_by,
         };
+        let is_recorded = timeout_at(until, self.write_end()).await == Ok(true);
         if !is_recorded {
             result.metadata.insert("recorded".to_owned(), json!(false));
         }
@@ -176,7 +177,9 @@ impl Entry {
                 written => written,
             },
         };
-        self.is_over = true;
+        // Dropping this entry tries again to record the end of a tool that ran.
+        let is_repeated = written.as_ref().is_err_and(StoreError::is_unavailable);
+        self.is_over = !is_repeated || self.ran.is_none();
         match written {
             Ok(()) => true,
             // The approver's process may have written the end already.
@@ -189,7 +192,7 @@ impl Entry {
     }
 
     async fn write(&self) -> Result<(), StoreError> {
-        write(&*self.log, self.record.clone(), self.is_shared).await
+        self.writer.write(self.record.clone(), self.is_shared).await
     }
 
     fn close(&mut self, result: &ToolResult) {
@@ -202,11 +205,11 @@ impl Entry {
         };
         record.completed_at = record.status.is_final().then(Timestamp::now);
         record.duration = self.ran.map(|ran| ran.elapsed());
-        record.result = self.redaction.result(&result.result);
+        record.result = self.writer.redaction.result(&result.result);
         // Independent of the error code: a tool may fail with any code.
         let is_of_tool = !result.result.is_null() || self.ran.is_some();
         let error = result.error.as_deref();
-        record.error = error.map(|error| self.redaction.error(error, is_of_tool));
+        record.error = error.map(|error| self.writer.redaction.error(error, is_of_tool));
         record.error_code = result.error_code;
     }
 
@@ -214,7 +217,7 @@ impl Entry {
         if self.is_rejected {
             return;
         }
-        if let Some(repeated) = self.failures.failed() {
+        if let Some(repeated) = self.writer.failures.failed() {
             tracing::error!(
                 call.record = %self.record.id, tool.name = %self.record.tool, %error, repeated,
                 "Cannot write the end of a tool call to the call log"
@@ -237,33 +240,41 @@ impl Drop for Entry {
         }
         // Without a runtime the process is ending; the next process finds the call unfinished.
         if let Ok(runtime) = Handle::try_current() {
-            let (log, record) = (Arc::clone(&self.log), self.record.clone());
-            let (is_shared, failures) = (self.is_shared, Arc::clone(&self.failures));
-            runtime.spawn(async move {
+            let (writer, record) = (Arc::clone(&self.writer), self.record.clone());
+            let (is_shared, has_run) = (self.is_shared, self.ran.is_some());
+            let background = async move {
                 let id = record.id;
+                let written = match has_run {
+                    // Nothing else would end the record.
+                    true => write_once_available(|| writer.write(record.clone(), is_shared)).await,
+                    false => writer.write(record, is_shared).await,
+                };
                 // With a conflict, the record already has an end.
-                if let Err(error) = write(&*log, record, is_shared).await
+                if let Err(error) = written
                     && !error.is_conflict()
-                    && let Some(repeated) = failures.failed()
+                    && let Some(repeated) = writer.failures.failed()
                 {
                     tracing::error!(
                         call.record = %id, %error, repeated,
-                        "Cannot write the end of an abandoned tool call to the call log"
+                        "Cannot write the end of a tool call to the call log"
                     );
                 }
-            });
+            };
+            self.writer.background.spawn_on(background, &runtime);
         }
     }
 }
 
-/// Returns the log's future itself: an `async fn` would hold the record a second time.
-fn write<'a>(
-    log: &'a dyn CallLog,
-    record: ToolCallRecord,
-    is_shared: bool,
-) -> BoxFuture<'a, Result<(), StoreError>> {
-    match is_shared {
-        true => log.record_call(record),
-        false => log.record_local_call(record),
+impl Writer {
+    /// Returns the log's future itself: an `async fn` would hold the record a second time.
+    fn write(
+        &self,
+        record: ToolCallRecord,
+        is_shared: bool,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        match is_shared {
+            true => self.log.record_call(record),
+            false => self.log.record_local_call(record),
+        }
     }
 }

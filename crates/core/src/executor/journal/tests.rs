@@ -1,4 +1,7 @@
+mod deadline;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,11 +27,16 @@ struct Written {
     is_full: Mutex<bool>,
     /// How long a write takes that is rejected.
     rejects_after: Mutex<Duration>,
+    /// The operation that does not return, counted from 0. The following operations do not return
+    /// either.
+    hangs_at: Mutex<Option<usize>>,
+    operations: AtomicUsize,
 }
 
 #[async_trait]
 impl CallLog for Written {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        self.operate().await;
         if *self.is_full.lock() {
             let after = *self.rejects_after.lock();
             tokio::time::sleep(after).await;
@@ -91,6 +99,14 @@ impl CallLog for Written {
 }
 
 impl Written {
+    /// Counts an operation, and waits while the log hangs.
+    async fn operate(&self) {
+        let number = self.operations.fetch_add(1, Ordering::Relaxed);
+        while self.hangs_at.lock().is_some_and(|first| number >= first) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     fn statuses(&self) -> Vec<CallStatus> {
         let records = self.records.lock();
         records.iter().map(|record| record.status).collect()

@@ -1,0 +1,62 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::tool::{Nesting, PausableClock, Pause, Resumption};
+
+/// The clocks of a call that needs a decision, and of the calls above it. The executor pauses them
+/// while an [`Approver`](super::Approver) decides, because the time that a person takes counts
+/// toward no deadline.
+#[derive(Clone, Default)]
+pub struct DecisionClock {
+    own: Arc<PausableClock>,
+    above: Vec<Arc<PausableClock>>,
+}
+
+/// Counts the time until it is dropped toward the deadline of the call.
+#[must_use]
+pub struct CountedWork {
+    _resumptions: Vec<Resumption>,
+}
+
+impl DecisionClock {
+    pub(super) fn below(nesting: Option<&Nesting>) -> Self {
+        Self {
+            own: Arc::default(),
+            above: nesting.map_or_else(Vec::new, |nesting| nesting.clocks_above().to_vec()),
+        }
+    }
+
+    /// Counts the following work of the approver toward the deadline of the call, for work that
+    /// waits for no person, such as reading a store.
+    pub fn count(&self) -> CountedWork {
+        let _resumptions = self.all().map(PausableClock::resume).collect();
+        CountedWork { _resumptions }
+    }
+
+    pub(super) fn pause(&self) -> Vec<Pause> {
+        self.all().map(PausableClock::pause).collect()
+    }
+
+    /// Waits until `deadline`, extended by all pauses.
+    pub(super) async fn wait_until(&self, deadline: Instant) {
+        self.own.wait_until(deadline).await;
+    }
+
+    /// Returns the total duration of all pauses.
+    pub(super) fn paused(&self) -> Duration {
+        self.own.paused()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<PausableClock>> {
+        self.above.iter().chain([&self.own])
+    }
+}
+
+impl fmt::Debug for DecisionClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DecisionClock")
+    }
+}

@@ -1,0 +1,30 @@
+use std::time::Duration;
+
+use super::StoreError;
+
+/// Maximum number of attempts of [`write_once_available`].
+const MAX_ATTEMPTS: u32 = 64;
+
+/// The pauses between the attempts: each is twice as long as the one before, up to the maximum.
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// Repeats a write while the store is unavailable, at most 64 times within at least two minutes:
+/// for records of what has happened, for which no caller waits.
+///
+/// # Errors
+/// The error of the last attempt, or an error other than `unavailable`.
+pub async fn write_once_available<F>(write: impl Fn() -> F) -> Result<(), StoreError>
+where
+    F: Future<Output = Result<(), StoreError>>,
+{
+    let mut pause = MIN_PAUSE;
+    for _ in 1..MAX_ATTEMPTS {
+        match write().await {
+            Err(error) if error.is_unavailable() => tokio::time::sleep(pause).await,
+            written => return written,
+        }
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+    write().await
+}
