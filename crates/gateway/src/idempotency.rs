@@ -16,6 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pillion_core::store::{
     CallId, CallStatus, IdempotencyKey, KeyClaim, ProcessLife, Store, StoreError, Timestamp,
+    write_once_available,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +24,6 @@ use crate::finishing::FinishingLock;
 use crate::predecessors::Predecessors;
 use answer_bytes::AnswerBytes;
 pub use answer_bytes::scope;
-
-/// Number of attempts to store the result of a request, and the pause between them.
-const MAX_STORE_ATTEMPTS: u32 = 5;
-const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The idempotency keys of a sidecar.
 pub struct IdempotencyKeys {
@@ -49,11 +46,11 @@ pub enum Claim {
     Mine(ClaimedKey),
     /// The request has already run, with this result.
     Recorded(String),
-    /// The request is running.
+    /// The request is running, or its result is being stored.
     InProgress,
     /// The key was used for a different request.
     OtherRequest,
-    /// The process that ran the request has died. Contains the id in the call log of each call
+    /// The process that ran the request has died, or could not store the result. Contains the id in the call log of each call
     /// whose tool may have started, with at least one such call.
     CutOff(Vec<Option<CallId>>),
 }
@@ -65,9 +62,11 @@ enum ClaimAttempt {
     Abandoned(AbandonedClaim),
 }
 
-/// The claim of a dead process.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The claim of a dead process, or of a request that has ended.
+#[derive(PartialEq, Eq)]
 struct AbandonedClaim {
+    /// The stored form of the claim.
+    fingerprint: String,
     call: CallId,
     is_same_request: bool,
     /// Whether the key has surely expired.
@@ -95,6 +94,8 @@ impl Fingerprint {
 pub struct ClaimedKey {
     ledger: Arc<IdempotencyKeys>,
     key: IdempotencyKey,
+    /// The stored form of the claim.
+    fingerprint: String,
     /// The id of the request's first call.
     call: CallId,
 }
@@ -153,7 +154,7 @@ impl IdempotencyKeys {
                 return Ok(Claim::CutOff(begun));
             }
         }
-        self.store.release_key(key).await?;
+        self.store.release_key(key, &claim.fingerprint).await?;
         Ok(match self.try_claim(key, request, ttl).await? {
             ClaimAttempt::Known(claim) => claim,
             ClaimAttempt::Abandoned(_) => Claim::InProgress,
@@ -181,27 +182,29 @@ impl IdempotencyKeys {
         request: &str,
         ttl: Duration,
     ) -> Result<ClaimAttempt, StoreError> {
-        let held = ClaimedKey {
-            ledger: Arc::clone(self),
-            key: key.clone(),
-            call: CallId::new(),
-        };
-        self.running.lock().insert(held.call);
+        let call = CallId::new();
         let own = Fingerprint {
             request: request.to_owned(),
             owner: self.process.owner.clone(),
             life: self.process.life.clone(),
-            call: held.call.to_string(),
+            call: call.to_string(),
         };
-        let text = serde_json::to_string(&own).map_err(|error| {
+        let fingerprint = serde_json::to_string(&own).map_err(|error| {
             StoreError::invalid("cannot serialize the claim of an idempotency key")
                 .with_source(error)
         })?;
+        self.running.lock().insert(call);
+        let held = ClaimedKey {
+            ledger: Arc::clone(self),
+            key: key.clone(),
+            fingerprint,
+            call,
+        };
         let now = Timestamp::now();
         let claim_key = async |expired_until| {
             let claim = self
                 .store
-                .claim_key(key, &text, expired_until, now.plus(ttl));
+                .claim_key(key, &held.fingerprint, expired_until, now.plus(ttl));
             claim.await
         };
         let mut expired_until = Timestamp::from_millis(0);
@@ -244,6 +247,7 @@ impl IdempotencyKeys {
         match other.call.parse() {
             Ok(call) if !self.is_alive(&other, call) => {
                 Ok(ClaimAttempt::Abandoned(AbandonedClaim {
+                    fingerprint,
                     call,
                     is_same_request,
                     has_expired: expires_at <= expired_until,
@@ -282,22 +286,18 @@ impl IdempotencyKeys {
         })
     }
 
-    /// Stores the result of a request. If storing fails, logs the error: the key stays claimed, and
-    /// its calls in the call log keep the request from running again.
+    /// Stores the result of a request, which may take several attempts. If storing fails, logs the
+    /// error: the key stays claimed, and its calls in the call log keep the request from running
+    /// again.
     pub async fn record(&self, key: &IdempotencyKey, result: &str) {
-        for attempt in 1..=MAX_STORE_ATTEMPTS {
-            match self.store.record_key(key, result).await {
-                Ok(()) => return,
-                // Another process has stored a result.
-                Err(error) if error.is_conflict() => return,
-                Err(error) if attempt == MAX_STORE_ATTEMPTS => {
-                    tracing::error!(
-                        %error,
-                        "Cannot store the response of a request with an Idempotency-Key"
-                    );
-                }
-                Err(_) => tokio::time::sleep(STORE_RETRY_INTERVAL).await,
-            }
+        match write_once_available(|| self.store.record_key(key, result)).await {
+            Ok(()) => {}
+            // An earlier attempt or another process has stored a result.
+            Err(error) if error.is_conflict() => {}
+            Err(error) => tracing::error!(
+                %error,
+                "Cannot store the response of a request with an Idempotency-Key"
+            ),
         }
     }
 }
@@ -328,14 +328,22 @@ impl ClaimedKey {
         }
     }
 
-    /// Stores the result of the request.
+    /// Stores the result of the request. Until this returns, repeated requests are told that the
+    /// request is in progress.
     pub async fn ran(self, result: &str) {
         self.ledger.record(&self.key, result).await;
     }
 
+    async fn release(&self) -> Result<(), StoreError> {
+        let Self {
+            key, fingerprint, ..
+        } = self;
+        self.ledger.store.release_key(key, fingerprint).await
+    }
+
     /// Releases the key of a request that has not run.
     pub async fn did_not_run(self) {
-        if let Err(error) = self.ledger.store.release_key(&self.key).await {
+        if let Err(error) = self.release().await {
             // The next attempt examines the claim and finds no call that has run.
             tracing::warn!(
                 %error,

@@ -76,10 +76,10 @@ impl IdempotencyStore for SqlStore {
         })
     }
 
-    async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StoreError> {
+    async fn release_key(&self, key: &IdempotencyKey, fingerprint: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM idempotency_keys \
-                   WHERE scope = $1 AND name = $2 AND result IS NULL";
-        let values = vec![(&key.scope).into(), (&key.key).into()];
+                   WHERE scope = $1 AND name = $2 AND fingerprint = $3 AND result IS NULL";
+        let values = vec![(&key.scope).into(), (&key.key).into(), fingerprint.into()];
         self.database.write(sql, values).await?;
         Ok(())
     }

@@ -73,12 +73,12 @@ pub trait IdempotencyStore: Send + Sync {
     /// `not_found` if the key is not claimed; `conflict` if there is already a result.
     async fn record_key(&self, key: &IdempotencyKey, result: &str) -> Result<(), StoreError>;
 
-    /// Releases a claim whose request did not run. Does nothing if the key has a result or no
-    /// claim.
+    /// Releases the claim with this fingerprint, whose request did not run. Does nothing if the key
+    /// has a result or another claim: the release of an earlier claim may arrive late.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StoreError>;
+    async fn release_key(&self, key: &IdempotencyKey, fingerprint: &str) -> Result<(), StoreError>;
 
     /// Returns the total size of the stored results of each scope, in bytes.
     ///

@@ -88,6 +88,12 @@ impl Gateway {
         Box::pin(self.resolve_missing(context, visibility, scope, names, &missing)).await
     }
 
+    /// Returns the maximum duration of one call of these tools, of which only the names are given.
+    pub fn timeout_of_calls<'a>(&self, names: impl Iterator<Item = &'a str>) -> Duration {
+        let limits = names.map(|name| self.executor().timeout_of(name));
+        limits.max().unwrap_or_default()
+    }
+
     /// Lists the tools of the MCP servers that may have the `missing` tools, then looks up the
     /// tools with these names.
     async fn resolve_missing(
@@ -100,8 +106,7 @@ impl Gateway {
     ) -> Resolution {
         let upstreams = &self.shared.upstreams;
         let began = Instant::now();
-        let limits = names.iter().map(|name| self.executor().timeout_of(name));
-        let limit = limits.max().unwrap_or_default();
+        let limit = self.timeout_of_calls(names.iter().copied());
         let discovery = upstreams.discover_named_within(missing, limit);
         let unavailable_servers = discovery.await;
         let tools = self.visible(visibility, scope, names);

@@ -42,7 +42,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     assert!(missing.is_not_found());
     // A result cannot be released; a claim without a result can.
     for key in [&alice, &bob] {
-        store.release_key(key).await.unwrap();
+        store.release_key(key, "f").await.unwrap();
     }
     let recorded = KeyClaim::Recorded {
         fingerprint: "f".to_owned(),
@@ -60,6 +60,9 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
         "it had expired"
     );
     assert_eq!(claim(&bob, 2).await, KeyClaim::Claimed, "it was given up");
+    // A late release of the earlier claim does not release the new one.
+    store.release_key(&bob, "f").await.unwrap();
+    assert_ne!(claim(&bob, 2).await, KeyClaim::Claimed);
     // A claim without a result may belong to a running request.
     let unfinished = KeyClaim::InProgress {
         fingerprint: "other".to_owned(),

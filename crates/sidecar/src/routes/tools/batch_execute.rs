@@ -1,9 +1,10 @@
 use std::iter::repeat_n;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use pillion_core::executor::{CompletedCall, ResolvedCall};
+use pillion_core::executor::{CompletedCall, RESPONSE_ALLOWANCE, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::{
@@ -63,17 +64,18 @@ pub(in crate::routes) async fn batch_execute(
         None => {
             let contexts = repeat_n(caller.context.clone(), batch.calls.len());
             // Boxed: the future is as large as a call and its contexts.
-            let ran = Box::pin(run(&app, batch, &caller, contexts)).await;
+            let ran = Box::pin(run(&app, batch, &caller, Duration::ZERO, contexts)).await;
             Ok(Json(ran.answer).into_response())
         }
     }
 }
 
-/// Runs a batch, each call with its own context.
+/// Runs a batch that has waited for `waited` before, each call with its own context.
 async fn run(
     app: &App,
     batch: BatchRequest,
     caller: &Caller,
+    waited: Duration,
     contexts: impl Iterator<Item = CallContext> + Send,
 ) -> Executed<BatchResponse> {
     let Caller {
@@ -89,8 +91,9 @@ async fn run(
         tools,
         own,
         unavailable_servers,
-        took: waited,
+        took,
     } = resolution;
+    let waited = waited + took;
 
     // Calls of unknown tools are answered here and do not reach the executor.
     let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
@@ -122,6 +125,7 @@ async fn run(
         }
     };
     let is_final = all.iter().any(CompletedCall::is_final);
+    let respond_by = all.iter().map(|ended| ended.respond_by).max();
     let open = answers.iter_mut().filter(|answer| answer.is_none());
     for (answer, ended) in open.zip(all) {
         *answer = Some(answer::ran(ended.result));
@@ -130,6 +134,7 @@ async fn run(
     Executed {
         answer: answer_of(ids.into_iter().zip(answers)),
         is_final,
+        respond_by: respond_by.unwrap_or_else(|| Instant::now() + RESPONSE_ALLOWANCE),
     }
 }
 
@@ -152,21 +157,22 @@ impl Request for BatchRequest {
         json!({"batch": self})
     }
 
-    fn calls(&self) -> usize {
-        self.calls.len()
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.calls.iter().map(|call| call.name.as_str())
     }
 
     async fn run(
         self,
         app: App,
         caller: Caller,
+        waited: Duration,
         records: impl Iterator<Item = CallId> + Send,
     ) -> Executed<BatchResponse> {
         let contexts = records.map(|id| CallContext {
             record: Some(id),
             ..caller.context.clone()
         });
-        run(&app, self, &caller, contexts).await
+        run(&app, self, &caller, waited, contexts).await
     }
 
     fn not_stored(answer: &BatchResponse, records: impl Iterator<Item = CallId>) -> BatchResponse {

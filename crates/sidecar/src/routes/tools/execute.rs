@@ -1,8 +1,10 @@
+use std::time::{Duration, Instant};
+
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use pillion_core::executor::ResolvedCall;
+use pillion_core::executor::{RESPONSE_ALLOWANCE, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::ToolCall;
 use pillion_wire::ExecuteResponse;
@@ -61,11 +63,20 @@ pub(in crate::routes) async fn execute(
     let call = ToolCall::new(&*id, name, arguments);
     match key {
         Some(key) => once::run(app, key, call, caller).await,
-        None => Ok(answer::respond(run(&app, call, &caller).await.answer)),
+        None => {
+            let ran = run(&app, call, &caller, Duration::ZERO).await;
+            Ok(answer::respond(ran.answer))
+        }
     }
 }
 
-async fn run(app: &App, call: ToolCall, caller: &Caller) -> Executed<ExecuteResponse> {
+/// Runs a call that has waited for `waited` before.
+async fn run(
+    app: &App,
+    call: ToolCall,
+    caller: &Caller,
+    waited: Duration,
+) -> Executed<ExecuteResponse> {
     let Caller {
         context,
         visibility,
@@ -78,12 +89,13 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Executed<ExecuteResp
         Ok(tool) => {
             let tool = Some(tool);
             let executor = resolution.executor(app);
-            let waited = resolution.took;
+            let waited = waited + resolution.took;
             let call = ResolvedCall { call, tool, waited };
             let ended = executor.execute_resolved(call, context);
             let ended = ended.await;
             Executed {
                 is_final: ended.is_final(),
+                respond_by: ended.respond_by,
                 answer: answer::ran(ended.result),
             }
         }
@@ -93,6 +105,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Executed<ExecuteResp
             Executed {
                 answer: ExecuteResponse::NotFound(failure),
                 is_final: false,
+                respond_by: Instant::now() + RESPONSE_ALLOWANCE,
             }
         }
     }
@@ -105,18 +118,19 @@ impl Request for ToolCall {
         json!({"tool": self.name, "arguments": self.arguments})
     }
 
-    fn calls(&self) -> usize {
-        1
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str())
     }
 
     async fn run(
         self,
         app: App,
         mut caller: Caller,
+        waited: Duration,
         mut records: impl Iterator<Item = CallId> + Send,
     ) -> Executed<ExecuteResponse> {
         caller.context.record = records.next();
-        run(&app, self, &caller).await
+        run(&app, self, &caller, waited).await
     }
 
     fn not_stored(

@@ -1,6 +1,8 @@
 //! Requests with an `Idempotency-Key`.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::OptionalFromRequestParts;
@@ -8,11 +10,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use pillion_core::digest::sha256_hex;
-use pillion_core::store::{CallId, IdempotencyKey};
+use pillion_core::executor::RESPONSE_ALLOWANCE;
+use pillion_core::store::{CallId, IdempotencyKey, StoreError};
 use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
+use pillion_deadline::{timeout, timeout_at};
 use pillion_wire::{ExecuteResponse, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::answer;
@@ -86,14 +91,16 @@ pub(super) trait Request: Send + 'static {
     /// the same request.
     fn content(&self) -> Value;
 
-    /// Returns the number of calls.
-    fn calls(&self) -> usize;
+    /// Returns the tool names of the calls.
+    fn names(&self) -> impl Iterator<Item = &str>;
 
-    /// Runs the request for `caller`. `records` are the call log IDs of its calls, in order.
+    /// Runs the request for `caller`, after it has waited for `waited`, which counts toward the
+    /// deadlines of its calls. `records` are the call log IDs of its calls, in order.
     fn run(
         self,
         app: App,
         caller: Caller,
+        waited: Duration,
         records: impl Iterator<Item = CallId> + Send,
     ) -> impl Future<Output = Executed<Self::Response>> + Send;
 
@@ -112,10 +119,13 @@ pub(super) struct Executed<T> {
     pub(super) answer: T,
     /// Whether a repeated request gets this response: a tool was started, or a call succeeded.
     pub(super) is_final: bool,
+    /// When the response is due at the latest.
+    pub(super) respond_by: Instant,
 }
 
 /// Runs the request, unless it already ran with this key. The request continues if its client
-/// disconnects, so that a repeated request gets the response.
+/// disconnects, so that a repeated request gets the response. Storing the response continues if the
+/// response is due.
 pub(super) async fn run<R: Request>(
     app: App,
     Key(key): Key,
@@ -132,7 +142,14 @@ pub(super) async fn run<R: Request>(
     let (content, bytes) = fingerprint(request.content());
     let ttl = app.http().idempotency_ttl;
     let keys = state.keys();
-    let held = match keys.claim(&key, &content, request.calls(), ttl).await? {
+    let began = Instant::now();
+    let limit = app.timeout_of_calls(request.names());
+    let claim = keys.claim(&key, &content, request.names().count(), ttl);
+    let claim = timeout(limit, claim).await.unwrap_or_else(|_| {
+        let message = "the store did not respond before the deadline of the request";
+        Err(StoreError::unavailable(message))
+    });
+    let held = match claim? {
         Claim::Mine(held) => held,
         Claim::Recorded(answer) => return Ok(replayed(answer)),
         Claim::InProgress => return Err(RequestError::KeyInProgress),
@@ -140,33 +157,44 @@ pub(super) async fn run<R: Request>(
         Claim::CutOff(begun) => {
             let answer = serde_json::to_string(&request.cut_off(begun));
             let answer = answer.map_err(|_| RequestError::Panicked)?;
-            keys.record(&key, &answer).await;
+            // If this takes longer, a repeated request comes here again.
+            drop(timeout(RESPONSE_ALLOWANCE, keys.record(&key, &answer)).await);
             return Ok(replayed(answer));
         }
     };
     let process = Arc::clone(app.process());
     // Requests whose clients still wait are limited by the connection limit.
     if process.detached.is_full(principal) {
-        held.did_not_run().await;
+        drop(timeout(RESPONSE_ALLOWANCE, held.did_not_run()).await);
         return Err(RequestError::TooManyDetached);
     }
     let (attachment, run) = process.detached.commit(principal, bytes);
+    let waited = began.elapsed();
+    let (sender, response) = oneshot::channel();
     let task = async move {
         let _run = run;
         let principal = caller.context.principal.clone();
         let max_bytes = app.http().idempotency_max_bytes;
-        let Executed { answer, is_final } = request.run(app, caller, held.calls()).await;
-        if is_final {
-            store::<R>(held, &answer, principal.as_deref(), max_bytes).await;
-        } else {
-            held.did_not_run().await;
+        let ran = request.run(app, caller, waited, held.calls()).await;
+        let answer = Arc::new(ran.answer);
+        let mut stored = pin!(async {
+            match ran.is_final {
+                true => store::<R>(held, &answer, principal.as_deref(), max_bytes).await,
+                false => held.did_not_run().await,
+            }
+        });
+        let respond_by = ran.respond_by.min(Instant::now() + RESPONSE_ALLOWANCE);
+        let is_stored = timeout_at(respond_by.into(), &mut stored).await.is_ok();
+        // The client may have disconnected.
+        let _ = sender.send(Arc::clone(&answer));
+        if !is_stored {
+            stored.await;
         }
-        answer
     };
-    let running = process.calls.spawn(task.in_current_span());
-    let answer = running.await.map_err(|_| RequestError::Panicked)?;
+    process.calls.spawn(task.in_current_span());
+    let answer = response.await.map_err(|_| RequestError::Panicked)?;
     drop(attachment);
-    Ok(Json(answer).into_response())
+    Ok(Json(&*answer).into_response())
 }
 
 /// Stores the response of a request that has run. If the responses of its principal exceed `max`,
@@ -215,13 +243,13 @@ fn replayed(answer: String) -> Response {
     (headers, answer).into_response()
 }
 
-/// Returns the response for a call that a previous sidecar process did not answer, with the call
+/// Returns the response for a call whose response was not stored before its process stopped, with the call
 /// log ID if the call was started.
 pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> ExecuteResponse {
     let error = match begun {
         Some(_) => {
-            "The sidecar stopped before it answered this call. The tool may or may not have run: \
-             see the call's record in the call log. To run the tool again, send a new \
+            "The sidecar stopped, or its store failed, before it stored the response of this call. \
+             The tool may or may not have run: see the call's record in the call log. To run the tool again, send a new \
              Idempotency-Key"
         }
         None => {
