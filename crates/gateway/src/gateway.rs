@@ -160,7 +160,7 @@ impl Gateway {
     }
 
     /// Returns the MCP servers whose tools are offered.
-    pub fn upstreams(&self) -> &Upstreams {
+    pub fn upstreams(&self) -> &Arc<Upstreams> {
         &self.shared.upstreams
     }
 
@@ -262,17 +262,45 @@ impl Gateway {
     /// Lists the tools of the MCP servers whose lists are due. Returns the servers that failed.
     pub async fn discover(&self) -> Vec<UnavailableServer> {
         let unavailable = self.shared.upstreams.discover().await;
+        self.log_missing_tools(&unavailable);
+        unavailable
+    }
+
+    /// Lists the tools of the MCP servers whose lists are due, for all callers and for this caller,
+    /// within `limit`. Returns the servers that failed, and the caller's own tools.
+    pub async fn list_servers(
+        &self,
+        limit: Duration,
+        context: &CallContext,
+    ) -> (Vec<UnavailableServer>, Own) {
+        let (unavailable, own) = self.upstreams().list_within(limit, context).await;
+        self.log_missing_tools(&unavailable);
+        (unavailable, own)
+    }
+
+    fn log_missing_tools(&self, unavailable: &[UnavailableServer]) {
         if unavailable.is_empty() {
             self.shared.unknown_tools.log_missing(self.registry());
         }
-        unavailable
     }
 
     /// Returns the tools that a caller with this visibility is offered, including the caller's own
     /// tools. Lists the tools of MCP servers first where that is due.
     pub async fn tools_for(&self, context: &CallContext, visibility: &Visibility) -> Offered {
-        let unavailable_servers = self.discover().await;
-        let own = self.shared.upstreams.own(context).await;
+        let limit = self.upstreams().list_timeout();
+        self.tools_within(limit, context, visibility).await
+    }
+
+    /// Returns the same as [`tools_for`](Self::tools_for), without the tools of servers that do not
+    /// list them within `limit`.
+    pub async fn tools_within(
+        &self,
+        limit: Duration,
+        context: &CallContext,
+        visibility: &Visibility,
+    ) -> Offered {
+        let limit = limit.min(self.upstreams().list_timeout());
+        let (unavailable_servers, own) = self.list_servers(limit, context).await;
         let mut tools = self.registry().tools(None);
         self.shared.upstreams.sort_by_config(&mut tools);
         tools.extend(own.tools.values().cloned());

@@ -9,6 +9,7 @@
 //! tools stay.
 
 mod absent;
+mod all_tools;
 mod connecting;
 mod connection;
 mod discovery;

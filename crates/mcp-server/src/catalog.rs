@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use parking_lot::RwLock;
 use pillion_core::compute;
 use pillion_mcp_client::{EntryKind, Feature, McpError, RpcError};
@@ -103,8 +103,10 @@ impl Catalog {
         kind: Kind,
     ) -> Result<Box<RawValue>, RpcError> {
         let own = local::list(mcp, caller, kind).await;
-        let visible_servers = visible_servers(mcp, caller).await;
-        let entries = self.refresh(mcp, kind).await;
+        let limit = mcp.gateway.upstreams().list_timeout();
+        let refresh = pillion_deadline::timeout(limit, self.refresh(mcp, kind));
+        let (visible_servers, entries) = join(visible_servers(mcp, caller), refresh).await;
+        let entries = entries.unwrap_or_else(|_| self.known(kind).unwrap_or_default());
         let bytes = entries.iter().map(|entry| entry.listed.get().len()).sum();
         let packs = mcp.gateway.packs().clone();
         compute::run(&account_of(caller), bytes, move || {

@@ -77,8 +77,8 @@ pub(super) async fn list(
     caller: &Caller,
     version: ProtocolVersion,
 ) -> Result<Box<RawValue>, RpcError> {
-    mcp.gateway.discover().await;
-    let own = mcp.gateway.upstreams().own(&caller.context).await;
+    let limit = mcp.gateway.upstreams().list_timeout();
+    let (_, own) = mcp.gateway.list_servers(limit, &caller.context).await;
     let count = mcp.gateway.registry().len() + own.tools.len();
     let of_user = own.listed.values().map(|tool| tool.listed_bytes());
     let bytes = mcp.gateway.upstreams().listed_bytes() + of_user.sum::<usize>();

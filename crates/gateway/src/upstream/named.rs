@@ -11,8 +11,8 @@ use pillion_wire::UnavailableServer;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
 
+use super::all_tools::add_unanswered;
 use super::discovery::Reason;
-use super::server::not_listed_within;
 use super::{Absent, Own, Server, Upstreams};
 
 /// Requests for tools that go on although the calls that began them have ended at their deadlines.
@@ -21,7 +21,10 @@ static CONTINUED: Semaphore = Semaphore::const_new(16);
 
 /// Returns what `work` returns within `limit`. Otherwise, `work` goes on without its caller, so that
 /// a later call finds its outcome.
-async fn within<T>(limit: Duration, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
     let mut work = Box::pin(work);
     if let Ok(done) = timeout(limit, &mut work).await {
         return Some(done);
@@ -90,14 +93,7 @@ impl Upstreams {
             };
             names.iter().any(may_have) && is_asked(server)
         });
-        for server in servers {
-            if unavailable.iter().all(|other| other.label != server.label) {
-                unavailable.push(UnavailableServer {
-                    label: server.label.clone(),
-                    error: not_listed_within(limit),
-                });
-            }
-        }
+        add_unanswered(&mut unavailable, servers, limit);
         unavailable
     }
 

@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all, ready};
 use indexmap::IndexMap;
 use pillion_core::executor::CallerOnlyTools;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{CallContext, ToolFailure, ToolName, ToolOrigin};
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOrigin};
+use pillion_deadline::timeout;
 use pillion_mcp_client::EntryKind;
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
 use super::discovery::MAX_PAUSE;
 use super::offer::check_tools;
+use super::server::not_listed_within;
 use super::{Server, UpstreamTool, Upstreams};
 
 /// The tools that a server lists on one connection, and the time of the next `tools/list`.
@@ -111,9 +113,21 @@ impl Upstreams {
     /// Returns the tools that only this caller has. Lists that are missing or stale for this caller
     /// are requested first.
     pub async fn own(&self, context: &CallContext) -> Own {
+        self.own_within(Duration::MAX, context, ready(())).await
+    }
+
+    /// Returns the tools that only this caller has, without those of servers that do not list them
+    /// within `limit`. Shared tools that `shared` registers take precedence.
+    pub(super) async fn own_within(
+        &self,
+        limit: Duration,
+        context: &CallContext,
+        shared: impl Future<Output = ()>,
+    ) -> Own {
         let latest = self.latest();
         let servers = latest.servers.iter().cloned();
-        latest.list_user_tools_of(servers, context, &[]).await
+        let own = latest.list_user_tools_of(servers, context, &[], (limit, shared));
+        own.await
     }
 
     /// Returns the tools that only this caller has, for a lookup of these names: of the servers that
@@ -127,7 +141,9 @@ impl Upstreams {
         let has_any_name =
             |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all();
         if names.iter().all(is_named) && !latest.servers.iter().any(has_any_name) {
-            return latest.list_user_tools_of(named, context, names).await;
+            let at_once = (Duration::MAX, ready(()));
+            let own = latest.list_user_tools_of(named, context, names, at_once);
+            return own.await;
         }
         latest.own(context).await
     }
@@ -139,18 +155,26 @@ impl Upstreams {
         servers: impl IntoIterator<Item = Arc<Server>>,
         context: &CallContext,
         sought: &[String],
+        (limit, shared): (Duration, impl Future<Output = ()>),
     ) -> Own {
         let latest = self;
         let servers = servers.into_iter();
         let servers: Vec<_> = servers.filter(|server| !server.lists_for_all()).collect();
         if servers.is_empty() {
+            shared.await;
             return Own::default();
         }
-        let lists = servers.iter();
-        let lists = lists.map(|server| latest.list_user_tools(server, context, sought));
+        let lists = servers.iter().map(async |server| {
+            let list = latest.list_user_tools(server, context, sought);
+            timeout(limit, list).await.unwrap_or_else(|_| {
+                let message = not_listed_within(limit);
+                Err(ToolFailure::new(ErrorCode::Unavailable, message))
+            })
+        });
         let mut own = Own::default();
         let mut tools = CallerOnlyTools::new();
-        for (server, list) in servers.iter().zip(join_all(lists).await) {
+        let (lists, ()) = join(join_all(lists), shared).await;
+        for (server, list) in servers.iter().zip(lists) {
             match list {
                 Ok(UserList {
                     tools: listed,
@@ -184,6 +208,9 @@ impl Upstreams {
                     }));
                 }
                 Err(failure) => {
+                    if failure.code == ErrorCode::Unavailable {
+                        own.unlisted.push(server.label.clone());
+                    }
                     // A caller without a user expects only the tools of all users.
                     if context.user.is_some() {
                         own.unavailable.push(UnavailableServer {

@@ -34,7 +34,7 @@ impl Upstreams {
     /// Returns the servers that are visible to this caller. Lists the tools of the servers first if
     /// the decision depends on them.
     pub async fn visible_servers(
-        &self,
+        self: &Arc<Self>,
         context: &CallContext,
         visibility: &Visibility,
     ) -> VisibleServers {
@@ -52,8 +52,7 @@ impl Upstreams {
             }
         }
         if undecided {
-            self.discover().await;
-            let own = self.own(context).await;
+            let (_, own) = self.list_within(self.list_timeout(), context).await;
             for (name, tool) in self.tools().iter().chain(&own.listed) {
                 let server = tool.server();
                 if visibility.is_name_visible(name.as_str(), tool.remote_name(), &server.origin()) {

@@ -37,8 +37,8 @@ pub(in crate::routes) async fn tools(
 ) -> Result<Json<ToolList>, RequestError> {
     let servers = servers_of(&app)?;
     let (_, place) = servers.find(&key)?;
-    let mut unavailable_servers = app.discover().await;
-    let own = app.upstreams().own(&context).await;
+    let limit = app.upstreams().list_timeout();
+    let (mut unavailable_servers, own) = app.list_servers(limit, &context).await;
     unavailable_servers.extend(own.unavailable);
     let entry = servers.entries(&app).into_iter().nth(place);
     let entry = entry.ok_or(ServerError::NotFound)?;
