@@ -10,11 +10,13 @@ pub(crate) mod trim;
 
 use std::sync::Arc;
 
+use pillion_core::executor::RESPONSE_ALLOWANCE;
 use pillion_core::provider::{
     Provider, ProviderError, assistant_messages, assistant_text, format_permits, format_results,
     parse_tool_calls, refusal,
 };
-use pillion_core::tool::{CallContext, ToolDefinition};
+use pillion_core::tool::{CallContext, ErrorCode, ToolDefinition, ToolFailure};
+use pillion_deadline::timeout_at;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -226,8 +228,24 @@ impl ChatLoop {
         context: &CallContext,
         listener: &mut dyn ChatListener,
     ) -> Result<ChatEnd, ChatError> {
+        let deadline = std::time::Instant::now() + self.limits.timeout;
+        self.run_until(state, context, deadline, listener).await
+    }
+
+    /// Continues a chat like [`run`](Self::run), until `deadline` instead of for the timeout of the
+    /// limits.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_until(
+        &self,
+        state: &mut ChatState,
+        context: &CallContext,
+        deadline: std::time::Instant,
+        listener: &mut dyn ChatListener,
+    ) -> Result<ChatEnd, ChatError> {
         self.check_provider(state)?;
-        let deadline = Instant::now() + self.limits.timeout;
+        let deadline = Instant::from_std(deadline);
         if let Some(round) = &mut state.round {
             rounds::end_interrupted_calls(round, listener);
         }
@@ -315,10 +333,7 @@ impl ChatLoop {
         if is_paused && state.rounds < self.limits.max_tool_rounds {
             // A pause of the provider's own tools counts as a round, so that the loop ends.
             state.rounds += 1;
-            return listener
-                .save_state(state)
-                .await
-                .map_err(ChatError::NotSaved);
+            return save(state, deadline, listener).await;
         }
         // Providers require a result for every call in a conversation.
         let rejections: Vec<_> = calls.iter().map(rounds::reject_call).collect();
@@ -337,10 +352,7 @@ impl ChatLoop {
             ending: AnswerEnd::of(provider, &answer.body),
         };
         state.answer = Some(answer.clone());
-        listener
-            .save_state(state)
-            .await
-            .map_err(ChatError::NotSaved)?;
+        save(state, deadline, listener).await?;
         listener.on_event(ChatEvent::Done(answer));
         Ok(())
     }
@@ -361,12 +373,12 @@ impl ChatLoop {
                 .await;
         };
         permitted.is_sent = true;
-        let result = match listener.save_state(state).await {
+        let result = match save(state, deadline, listener).await {
             Ok(()) => {
                 self.request_answer(state, tools, deadline, reported_calls, listener)
                     .await
             }
-            Err(failure) => Err(ChatError::NotSaved(failure)),
+            Err(error) => Err(error),
         };
         if let (Err(error), Some(permitted)) = (&result, &mut state.permitted) {
             permitted.is_sent = error.may_have_acted();
@@ -422,6 +434,20 @@ fn check_depth<'a>(
 
 fn refusal_error(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, message)
+}
+
+/// Saves the state of a chat, until the time at which a response of the chat is due.
+async fn save(
+    state: &ChatState,
+    deadline: Instant,
+    listener: &mut dyn ChatListener,
+) -> Result<(), ChatError> {
+    let saved = timeout_at(deadline + RESPONSE_ALLOWANCE, listener.save_state(state)).await;
+    let saved = saved.unwrap_or_else(|_| {
+        let message = "the chat was not stored before its deadline";
+        Err(ToolFailure::new(ErrorCode::Unavailable, message))
+    });
+    saved.map_err(ChatError::NotSaved)
 }
 
 fn timeout_error() -> ModelError {

@@ -21,7 +21,8 @@ pub struct ChatSection {
     pub max_calls_per_answer: NonZeroUsize,
     /// Maximum number of tokens that one chat may read and write.
     pub max_total_tokens: Option<NonZeroU64>,
-    /// Maximum time from a message to its answer.
+    /// Maximum time from a message to its answer, without the wait for approvals. Listing the tools
+    /// of MCP servers takes at most half of it.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Duration,

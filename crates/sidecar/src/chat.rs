@@ -13,12 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{
-    AnswerEnd, ChatEnd, ChatLoop, ChatState, LanguageModel, ModelError, ProviderConversation,
-    ProviderMembers, TurnOptions,
+    AnswerEnd, ChatEnd, ChatError, ChatLoop, ChatState, LanguageModel, ModelError,
+    ProviderConversation, ProviderMembers, TurnOptions,
 };
+use pillion_core::executor::RESPONSE_ALLOWANCE;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::store::{ChatClaim, ChatRecord, Store, Timestamp};
+use pillion_core::store::{ChatClaim, ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::{ApprovalRequestOptions, CallContext, ToolCall, ToolDefinition};
+use pillion_deadline::timeout_at;
 use pillion_wire::{ChatAnswer, ChatTranscript};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -119,6 +121,8 @@ pub(crate) struct Chat {
     wait: Duration,
     approvals: Approvals,
     claim: Claim,
+    /// When the chat ends, unless it waits for approvals.
+    deadline: Instant,
 }
 
 impl Chat {
@@ -131,7 +135,18 @@ impl Chat {
         chatter: &ChatCaller,
         beginning: Beginning,
     ) -> Result<Self, ChatRefusal> {
-        let mut chat = Self::begin_stateless(app, chatter, beginning).await?;
+        let deadline = Instant::now() + app.models().chat().timeout;
+        let stored = Self::begin_and_store(app, chatter, beginning, deadline);
+        in_time(deadline, stored).await
+    }
+
+    async fn begin_and_store(
+        app: &App,
+        chatter: &ChatCaller,
+        beginning: Beginning,
+        deadline: Instant,
+    ) -> Result<Self, ChatRefusal> {
+        let mut chat = Self::begin_until(app, chatter, beginning, deadline).await?;
         chat.stored_chat.stays = ChatRetention::Always;
         chat.record.json = chat.stored_chat.to_json();
         chat.record.summary = chat.stored_chat.summary(&chat.record.id);
@@ -150,6 +165,16 @@ impl Chat {
         app: &App,
         chatter: &ChatCaller,
         beginning: Beginning,
+    ) -> Result<Self, ChatRefusal> {
+        let deadline = Instant::now() + app.models().chat().timeout;
+        Self::begin_until(app, chatter, beginning, deadline).await
+    }
+
+    async fn begin_until(
+        app: &App,
+        chatter: &ChatCaller,
+        beginning: Beginning,
+        deadline: Instant,
     ) -> Result<Self, ChatRefusal> {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
         let model = model_of(app, beginning.model.as_deref())?;
@@ -187,6 +212,7 @@ impl Chat {
             wait: wait_of(app, &chatter.context),
             approvals: app.approvals().clone(),
             claim,
+            deadline,
         })
     }
 
@@ -199,6 +225,18 @@ impl Chat {
         chatter: &ChatCaller,
         id: &str,
         messages: &[Value],
+    ) -> Result<Self, ChatRefusal> {
+        let deadline = Instant::now() + app.models().chat().timeout;
+        let resumed = Self::resume_until(app, chatter, id, messages, deadline);
+        in_time(deadline, resumed).await
+    }
+
+    async fn resume_until(
+        app: &App,
+        chatter: &ChatCaller,
+        id: &str,
+        messages: &[Value],
+        deadline: Instant,
     ) -> Result<Self, ChatRefusal> {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
         let claim = take(app, &store, &chatter.context, id).await?;
@@ -226,6 +264,7 @@ impl Chat {
             wait: wait_of(app, &chatter.context),
             approvals: app.approvals().clone(),
             claim,
+            deadline,
         })
     }
 
@@ -249,6 +288,7 @@ impl Chat {
             wait,
             approvals,
             claim,
+            mut deadline,
         } = self;
         let chat_loop = chat_loop.streamed(listener.is_some());
         let mut state = stored_chat.state.clone();
@@ -256,19 +296,28 @@ impl Chat {
             ChatRecorder::new(Arc::clone(&store), record, stored_chat, claim, listener);
         let until = Instant::now() + wait;
         loop {
-            let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
+            let run = chat_loop.run_until(&mut state, &context, deadline.into(), &mut keeper);
+            let outcome = run.await;
             if let Ok(ChatEnd::AwaitingApproval(waiting)) = &outcome {
                 let ids = waiting.iter();
                 let ids = ids.filter_map(|call| call.approval_id.as_deref());
                 let principal = context.principal.as_deref();
+                let began = Instant::now();
                 if approvals
                     .wait_for_any(principal, &ids.collect::<Vec<_>>(), until)
                     .await
                 {
+                    deadline += began.elapsed();
                     continue;
                 }
             }
-            return keeper.end(state, outcome).await;
+            // A store that has kept the chat waiting until now gets no more time.
+            let ended = match outcome {
+                Err(ChatError::NotSaved(_)) => deadline,
+                _ => deadline.max(Instant::now()),
+            };
+            let respond_by = ended + RESPONSE_ALLOWANCE;
+            return keeper.end(state, outcome, respond_by).await;
         }
     }
 }
@@ -377,6 +426,17 @@ fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
     }
 }
 
+/// Returns what `work` returns before the deadline of the chat.
+async fn in_time<T>(
+    deadline: Instant,
+    work: impl Future<Output = Result<T, ChatRefusal>>,
+) -> Result<T, ChatRefusal> {
+    timeout_at(deadline, work).await.unwrap_or_else(|_| {
+        let message = "the store did not respond before the deadline of the chat";
+        Err(StoreError::unavailable(message).into())
+    })
+}
+
 /// Creates the chat loop with the tools that the model and the caller may see.
 async fn build_loop(
     app: &App,
@@ -390,7 +450,10 @@ async fn build_loop(
     let mut native = NativeTools::default();
     let mut executor = app.executor().clone();
     if with_tools && model.config.tools.function_calling {
-        let offered = app.tools_for(&chatter.context, &chatter.visibility).await;
+        // The model needs time as well: servers that take longer are left out.
+        let limit = app.models().chat().timeout / 2;
+        let listing = app.tools_within(limit, &chatter.context, &chatter.visibility);
+        let offered = listing.await;
         executor = executor.with_caller_tools(Arc::clone(&offered.own.tools));
         let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())

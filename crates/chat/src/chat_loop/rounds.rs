@@ -5,7 +5,7 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use pillion_deadline::timeout_at;
 use tokio::time::Instant;
 
-use super::{ChatLoop, timeout_error};
+use super::{ChatLoop, save, timeout_error};
 use crate::state::{CallProgress, Permitted, Results, Round, RoundCall};
 use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 
@@ -36,9 +36,9 @@ impl ChatLoop {
             if let Some(line) = executing_status(&due) {
                 listener.on_event(ChatEvent::Status(line));
             }
-            if let Err(failure) = listener.save_state(state).await {
+            if let Err(error) = save(state, deadline, listener).await {
                 state.round = Some(before);
-                return Err(ChatError::NotSaved(failure));
+                return Err(error);
             }
             self.run_calls(state, due, deadline, listener).await;
         }
@@ -53,10 +53,7 @@ impl ChatLoop {
             messages.extend(format_permits(state.provider, &permits));
             state.round = None;
         }
-        listener
-            .save_state(state)
-            .await
-            .map_err(ChatError::NotSaved)
+        save(state, deadline, listener).await
     }
 
     /// Ends calls of tools that the model was not shown.

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, ProviderMembers};
 use pillion_core::store::{ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
+use pillion_deadline::timeout_at;
 use pillion_wire::ChatToolCall;
+use tokio::time::Instant;
 
 use super::claim::Claim;
 use super::stored_chat::{ChatRetention, Failure, StoredChat};
@@ -41,14 +43,19 @@ impl ChatRecorder {
         }
     }
 
-    /// Stores the outcome of a run, and releases the chat. Returns the outcome.
+    /// Stores the outcome of a run, and releases the chat. Returns the outcome by `respond_by`, also
+    /// if the store does not respond.
     pub(super) async fn end(
         mut self,
         state: ChatState,
         outcome: Result<ChatEnd, ChatError>,
+        respond_by: Instant,
     ) -> Ended {
         self.stored_chat.failure = outcome.err().as_ref().map(Failure::of);
-        if let Err(error) = self.write(state).await {
+        let written = timeout_at(respond_by, self.write(state)).await;
+        let written = written
+            .unwrap_or_else(|_| Err(StoreError::unavailable("the store did not respond in time")));
+        if let Err(error) = written {
             tracing::warn!(chat = self.record.id, %error, "Cannot store a chat");
             self.stored_chat
                 .failure
@@ -56,7 +63,8 @@ impl ChatRecorder {
         }
         match self.record.revision {
             0 => self.claim.forget(),
-            _ => self.claim.release().await,
+            // After this time, dropping the claim releases the chat.
+            _ => drop(timeout_at(respond_by, self.claim.release()).await),
         }
         let ending = self.stored_chat.state.answer().map(|it| it.ending.clone());
         Ended {
