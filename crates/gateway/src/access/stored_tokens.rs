@@ -6,7 +6,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
-use pillion_core::store::{AccessTokenStore, Timestamp};
+use pillion_core::store::{AccessTokenStore, StoreError, Timestamp};
+use pillion_deadline::timeout;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -17,6 +18,12 @@ use super::{
 
 /// Interval at which the last use of a token is recorded.
 const LAST_USED_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Maximum time for the lookup of a token, before the deadline of a request's calls is known.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum time that a request waits until the use of its token is recorded.
+const MAX_MARK_WAIT: Duration = Duration::from_millis(100);
 
 /// The prefix of all tokens, which makes a leaked token recognizable.
 const TOKEN_PREFIX: &str = "pln_";
@@ -69,7 +76,11 @@ impl StoredTokens {
 
     async fn find(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
         let hash = hash_of(token);
-        let found = self.store.access_token(&hash).await;
+        let found = timeout(LOOKUP_TIMEOUT, self.store.access_token(&hash)).await;
+        let found = found.unwrap_or_else(|_| {
+            let message = "the store did not respond to the lookup of a token";
+            Err(StoreError::unavailable(message))
+        });
         let found = found.map_err(|error| TokenCheckError(Box::new(error)))?;
         let now = Timestamp::now();
         let Some(found) = found.filter(|token| {
@@ -87,10 +98,15 @@ impl StoredTokens {
         let (Some(scope), Ok(tools)) = (scopes.max(), tools.transpose()) else {
             return Ok(None);
         };
-        if self.should_record_use(&hash, now)
-            && let Err(error) = self.store.mark_access_token_used(&hash, now).await
-        {
-            tracing::debug!(%error, "Cannot record when an access token was last used");
+        if self.should_record_use(&hash, now) {
+            let store = Arc::clone(&self.store);
+            let mark = tokio::spawn(async move {
+                if let Err(error) = store.mark_access_token_used(&hash, now).await {
+                    tracing::debug!(%error, "Cannot record when an access token was last used");
+                }
+            });
+            // After this time, the request does not wait for the write, which goes on.
+            drop(timeout(MAX_MARK_WAIT, mark).await);
         }
         Ok(Some(AccessGrant {
             name: found.name,
