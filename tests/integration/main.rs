@@ -46,6 +46,7 @@ mod servers;
 mod shutdown;
 mod sidecar;
 mod socket;
+mod stalled_store;
 mod start;
 mod store_file;
 mod stored_json;

@@ -68,7 +68,7 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
 }
 
 /// Takes SQLite's lock for writers of a database with a write-ahead log, until the file is dropped.
-fn lock(index: &Path) -> File {
+pub fn lock(index: &Path) -> File {
     /// See "WAL-Index Locks" in <https://www.sqlite.org/walformat.html>.
     const WRITE_LOCK: i64 = 120;
     let file = File::options().read(true).write(true).open(index).unwrap();

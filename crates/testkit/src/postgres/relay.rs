@@ -1,7 +1,10 @@
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -18,6 +21,8 @@ const SOCKET: &str = ".s.PGSQL.5432";
 pub struct PostgresRelay {
     directory: TempDir,
     is_silent: watch::Sender<bool>,
+    /// How many more messages of clients are forwarded.
+    left: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
@@ -32,10 +37,17 @@ impl PostgresRelay {
         let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
         let (is_silent, _) = watch::channel(false);
         let server = postgres.directory.path().join(SOCKET);
-        let task = tokio::spawn(accept(listener, server, is_silent.clone()));
+        let left = Arc::new(AtomicUsize::new(usize::MAX));
+        let task = tokio::spawn(accept(
+            listener,
+            server,
+            is_silent.clone(),
+            Arc::clone(&left),
+        ));
         Self {
             directory,
             is_silent,
+            left,
             task,
         }
     }
@@ -51,8 +63,20 @@ impl PostgresRelay {
         self.is_silent.send_replace(true);
     }
 
+    /// Forwards this number of further messages of clients, then stops forwarding.
+    pub fn go_silent_after(&self, messages: usize) {
+        self.left.store(messages, Ordering::SeqCst);
+    }
+
+    /// Returns whether the relay has stopped forwarding.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        *self.is_silent.borrow()
+    }
+
     /// Forwards new connections again.
     pub fn answer_again(&self) {
+        self.left.store(usize::MAX, Ordering::SeqCst);
         self.is_silent.send_replace(false);
     }
 }
@@ -63,27 +87,69 @@ impl Drop for PostgresRelay {
     }
 }
 
-async fn accept(listener: UnixListener, server: PathBuf, is_silent: watch::Sender<bool>) {
+async fn accept(
+    listener: UnixListener,
+    server: PathBuf,
+    is_silent: watch::Sender<bool>,
+    left: Arc<AtomicUsize>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let (client, _) = listener.accept().await.unwrap();
-        let is_silent = is_silent.subscribe();
-        connections.spawn(relay(client, server.clone(), is_silent));
+        let (is_silent, left) = (is_silent.clone(), Arc::clone(&left));
+        connections.spawn(relay(client, server.clone(), is_silent, left));
     }
 }
 
-async fn relay(mut client: UnixStream, server: PathBuf, mut is_silent: watch::Receiver<bool>) {
-    let forward = async {
-        let mut server = UnixStream::connect(server).await.unwrap();
-        // Either side may close the connection.
-        let _ = copy_bidirectional(&mut client, &mut server).await;
-    };
-    tokio::pin!(forward);
+async fn relay(
+    mut client: UnixStream,
+    server: PathBuf,
+    is_silent: watch::Sender<bool>,
+    left: Arc<AtomicUsize>,
+) {
+    let mut silence = is_silent.subscribe();
     tokio::select! {
         biased;
-        _ = is_silent.wait_for(|is_silent| *is_silent) => {}
-        () = &mut forward => return,
+        _ = silence.wait_for(|is_silent| *is_silent) => {}
+        () = forward(&mut client, server, &is_silent, &left) => return,
     }
-    // Keeps both connections open.
-    std::future::pending::<()>().await;
+    // Keeps the connection open until the client closes it.
+    let mut discarded = vec![0; 64 * 1024];
+    while client
+        .read(&mut discarded)
+        .await
+        .is_ok_and(|length| length > 0)
+    {}
+}
+
+async fn forward(
+    client: &mut UnixStream,
+    server: PathBuf,
+    is_silent: &watch::Sender<bool>,
+    left: &AtomicUsize,
+) {
+    let mut server = UnixStream::connect(server).await.unwrap();
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let requests = async {
+        let mut message = vec![0; 64 * 1024];
+        loop {
+            let length = from_client.read(&mut message).await?;
+            if length == 0 {
+                return Ok::<_, io::Error>(());
+            }
+            let one_less = |left: usize| left.checked_sub(1);
+            let counted = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+            if counted.is_err() {
+                is_silent.send_replace(true);
+                std::future::pending::<()>().await;
+            }
+            to_server.write_all(&message[..length]).await?;
+        }
+    };
+    // Either side may close the connection.
+    tokio::select! {
+        _ = requests => {}
+        _ = copy(&mut from_server, &mut to_client) => {}
+    }
 }
