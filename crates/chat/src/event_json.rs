@@ -1,5 +1,6 @@
 //! Converts the events of a chat to the JSON that the REST API and PHP use.
 
+use pillion_core::json_values;
 use serde_json::{Value, json};
 
 use crate::depth::is_too_deep;
@@ -111,7 +112,7 @@ impl LimitReached {
 fn parse_text_arguments(arguments: Value) -> Value {
     match arguments {
         Value::Null => json!({}),
-        Value::String(text) => match serde_json::from_str(&text) {
+        Value::String(text) => match json_values::from_str(&text) {
             Ok(value @ (Value::Object(_) | Value::Array(_))) if !is_too_deep(&value) => value,
             _ => Value::String(text),
         },

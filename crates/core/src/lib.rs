@@ -52,5 +52,5 @@ pub use hidden_text::{
     escape_line, is_control_character, is_hidden, is_invisible, is_tag_character, truncated,
 };
 pub use json_error::{is_lone_surrogate, json_error_text};
-pub use pillion_schema::compute;
+pub use pillion_schema::{compute, json_values};
 pub use repeat_limit::RepeatLimit;

@@ -8,7 +8,7 @@
 //! the schemas that stay compiled is limited. [`compute`] runs long computations on other threads.
 //! Regular expressions without look-around and back-references take linear time; other
 //! expressions fail after a number of steps. The number of names that are matched against patterns
-//! is limited, too.
+//! is limited, too. [`json_values`] limits the values of JSON texts before they are parsed.
 
 mod allowance;
 mod alternatives;
@@ -19,6 +19,7 @@ pub mod compute;
 mod counted;
 #[cfg(test)]
 mod hostile;
+pub mod json_values;
 mod lazy;
 mod mend;
 mod pattern_cost;

@@ -1,5 +1,6 @@
 //! Parses the data of an event of a streamed answer.
 
+use pillion_core::json_values;
 use pillion_core::provider::Provider;
 use pillion_sse::SseEvent;
 use serde_json::Value;
@@ -16,7 +17,7 @@ pub(super) fn data(provider: Provider, event: &SseEvent) -> Result<Option<Value>
     if event.data.trim() == "[DONE]" {
         return Ok(None);
     }
-    serde_json::from_str(&event.data)
+    json_values::from_str(&event.data)
         .map(Some)
         .map_err(|_| malformed(provider, "an event of the stream is not JSON"))
 }

@@ -6,6 +6,7 @@ mod part;
 
 use std::collections::HashMap;
 
+use pillion_core::json_values;
 use pillion_core::tool::ToolCall;
 use serde_json::Value;
 
@@ -42,7 +43,7 @@ pub(super) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
-    match serde_json::from_str(text) {
+    match json_values::from_str(text) {
         Ok(Value::Object(members)) if members.len() == 1 => match members.get("error") {
             Some(Value::String(error)) => Some(error.clone()),
             _ => None,

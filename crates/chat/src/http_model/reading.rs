@@ -1,15 +1,25 @@
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
+use pillion_core::compute::{self, MAX_INLINE_BYTES};
+use pillion_core::json_values::{MAX_VALUES, TooManyValues, count_with_strings, count_with_texts};
 use pillion_core::provider::{Provider, assistant_text};
 use pillion_egress::{HttpAnswer, HttpError};
 use pillion_sse::SseDecoder;
+use serde_json::Value;
 
 use super::{FailedAttempt, retry};
-use crate::dialect::{self, ProviderDialect};
+use crate::dialect::{self, AnswerStream, ProviderDialect};
 use crate::{Delta, ModelError, ModelErrorKind, TurnAnswer};
 
 /// Maximum size of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// Maximum number of calls or other parts of an answer.
+const MAX_PARTS: usize = 1_024;
+
+/// Number of JSON values of an event that do not count: an answer may have very many events, of
+/// which only pieces of text are kept.
+const FREE_VALUES_OF_EVENT: usize = 24;
 
 /// The size limits of an answer.
 #[derive(Clone, Copy)]
@@ -125,8 +135,14 @@ async fn read_json(
     while let Some(chunk) = body.chunk().await? {
         read.extend_from_slice(&chunk);
     }
-    let json = serde_json::from_slice(&read)
-        .map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
+    let bytes = read.len();
+    let parse =
+        move || (count_with_texts(&read) <= MAX_VALUES).then(|| serde_json::from_slice(&read));
+    let parsed = compute::run(&body.account(), bytes, parse).await;
+    let json = parsed.ok_or_else(|| body.too_many_values())?;
+    let json =
+        json.map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
+    check_parts(body.provider, &json)?;
     let answer = dialect.answer(json).map_err(classify_error)?;
     if is_streamed {
         let text = assistant_text(body.provider, &answer.body).unwrap_or_default();
@@ -148,6 +164,7 @@ async fn read_events(
     let mut stream = dialect.stream();
     let mut deltas = Vec::new();
     let mut next = Some(start);
+    let mut values = 0;
     loop {
         let fed = match &next {
             Some(chunk) => decoder.feed(chunk),
@@ -155,22 +172,69 @@ async fn read_events(
         };
         fed.map_err(|error| body.malformed(&error.to_string()))?;
         while let Some(event) = decoder.next_event() {
-            let pushed = stream.push(&event, &mut deltas);
+            // Arguments arrive in pieces.
+            let of_event = count_with_strings(event.data.as_bytes());
+            values += of_event.saturating_sub(FREE_VALUES_OF_EVENT);
+            if values > MAX_VALUES {
+                return Err(body.too_many_values().into());
+            }
+            let bytes = event.data.len();
+            let push = move || {
+                let pushed = stream.push(&event, &mut deltas);
+                (stream, deltas, pushed)
+            };
+            let pushed;
+            (stream, deltas, pushed) = if bytes <= MAX_INLINE_BYTES {
+                push()
+            } else {
+                Box::pin(compute::run(&body.account(), bytes, push)).await
+            };
+            if deltas.iter().any(is_beyond_limit) {
+                return Err(too_many_parts(body.provider).into());
+            }
             deltas.drain(..).for_each(&mut *listener);
             pushed.map_err(classify_error)?;
             if stream.is_complete() {
-                return stream.finish().map_err(classify_error);
+                return body.finish(stream).await;
             }
         }
         if next.is_none() {
-            return stream.finish().map_err(classify_error);
+            return body.finish(stream).await;
         }
         next = match body.chunk().await {
             Ok(next) => next,
             // The answer may be complete without an explicit end.
-            Err(error) => return stream.finish().map_err(|_| error.into()),
+            Err(error) => return body.finish(stream).await.map_err(|_| error.into()),
         };
     }
+}
+
+/// Returns whether a delta belongs to a call above the limit.
+fn is_beyond_limit(delta: &Delta) -> bool {
+    matches!(delta, Delta::ToolCall { index, .. } if *index >= MAX_PARTS)
+}
+
+/// Checks the number of calls and other parts of a complete answer.
+fn check_parts(provider: Provider, body: &Value) -> Result<(), ModelError> {
+    let lists = [
+        "/choices/0/message/tool_calls",
+        "/output",
+        "/content",
+        "/candidates/0/content/parts",
+    ];
+    let mut lists = lists
+        .into_iter()
+        .filter_map(|pointer| body.pointer(pointer));
+    let is_long = |list: &Value| list.as_array().is_some_and(|list| list.len() > MAX_PARTS);
+    match lists.any(is_long) {
+        true => Err(too_many_parts(provider)),
+        false => Ok(()),
+    }
+}
+
+fn too_many_parts(provider: Provider) -> ModelError {
+    let what = format!("the answer has more than {MAX_PARTS} calls or other parts");
+    dialect::malformed(provider, &what)
 }
 
 fn is_event_stream(answer: &HttpAnswer) -> bool {
@@ -220,6 +284,25 @@ impl Body {
             }
         }
         Ok(chunk)
+    }
+
+    /// Returns the complete answer of a stream. The arguments of its calls may be long JSON texts.
+    async fn finish(&self, stream: Box<dyn AnswerStream>) -> Result<TurnAnswer, FailedAttempt> {
+        let bytes = self.limit - self.left;
+        let account = self.account();
+        let finished = Box::pin(compute::run(&account, bytes, || stream.finish()));
+        let answer = finished.await.map_err(classify_error)?;
+        check_parts(self.provider, &answer.body)?;
+        Ok(answer)
+    }
+
+    /// Returns the account whose long computations take turns.
+    fn account(&self) -> String {
+        format!("answers of {}", self.provider)
+    }
+
+    fn too_many_values(&self) -> ModelError {
+        self.malformed(&format!("the answer has {TooManyValues}"))
     }
 
     fn malformed(&self, what: &str) -> ModelError {

@@ -422,3 +422,132 @@ async fn h1_errors_have_the_configured_name_and_the_host_of_the_provider() {
     let said = error(config(&llm), false).await.to_string();
     assert!(said.starts_with(&expected), "{said}");
 }
+
+/// Serves a body once over HTTP. Returns the base URL.
+fn serve(content_type: &'static str, body: String) -> url::Url {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // The request is small.
+        let _ = stream.read(&mut [0; 65_536]).unwrap();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        // The client may close the connection before the end.
+        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(body.as_bytes());
+    });
+    url.parse().unwrap()
+}
+
+fn is_shortened(text: &str) -> bool {
+    text.contains("1024 calls or other parts") || text.contains("1000000 JSON values")
+}
+
+/// The bodies are small, but their values would need many times as much memory.
+#[tokio::test]
+async fn the_values_and_parts_of_an_answer_are_limited() {
+    let arrays = vec!["[]"; 600_000].join(",");
+    let few_arrays = vec!["[]"; 1_000].join(",");
+    let call = |index: usize| {
+        json!({"index": index, "id": format!("c{index}"), "type": "function",
+            "function": {"name": "f", "arguments": "{}"}})
+    };
+    let calls = |number: usize| (0..number).map(call).collect::<Vec<_>>();
+    let body = |provider, part: &str, list: &str| match provider {
+        Provider::OpenAiChat => format!(
+            r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":"x","{part}":{list}}}}}]}}"#
+        ),
+        Provider::OpenAiResponses => format!(r#"{{"status":"completed","output":{list}}}"#),
+        Provider::Anthropic => {
+            format!(r#"{{"type":"message","role":"assistant","content":{list}}}"#)
+        }
+        _ => format!(r#"{{"candidates":[{{"content":{{"parts":{list}}}}}]}}"#),
+    };
+    let event = |data: &str| format!("data: {data}\n\n");
+    let chunk = |delta: Value| json!({"id": "x", "choices": [{"index": 0, "delta": delta}]});
+    let mut cases = vec![
+        (
+            Provider::OpenAiChat,
+            "application/json",
+            body(Provider::OpenAiChat, "other", &format!("[{arrays}]")),
+        ),
+        (
+            Provider::OpenAiChat,
+            "text/event-stream",
+            event(&format!(r#"{{"choices":[],"other":[{arrays}]}}"#)),
+        ),
+        (
+            Provider::OpenAiChat,
+            "text/event-stream",
+            event(&format!(r#"{{"choices":[],"other":[{few_arrays}]}}"#)).repeat(600),
+        ),
+        (
+            Provider::OpenAiChat,
+            "application/json",
+            body(
+                Provider::OpenAiChat,
+                "tool_calls",
+                &json!([{"function": {"arguments": format!("[{arrays}]")}}]).to_string(),
+            ),
+        ),
+        (
+            Provider::OpenAiChat,
+            "text/event-stream",
+            event(
+                &chunk(json!({"tool_calls": [{"index": 0, "id": "c", "function": {
+                    "name": "f", "arguments": format!("[{few_arrays},")}}]}))
+                .to_string(),
+            )
+            .repeat(600),
+        ),
+        (
+            Provider::OpenAiChat,
+            "text/event-stream",
+            (0..2_000)
+                .map(|nth| event(&chunk(json!({"tool_calls": [call(nth)]})).to_string()))
+                .collect(),
+        ),
+        (
+            Provider::OpenAiChat,
+            "text/event-stream",
+            event(&chunk(json!({"tool_calls": calls(2_000)})).to_string()),
+        ),
+    ];
+    for provider in [
+        Provider::OpenAiChat,
+        Provider::OpenAiResponses,
+        Provider::Anthropic,
+        Provider::Google,
+    ] {
+        let list = json!(calls(1_025)).to_string();
+        let body = body(provider, "tool_calls", &list);
+        cases.push((provider, "application/json", body));
+    }
+    for (nth, (provider, content_type, body)) in cases.into_iter().enumerate() {
+        let config = HttpModelConfig {
+            max_retries: 0,
+            ..HttpModelConfig::new(provider, serve(content_type, body), "fake")
+        };
+        let failed = error(config, content_type != "application/json").await;
+        assert_eq!(failed.kind, ModelErrorKind::Malformed, "{nth}: {failed}");
+        assert!(is_shortened(&failed.message), "{nth}: {failed}");
+    }
+    // Many events of ordinary size, and the largest permitted number of calls.
+    let mut text = event(&chunk(json!({"content": "x", "reasoning_content": "y"})).to_string());
+    text = text.repeat(20_000);
+    text += &event(&chunk(json!({"tool_calls": calls(1_024)})).to_string());
+    text += "data: [DONE]\n\n";
+    let config = HttpModelConfig::new(
+        Provider::OpenAiChat,
+        serve("text/event-stream", text),
+        "fake",
+    );
+    let (answer, _) = ask(config, true).await;
+    let message = &answer.unwrap().body["choices"][0]["message"];
+    assert_eq!(message["tool_calls"].as_array().unwrap().len(), 1_024);
+    assert_eq!(message["content"].as_str().unwrap().len(), 20_000);
+}

@@ -1,3 +1,4 @@
+use pillion_core::json_values;
 use pillion_core::provider::Provider;
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
@@ -251,7 +252,7 @@ impl Block {
     fn into_value(mut self) -> Value {
         if !self.input.is_empty() {
             self.value["input"] =
-                serde_json::from_str(&self.input).unwrap_or(Value::String(self.input));
+                json_values::from_str(&self.input).unwrap_or(Value::String(self.input));
         }
         self.value
     }

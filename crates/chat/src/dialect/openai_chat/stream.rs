@@ -1,5 +1,6 @@
 mod calls;
 
+use pillion_core::json_values;
 use pillion_core::provider::Provider;
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
@@ -35,7 +36,7 @@ impl AnswerStream for ChunkStream {
             return Ok(());
         }
         let chunk: Value =
-            serde_json::from_str(data).map_err(|_| malformed_error("an event is not JSON"))?;
+            json_values::from_str(data).map_err(|_| malformed_error("an event is not JSON"))?;
         if is_error(&chunk) || event.event == "error" {
             return Err(parse_failure(&chunk).into_error(Provider::OpenAiChat));
         }

@@ -1,0 +1,229 @@
+//! A limit for the number of values of a JSON text of another party.
+//!
+//! In memory, a value of two bytes, such as `0,`, takes 72 bytes, and an array with one value takes
+//! 360, so a limit of bytes alone admits texts that need a hundred times their size. The values are
+//! counted before they are built.
+
+use std::fmt;
+
+use memchr::{memchr_iter, memchr2};
+use serde::de::{Deserialize, Error};
+
+/// Maximum number of values of a JSON text. In memory, so many values take 256 MB at most, beside
+/// their texts.
+pub const MAX_VALUES: usize = 1_000_000;
+
+/// Error of a JSON text with more than [`MAX_VALUES`] values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyValues;
+
+impl fmt::Display for TooManyValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "more than {MAX_VALUES} JSON values")
+    }
+}
+
+impl std::error::Error for TooManyValues {}
+
+/// Returns an upper bound of the number of values of a JSON text: empty arrays and objects count
+/// twice. Names of members do not count.
+///
+/// ```
+/// use pillion_schema::json_values::count;
+/// assert_eq!(count(br#"{"a": [1, 2], "b": "[,]"}"#), 5);
+/// ```
+#[must_use]
+pub fn count(json: &[u8]) -> usize {
+    scan(json, usize::MAX, |_| 0)
+}
+
+/// Returns an upper bound of the number of values of a JSON text and of the JSON texts in its
+/// strings together, such as the arguments of calls. Strings that do not begin like an array or an
+/// object are one value.
+///
+/// ```
+/// use pillion_schema::json_values::count_with_texts;
+/// assert_eq!(count_with_texts(br#"{"arguments": "{\"a\": [1, 2]}"}"#), 5);
+/// assert_eq!(count_with_texts(br#"["one, two, three"]"#), 2);
+/// ```
+#[must_use]
+pub fn count_with_texts(json: &[u8]) -> usize {
+    scan(json, usize::MAX, |text| {
+        // A backslash may be an escaped bracket.
+        match text.trim_ascii_start().first() {
+            Some(b'[' | b'{' | b'\\') => punctuation(text),
+            _ => 0,
+        }
+    })
+}
+
+/// Returns an upper bound of [`count_with_texts`], in a fraction of the time. The punctuation of all
+/// strings counts, so this is also for pieces of a JSON text in several strings.
+#[must_use]
+pub fn count_with_strings(json: &[u8]) -> usize {
+    1 + punctuation(json)
+}
+
+/// Checks that a JSON text has at most [`MAX_VALUES`] values, where an empty array or object counts
+/// twice, and names of members and the contents of strings do not count. Short texts are not read.
+///
+/// # Errors
+/// [`TooManyValues`].
+pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
+    // Each value except the first adds at least one byte.
+    if json.len() < MAX_VALUES || scan(json, MAX_VALUES, |_| 0) <= MAX_VALUES {
+        Ok(())
+    } else {
+        Err(TooManyValues)
+    }
+}
+
+/// Parses a JSON text of another party like [`serde_json::from_str`].
+///
+/// # Errors
+/// If the text is not valid, or has more than [`MAX_VALUES`] values.
+///
+/// ```
+/// use pillion_schema::json_values::from_str;
+/// use serde_json::Value;
+/// let many = format!("[{}0]", "[],".repeat(1_000_000));
+/// let error = from_str::<Value>(&many).unwrap_err();
+/// assert_eq!(error.to_string(), "more than 1000000 JSON values");
+/// ```
+pub fn from_str<'de, T: Deserialize<'de>>(json: &'de str) -> serde_json::Result<T> {
+    check(json.as_bytes()).map_err(Error::custom)?;
+    serde_json::from_str(json)
+}
+
+/// Parses a JSON text of another party like [`serde_json::from_slice`].
+///
+/// # Errors
+/// Same as [`from_str`].
+pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<T> {
+    check(json).map_err(Error::custom)?;
+    serde_json::from_slice(json)
+}
+
+/// Returns the number of bytes that begin a value, wherever they are.
+fn punctuation(json: &[u8]) -> usize {
+    // Three passes: this iterator counts many bytes at a time, those over several bytes do not.
+    let count_byte = |byte| memchr_iter(byte, json).count();
+    count_byte(b',') + count_byte(b'[') + count_byte(b'{')
+}
+
+/// Counts values until there are more than `max`, and adds what `of_string` returns for each string.
+fn scan(json: &[u8], max: usize, of_string: impl Fn(&[u8]) -> usize) -> usize {
+    let mut values = 1;
+    let mut rest = json;
+    while values <= max {
+        let is_syntax = |byte: &u8| matches!(byte, b',' | b'[' | b'{' | b'"');
+        let Some(at) = rest.iter().position(is_syntax) else {
+            break;
+        };
+        let is_string = rest[at] == b'"';
+        rest = &rest[at + 1..];
+        if is_string {
+            let end = string_end(rest);
+            values += of_string(&rest[..end]);
+            rest = rest.get(end + 1..).unwrap_or_default();
+        } else {
+            values += 1;
+        }
+    }
+    values
+}
+
+/// Returns the length of a string, of which `json` is the text after the first quote.
+fn string_end(json: &[u8]) -> usize {
+    let mut from = 0;
+    while let Some(found) = memchr2(b'"', b'\\', json.get(from..).unwrap_or_default()) {
+        let at = from + found;
+        if json[at] == b'"' {
+            return at;
+        }
+        from = at + 2;
+    }
+    json.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Returns the number of values of a parsed text.
+    fn values(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
+            Value::Object(members) => 1 + members.values().map(values).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (json, expected) in [
+            ("", 1),
+            ("1", 1),
+            ("[1,2,3]", 4),
+            (r#"{"a":1,"b":[{},[]]}"#, 7),
+            (r#""[,{[,{""#, 1),
+            (r#"["\\\"[[[[", "\\\\",[]]"#, 5),
+            (r#"{"a,[{":"b\\",  "c" : null}"#, 3),
+            (r#"["unfinished \"#, 2),
+        ] {
+            assert_eq!(count(json.as_bytes()), expected, "{json}");
+        }
+    }
+
+    /// Any value, with strings and names that look like JSON.
+    fn any_value() -> impl Strategy<Value = Value> {
+        let text = r#"[\[\]{},:"\\a ]{0,6}"#;
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(6, 200, 8, move |inner| {
+            let members = prop::collection::hash_map(text, inner.clone(), 0..8);
+            prop_oneof![
+                prop::collection::vec(inner, 0..8).prop_map(Value::from),
+                members.prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_has_more_values_than_are_counted(value in any_value(), indented: bool) {
+            let json = if indented { format!("{value:#}") } else { value.to_string() };
+            let counted = count(json.as_bytes());
+            prop_assert!(values(&value) <= counted && counted <= 2 * values(&value), "{}", json);
+            let with_texts = count_with_texts(json.as_bytes());
+            prop_assert!(counted <= with_texts, "{}", json);
+            prop_assert!(with_texts <= count_with_strings(json.as_bytes()), "{}", json);
+            // As the arguments of a call.
+            let text = Value::from(format!(" {json}")).to_string();
+            let is_list = value.is_array() || value.is_object();
+            prop_assert!(!is_list || count_with_texts(text.as_bytes()) >= counted, "{}", json);
+        }
+    }
+
+    #[test]
+    fn the_limit_is_exact_whatever_the_values() {
+        let few = format!("[{}0]", "0,".repeat(MAX_VALUES - 2));
+        assert_eq!(from_str::<Vec<u8>>(&few).unwrap().len(), MAX_VALUES - 1);
+        for value in ["0", "[]", "{}", "[0]", r#"{"":0}"#, r#""""#] {
+            let many = format!("[{}0]", format!("{value},").repeat(MAX_VALUES));
+            let error = from_str::<Value>(&many).unwrap_err();
+            assert_eq!(error.to_string(), TooManyValues.to_string(), "{value}");
+            assert!(from_slice::<Value>(many.as_bytes()).is_err(), "{value}");
+            // In a string, the same text is one value.
+            let text = Value::from(many).to_string();
+            assert!(from_str::<Value>(&text).is_ok(), "{value}");
+            assert!(count_with_texts(text.as_bytes()) > MAX_VALUES, "{value}");
+        }
+    }
+}
