@@ -11,9 +11,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
 use super::{ExecutorConfig, run};
-use crate::json_error_text;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
+use crate::{json_error_text, json_values};
+use pillion_schema::compute::{self, MAX_INLINE_BYTES};
 use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull, SchemaError};
 
 /// A null for an optional argument counts as absent: models send null for arguments that they do
@@ -21,14 +22,31 @@ use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull, SchemaError};
 const NULLS: OptionalNull = OptionalNull::LeftOut;
 
 /// Parses arguments: an object, or a string that contains a JSON object. `null`, an empty string
-/// and `[]` (PHP's encoding of an empty object) mean no arguments.
-pub(super) fn parse(arguments: Value) -> Result<JsonObject, ToolFailure> {
+/// and `[]` (PHP's encoding of an empty object) mean no arguments. A long text is parsed on another
+/// thread when it is the turn of the caller's account.
+pub(super) async fn parse(
+    arguments: Value,
+    context: &CallContext,
+) -> Result<JsonObject, ToolFailure> {
+    match arguments {
+        Value::String(text) if text.len() > MAX_INLINE_BYTES => {
+            let account = format!("arguments of {:?}", context.quota_account());
+            let bytes = text.len();
+            let parse = move || parse_inline(Value::String(text));
+            // Boxed, because the future of every call would be larger otherwise.
+            Box::pin(compute::run(&account, bytes, parse)).await
+        }
+        arguments => parse_inline(arguments),
+    }
+}
+
+fn parse_inline(arguments: Value) -> Result<JsonObject, ToolFailure> {
     match arguments {
         Value::Object(arguments) => Ok(arguments),
         Value::Null => Ok(JsonObject::new()),
         Value::Array(items) if items.is_empty() => Ok(JsonObject::new()),
         Value::String(text) if text.trim().is_empty() => Ok(JsonObject::new()),
-        Value::String(text) => match serde_json::from_str(&text) {
+        Value::String(text) => match json_values::from_str(&text) {
             Ok(Value::Object(arguments)) => Ok(arguments),
             Ok(Value::Null) => Ok(JsonObject::new()),
             Ok(_) => Err(not_an_object()),

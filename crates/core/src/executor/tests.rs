@@ -66,6 +66,29 @@ async fn run_one(config: ExecutorConfig, name: &str, arguments: Value) -> ToolRe
     Box::pin(executor.execute_one(call("c", name, arguments), &context)).await
 }
 
+/// Arguments of a model are a text, which no limit of the values of the model's answer counts.
+#[tokio::test]
+async fn arguments_with_too_many_values_are_an_error_before_they_are_parsed() {
+    for value in ["0", "[]", "[0]", "{}", r#"{"":0}"#] {
+        let many = vec![value; 1_000_000].join(",");
+        let arguments = json!(format!(r#"{{"a":1,"b":2,"c":[{many}]}}"#));
+        let result = run_one(ExecutorConfig::default(), "add", arguments.clone()).await;
+        assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+        let error = result.error.unwrap_or_default();
+        assert!(error.ends_with("more than 1000000 JSON values"), "{error}");
+        // In the conversation, the arguments stay a text.
+        let call = call("c", "add", arguments.clone());
+        assert_eq!(
+            call.arguments_object(),
+            json!({ "INVALID_JSON": arguments })
+        );
+    }
+    // A long text within the limit is parsed on another thread.
+    let arguments = format!(r#"{{"a":1,"b":2,"c":[{}0]}}"#, "0,".repeat(100_000));
+    let result = run_one(ExecutorConfig::default(), "add", json!(arguments)).await;
+    assert_eq!(result.result, json!(3), "{:?}", result.error);
+}
+
 #[tokio::test]
 async fn l1_tools_of_a_caller_are_only_for_that_caller() {
     let executor = Executor::new(registry(), ExecutorConfig::default());

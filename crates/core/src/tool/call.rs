@@ -1,6 +1,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::json_values;
+
 /// A tool call as the model requested it.
 ///
 /// `arguments` is stored as received: an object, or a string that contains JSON. The executor
@@ -86,7 +88,7 @@ impl ToolCall {
 /// See [`ToolCall::arguments_text`].
 pub(crate) fn arguments_text(arguments: &Value) -> String {
     match arguments {
-        Value::String(text) if serde_json::from_str::<Map<String, Value>>(text).is_ok() => {
+        Value::String(text) if json_values::from_str::<Map<String, Value>>(text).is_ok() => {
             text.clone()
         }
         other => arguments_object(other).to_string(),
@@ -102,7 +104,7 @@ pub(crate) fn arguments_object(arguments: &Value) -> Value {
         // PHP's encoding of an empty object.
         Value::Array(items) if items.is_empty() => empty(),
         Value::String(text) if text.trim().is_empty() => empty(),
-        Value::String(text) => match serde_json::from_str(text) {
+        Value::String(text) => match json_values::from_str(text) {
             Ok(object @ Value::Object(_)) => object,
             Ok(Value::Array(items)) if items.is_empty() => empty(),
             _ => json!({ "INVALID_JSON": text }),

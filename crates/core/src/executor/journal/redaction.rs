@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::executor::output::truncate;
+use crate::json_values;
 
 /// Replaces redacted values.
 const REDACTED: &str = "[redacted]";
@@ -79,7 +80,7 @@ impl Redaction {
         }
         match arguments {
             Value::Null => "{}".to_owned(),
-            Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Value::String(text) => match json_values::from_str::<Value>(text) {
                 Ok(parsed) => self.text(&parsed),
                 Err(_) => json!({ "unreadable_bytes": text.len() }).to_string(),
             },
@@ -104,7 +105,7 @@ impl Redaction {
         if is_of_tool && !self.results {
             return REDACTED.to_owned();
         }
-        let mut text = match serde_json::from_str(error) {
+        let mut text = match json_values::from_str(error) {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => self.text(&value),
             _ => error.to_owned(),
         };
