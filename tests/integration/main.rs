@@ -30,6 +30,7 @@ mod kills;
 mod large_results;
 mod limits;
 mod log_lines;
+mod many_values;
 mod mcp;
 mod mcp_server;
 mod name_owners;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
+use pillion_core::json_values;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
@@ -26,7 +27,10 @@ pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolF
     if body.trim().is_empty() {
         return Ok(Value::Null);
     }
-    match serde_json::from_str(&body) {
+    if says_json && let Err(error) = json_values::check(body.as_bytes()) {
+        return Err(ToolFailure::internal(format!("The response has {error}")));
+    }
+    match json_values::from_str(&body) {
         Ok(value) if says_json || essence.is_none() => Ok(value),
         Err(_) if says_json => Err(ToolFailure::internal(
             "The response is not valid JSON, although its content type is JSON",

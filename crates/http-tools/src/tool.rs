@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pillion_core::compute;
 use pillion_core::tool::{
     CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
 };
@@ -40,6 +41,7 @@ impl HttpTool {
         let (status, headers) = (answer.status(), answer.headers().clone());
         let body = answer.bytes(door.limits.max_answer_bytes).await;
         let body = String::from_utf8(body.map_err(failed)?.into());
+        let bytes = body.as_ref().map_or(0, String::len);
         let is_success = door
             .limits
             .success
@@ -51,7 +53,12 @@ impl HttpTool {
                 false => Err(answer::failure(&host, status, &headers, Value::Null)),
             };
         };
-        let value = answer::value_of(&headers, door.without_secrets(body));
+        let body = door.without_secrets(body);
+        let parse = move || {
+            let value = answer::value_of(&headers, body);
+            (headers, value)
+        };
+        let (headers, value) = compute::run(&host, bytes, parse).await;
         // Again after parsing, because JSON escapes may hide a secret.
         let value = value.map(|value| door.redacted(value));
         match is_success {

@@ -82,6 +82,7 @@ impl McpError {
             | McpErrorKind::Disconnected
             | McpErrorKind::ContentType { .. }
             | McpErrorKind::TooLarge { .. }
+            | McpErrorKind::TooManyValues(_)
             | McpErrorKind::TooManyEvents { .. }
             | McpErrorKind::Sse(_)
             | McpErrorKind::InvalidUtf8
@@ -197,6 +198,7 @@ impl McpError {
             McpErrorKind::TaskCancelled { .. } => ErrorClass::Cancelled,
             McpErrorKind::ContentType { .. }
             | McpErrorKind::TooLarge { .. }
+            | McpErrorKind::TooManyValues(_)
             | McpErrorKind::TooManyEvents { .. }
             | McpErrorKind::TooManyPages { .. }
             | McpErrorKind::ListTooLarge { .. }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
+use pillion_schema::json_values;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -189,6 +190,9 @@ impl Incoming {
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
         use serde::de::Error;
         let envelope: RawResponse<'_> = serde_json::from_str(text)?;
+        if let Some(params) = envelope.params {
+            json_values::check(params.get().as_bytes()).map_err(Error::custom)?;
+        }
         match (envelope.method, envelope.id) {
             (Some(method), Some(id)) => Ok(Self::Request {
                 id: id.to_owned(),
@@ -284,6 +288,9 @@ impl RpcRequestId {
 
 /// Parses an error object; falls back to defaults if it is malformed.
 fn lenient_error(raw: &RawValue) -> RpcError {
+    if let Err(error) = json_values::check(raw.get().as_bytes()) {
+        return RpcError::new(unknown_code(), format!("the server's error has {error}"));
+    }
     serde_json::from_str(raw.get()).unwrap_or_else(|_| RpcError {
         code: unknown_code(),
         message: unknown_message(),

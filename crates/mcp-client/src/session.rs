@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pillion_schema::json_values;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -126,7 +127,7 @@ impl Session {
         let exchange = self.transport.exchange(request);
         let outcome = self.ended.run_until_closed(exchange).await?;
         guard.disarm();
-        outcome
+        check_values(method, outcome?)
     }
 
     /// Sends a notification of the caller.
@@ -154,7 +155,7 @@ impl Session {
                     tracing::debug!(%error, method, "Sending the request again");
                     repeats += 1;
                 }
-                outcome => return outcome,
+                outcome => return check_values(method, outcome?),
             }
         }
     }
@@ -303,6 +304,23 @@ impl Session {
         let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
         self.version.is_some() && !seen
     }
+}
+
+/// Checks the number of values of a result before it is parsed. Lists are never parsed whole:
+/// `ListReader` limits each of their entries.
+fn check_values(method: &str, outcome: RpcOutcome) -> Result<RpcOutcome, McpErrorKind> {
+    const LISTS: [&str; 4] = [
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "prompts/list",
+    ];
+    if let Ok(result) = &outcome
+        && !LISTS.contains(&method)
+    {
+        json_values::check(result.get().as_bytes())?;
+    }
+    Ok(outcome)
 }
 
 /// Converts a JSON-RPC error that arrived with an HTTP status.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pillion_core::compute::{self, MAX_INLINE_BYTES};
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, ServerResponse, Tool,
     ToolDefinition, ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
@@ -140,7 +141,8 @@ impl McpTool {
         let mut options = RequestOptions::default();
         options.meta = trace.unwrap_or_default();
         let called = client.call_tool_with_params(&self.remote_name, &params, &options);
-        outcome(called.await.as_ref())
+        let (_, outcome) = outcome(client, called.await).await;
+        outcome
     }
 
     /// Calls the tool for a client whose request is forwarded with all its parameters. The outcome
@@ -158,8 +160,7 @@ impl McpTool {
         options: &RequestOptions,
     ) -> Result<ToolOutput, ToolFailure> {
         let called = client.call_tool_with_params(&self.remote_name, params, options);
-        let called = called.await;
-        let outcome = outcome(called.as_ref());
+        let (called, outcome) = outcome(client, called.await).await;
         let response = match called {
             Ok(called) => Some(ServerResponse::Result(called.result)),
             Err(error) => {
@@ -223,12 +224,41 @@ pub fn error_code(class: ErrorClass) -> ErrorCode {
     }
 }
 
-/// Converts the response of a server to `tools/call` into the outcome of the call.
+/// Converts the response of a server to `tools/call` into the outcome of the call, and returns both.
+/// A long result is parsed on another thread.
+async fn outcome(
+    client: &McpClient,
+    called: Result<ToolCallResult, McpError>,
+) -> (
+    Result<ToolCallResult, McpError>,
+    Result<ToolOutput, ToolFailure>,
+) {
+    match called {
+        Err(error) => {
+            let failure = failure(&error);
+            (Err(error), Err(failure))
+        }
+        Ok(called) if called.result.get().len() <= MAX_INLINE_BYTES => {
+            let outcome = parse(&called);
+            (Ok(called), outcome)
+        }
+        Ok(called) => {
+            let (account, bytes) = (&client.config().label, called.result.get().len());
+            let parse = move || {
+                let outcome = parse(&called);
+                (Ok(called), outcome)
+            };
+            // Boxed, because the future of every call would be larger otherwise.
+            Box::pin(compute::run(account, bytes, parse)).await
+        }
+    }
+}
+
+/// Parses a result, whose number of values the client has limited.
 ///
 /// # Errors
-/// The error of the call. For a result with `isError`, its text, with the result.
-fn outcome(called: Result<&ToolCallResult, &McpError>) -> Result<ToolOutput, ToolFailure> {
-    let called = called.map_err(failure)?;
+/// For a result with `isError`, its text, with the result.
+fn parse(called: &ToolCallResult) -> Result<ToolOutput, ToolFailure> {
     let result: Value = serde_json::from_str(called.result.get()).map_err(|error| {
         ToolFailure::internal(format!(
             "The MCP server's result is not valid JSON: {error}"

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
+use pillion_core::json_values;
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
 };
@@ -225,7 +226,7 @@ fn output_of(name: &str, output: wit::Output, usage: RunUsage) -> Result<ToolOut
     let output = match output {
         wit::Output::Text(text) => ToolOutput::text(text),
         wit::Output::Json(json) => {
-            let value = serde_json::from_str(&json).map_err(|error| {
+            let value = json_values::from_str(&json).map_err(|error| {
                 ToolFailure::internal(format!("Tool '{name}' returned invalid JSON: {error}"))
             })?;
             ToolOutput::value(value)

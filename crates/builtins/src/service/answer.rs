@@ -2,6 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use pillion_core::json_values;
 use serde_json::Value;
 
 use super::Fault;
@@ -31,7 +32,7 @@ impl Answer {
         headers: HeaderMap,
         body: &[u8],
     ) -> Result<Self, NoJson> {
-        let body = match serde_json::from_slice(body) {
+        let body = match json_values::from_slice(body) {
             Ok(body) => body,
             Err(_) if status.is_success() => return Err(NoJson),
             Err(_) => Value::Null,

@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use indexmap::IndexMap;
-use pillion_core::{is_lone_surrogate, json_error_text};
+use pillion_core::{is_lone_surrogate, json_error_text, json_values};
 use pillion_mcp_client::{MAX_IDENTIFIER_BYTES, McpLogLevel, RpcError};
 use pillion_wire::MAX_ID_BYTES;
 use serde::{Deserialize, Serialize};
@@ -122,6 +122,12 @@ struct Envelope<'a> {
     error: Option<Value>,
 }
 
+#[derive(Deserialize)]
+struct IdMember<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+}
+
 impl Inbound {
     /// Parses one message.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
@@ -129,6 +135,15 @@ impl Inbound {
             id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
             error: RpcError::new(code, message),
         };
+        if let Err(error) = json_values::check(text.as_bytes()) {
+            let id = serde_json::from_str::<IdMember<'_>>(text).ok();
+            let message = format!("Invalid request: {error}");
+            return Err(unreadable(
+                id.and_then(|it| it.id),
+                INVALID_REQUEST,
+                message,
+            ));
+        }
         let envelope: Envelope<'_> = match serde_json::from_str(text) {
             Ok(envelope) => envelope,
             Err(error) if error.is_data() => {

@@ -2,6 +2,7 @@ use std::io;
 use std::pin::Pin;
 
 use futures_util::StreamExt;
+use pillion_core::compute;
 use pillion_core::tool::{ErrorCode, ServerResponse, ToolFailure};
 use pillion_mcp_client::as_call_tool_result;
 use serde_json::Value;
@@ -192,7 +193,9 @@ impl WorkerRegistration {
         match outcome {
             Ok(answer) => {
                 if let Some(answer) = answer {
-                    finish(job, answer);
+                    let bytes = answer.as_ref().map_or(0, |raw| raw.get().len());
+                    let account = format!("results of {}", tool.name());
+                    compute::run(&account, bytes, || finish(job, answer)).await;
                 }
                 Ok(())
             }

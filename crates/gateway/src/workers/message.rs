@@ -1,5 +1,6 @@
 //! The messages between the sidecar and a worker: lines of JSON-RPC 2.0 with the types of MCP.
 
+use pillion_core::json_values;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
 use pillion_mcp_client::ProgressNotification;
 use pillion_wire::MAX_ID_BYTES;
@@ -52,7 +53,7 @@ struct ProgressParams {
 }
 
 pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
-    let line: MessageLine = serde_json::from_str(line)?;
+    let line: MessageLine = json_values::from_str(line)?;
     Ok(match (line.method.as_deref(), line.id) {
         (Some("ping"), Some(id)) if id.get().len() > MAX_ID_BYTES => {
             let message = format!("the id of a ping has more than {MAX_ID_BYTES} bytes");

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use pillion_schema::compute;
+use pillion_schema::json_values::{MAX_VALUES, count};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
@@ -15,8 +16,14 @@ use crate::{EntryKind, MAX_IDENTIFIER_BYTES, McpErrorKind, shortened};
 /// Maximum size of one entry, in bytes: some requests read the whole entry.
 const MAX_ENTRY_BYTES: usize = 1024 * 1024;
 
+/// Maximum number of JSON values of one entry.
+const MAX_ENTRY_VALUES: usize = 100_000;
+
 /// Maximum total size of the entries of one list, in bytes.
 const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Maximum total number of JSON values of the entries of one list: schemas stay parsed.
+const MAX_LIST_VALUES: usize = MAX_VALUES;
 
 /// Maximum length of a dropped entry in the log, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;
@@ -67,6 +74,8 @@ pub(super) struct ListReader {
     entries: Vec<Box<RawValue>>,
     /// The total size of `entries`, in bytes.
     bytes: usize,
+    /// The total number of JSON values of `entries`.
+    values: usize,
     next: NextPage,
     pages: usize,
     max_pages: usize,
@@ -94,6 +103,7 @@ impl ListReader {
             server: server.to_owned(),
             entries: Vec::new(),
             bytes: 0,
+            values: 0,
             next: NextPage::First,
             pages: 0,
             max_pages,
@@ -184,11 +194,16 @@ impl ListReader {
                 "lists {kind}s of more than {MAX_LIST_BYTES} bytes; the rest is dropped"
             ));
         }
+        if limits.has_too_many_values {
+            warn(format_args!(
+                "lists {kind}s of more than {MAX_LIST_VALUES} JSON values; the rest is dropped"
+            ));
+        }
         if limits.large_entries > 0 {
             let (count, first) = (limits.large_entries, &limits.large_entry);
             warn(format_args!(
-                "lists {count} {kind}s of more than {MAX_ENTRY_BYTES} bytes each, which are \
-                 dropped; the first is {first:?}"
+                "lists {count} {kind}s of more than {MAX_ENTRY_BYTES} bytes or {MAX_ENTRY_VALUES} \
+                 JSON values each, which are dropped; the first is {first:?}"
             ));
         }
         if limits.has_long_cursor {
@@ -205,7 +220,8 @@ impl ListReader {
 struct ExceededLimits {
     has_too_many: bool,
     has_too_many_bytes: bool,
-    /// The number of entries over the limit of one entry.
+    has_too_many_values: bool,
+    /// The number of entries over a limit of one entry.
     large_entries: usize,
     /// The beginning of the first of these entries.
     large_entry: String,
@@ -214,7 +230,7 @@ struct ExceededLimits {
 
 impl ExceededLimits {
     fn is_full(&self) -> bool {
-        self.has_too_many || self.has_too_many_bytes
+        self.has_too_many || self.has_too_many_bytes || self.has_too_many_values
     }
 }
 
@@ -283,7 +299,14 @@ impl<'de> Visitor<'de> for PageEntries<'_> {
         let mut limits = ExceededLimits::default();
         while let Some(entry) = entries.next_element::<&RawValue>()? {
             let size = entry.get().len();
-            if size > MAX_ENTRY_BYTES {
+            // Not counted if the entry is large.
+            let is_large = size > MAX_ENTRY_BYTES;
+            let values = if is_large {
+                0
+            } else {
+                count(entry.get().as_bytes())
+            };
+            if is_large || values > MAX_ENTRY_VALUES {
                 limits.large_entries += 1;
                 if limits.large_entries == 1 {
                     limits.large_entry = shortened(entry.get(), MAX_SHOWN_BYTES).into_owned();
@@ -292,11 +315,13 @@ impl<'de> Visitor<'de> for PageEntries<'_> {
             }
             limits.has_too_many = list.entries.len() == list.kind.max_entries;
             limits.has_too_many_bytes = list.bytes + size > MAX_LIST_BYTES;
+            limits.has_too_many_values = list.values + values > MAX_LIST_VALUES;
             if limits.is_full() {
                 while entries.next_element::<IgnoredAny>()?.is_some() {}
                 break;
             }
             list.bytes += size;
+            list.values += values;
             list.entries.push(entry.to_owned());
         }
         Ok(limits)
@@ -372,6 +397,31 @@ mod tests {
             let many = vec![fits; 20];
             let (kept, pages) = read(kind, &[page(kind, &many, Some("more"))]).await;
             assert_eq!((kept.len(), pages), (16, 1), "{}", kind.key);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_number_of_values_of_the_entries_of_every_list_is_limited() {
+        for kind in KINDS {
+            for (value, values) in [("0", 1), ("[]", 2), ("[0]", 2), (r#"{"":[]}"#, 3)] {
+                let of = |number: usize| format!("[{}]", vec![value; number].join(","));
+                let fits = of((MAX_ENTRY_VALUES - 1) / values);
+                let entries = [
+                    of(MAX_ENTRY_VALUES / values + 1),
+                    "1".to_owned(),
+                    fits.clone(),
+                ];
+                let (kept, _) = read(kind, &[page(kind, &entries, None)]).await;
+                let kept: Vec<_> = kept.iter().map(|entry| entry.get()).collect();
+                assert!(kept == ["1", &*fits], "{}", kind.key);
+
+                let pages = [
+                    page(kind, &vec![fits.clone(); 8], Some("1")),
+                    page(kind, &vec![fits; 8], Some("2")),
+                ];
+                let (kept, pages) = read(kind, &pages).await;
+                assert_eq!((kept.len(), pages), (10, 2), "{}", kind.key);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::jsonrpc::RpcError;
 use crate::secrets::Secrets;
 use crate::{OAuthError, ServerConfigError};
 use pillion_egress::{ClientError, EgressError, KnownDown, root_cause};
+use pillion_schema::json_values::TooManyValues;
 use pillion_sse::SseError;
 
 /// The details of an error.
@@ -64,6 +65,9 @@ pub enum McpErrorKind {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The response has more values than [`MAX_VALUES`](pillion_schema::json_values::MAX_VALUES).
+    #[error("the response has {0}")]
+    TooManyValues(#[from] TooManyValues),
     /// None of the first events was the response.
     #[error("no response within the first {limit} events of the stream")]
     TooManyEvents {
@@ -273,6 +277,7 @@ impl McpErrorKind {
                 | Self::NoResponse
                 | Self::ContentType { .. }
                 | Self::TooLarge { .. }
+                | Self::TooManyValues(_)
                 | Self::TooManyEvents { .. }
                 | Self::Sse(_)
                 | Self::InvalidUtf8

@@ -129,3 +129,27 @@ fn encoded_messages_are_json_rpc() {
         r#"{"jsonrpc":"2.0","method":"notifications/x"}"#
     );
 }
+
+#[test]
+fn parameters_and_errors_with_too_many_values_are_not_kept() {
+    let many = format!("[{}0]", "[],".repeat(500_000));
+    for method in ["sampling/createMessage", "notifications/message"] {
+        let text = format!(r#"{{"method":"{method}","id":1,"params":{{"x":{many}}}}}"#);
+        let error = Incoming::parse(&text).unwrap_err().to_string();
+        assert!(
+            error.starts_with("more than 1000000 JSON values"),
+            "{error}"
+        );
+    }
+    // The request of a response gets an error.
+    let text = format!(r#"{{"id":1,"error":{{"code":1,"message":"no","data":{many}}}}}"#);
+    let Incoming::Response { outcome, .. } = only(&text) else {
+        panic!()
+    };
+    let error = outcome.unwrap_err();
+    assert_eq!(
+        error.message,
+        "the server's error has more than 1000000 JSON values"
+    );
+    assert!(error.data.is_none());
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use pillion_core::json_values;
 use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -110,7 +111,7 @@ async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Reques
 pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
     #[derive(Deserialize)]
     struct JsonRpcBatch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
-    let Ok(JsonRpcBatch(messages)) = serde_json::from_str::<JsonRpcBatch<'_>>(text) else {
+    let Ok(JsonRpcBatch(messages)) = json_values::from_str::<JsonRpcBatch<'_>>(text) else {
         let error = RpcError::new(message::PARSE_ERROR, "Parse error");
         return failed(StatusCode::BAD_REQUEST, None, error);
     };

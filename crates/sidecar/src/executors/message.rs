@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use pillion_core::json_values;
 use pillion_core::tool::{
     ApprovalPolicy, ErrorCode, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
 };
@@ -185,7 +186,7 @@ struct CancelledParams {
 }
 
 pub(super) fn read(line: &str) -> Result<PhpMessage, serde_json::Error> {
-    let line: MessageLine = serde_json::from_str(line)?;
+    let line: MessageLine = json_values::from_str(line)?;
     let params = line.params.as_deref().map_or("null", RawValue::get);
     Ok(match (line.method.as_deref(), line.id) {
         (Some("tools/execute"), Some(id)) => PhpMessage::Execute(
