@@ -105,3 +105,17 @@ fn a_result_with_too_many_values_is_an_error_before_it_is_parsed() {
         assert_eq!(called["result"]["error_code"], "internal_error", "{called}");
     }
 }
+
+#[test]
+fn a_long_result_is_parsed_without_delaying_other_requests() {
+    // Just within the limit.
+    let daemon = daemon("0", 999_000, false);
+    let waited = longest_wait(&daemon.socket, &["/healthz"], || {
+        for (method, params, _) in METHODS {
+            let answer = ask(&daemon, method, params);
+            let values = answer["result"]["_meta"]["x"].as_array();
+            assert_eq!(values.map(Vec::len), Some(999_000), "{method}");
+        }
+    });
+    assert!(waited < MAX_WAIT, "{waited:?}");
+}

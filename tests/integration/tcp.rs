@@ -4,6 +4,7 @@ mod chats;
 mod connections;
 mod detached;
 mod limits;
+mod many_values;
 mod memories;
 mod packs;
 mod slow_readers;

@@ -11,7 +11,8 @@ use super::millis;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpSection {
-    /// Maximum size of a request body, in bytes; a larger body gets status 413.
+    /// Maximum size of a request body, in bytes; a larger body gets status 413. The number of
+    /// [JSON values](errors.md#json-values) is limited, too.
     pub max_body_bytes: NonZeroUsize,
     /// Timeout for receiving a request body; then the request gets status 408.
     #[serde(rename = "body_timeout_ms", deserialize_with = "millis::positive")]

@@ -1,10 +1,12 @@
 //! Accounts of principals for what the limit of connections does not bound: requests that continue
-//! after their clients have disconnected, or that wait for their clients' next requests.
+//! after their clients have disconnected, or that wait for their clients' next requests, and the
+//! values of parsed requests.
 //!
-//! A request whose client waits for the response is *attached*, and costs nothing here: the number
-//! of connections and the size of bodies limit such requests. A *detached* request is charged to
-//! its principal until it ends, wherever it waits: for a tool, an approval, the client's input, or
-//! the list of a server.
+//! A request whose client waits for the response is *attached*. The number of connections and the
+//! size of bodies limit such requests, so only their JSON values, which need many times the memory
+//! of their text, are charged to the principal. A *detached* request is charged to its principal
+//! until it ends, wherever it waits: for a tool, an approval, the client's input, or the list of a
+//! server.
 
 mod attachment;
 
@@ -12,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pillion_core::json_values::{MAX_VALUES, count_with_texts};
 use serde_json::Value;
 
 pub use attachment::{Attachment, CommittedAttachment, Run};
@@ -22,6 +25,19 @@ const TEXT_COPIES: u64 = 4;
 
 /// Memory for each JSON value, in bytes: twice its size, because lists grow by doubling.
 const VALUE_BYTES: u64 = 2 * size_of::<Value>() as u64;
+
+/// The limits of the values of requests whose clients wait for the response: those of one principal
+/// have together as many values as one text may have.
+pub const REQUEST_VALUES: AccountLimits = AccountLimits {
+    principal: Usage {
+        count: usize::MAX,
+        bytes: MAX_VALUES as u64 * VALUE_BYTES,
+    },
+    total: Usage {
+        count: usize::MAX,
+        bytes: 2 * MAX_VALUES as u64 * VALUE_BYTES,
+    },
+};
 
 /// A number of requests, and the memory that they hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -200,12 +216,18 @@ impl Charge {
 /// Returns the approximate memory of a request with this JSON text, in bytes.
 #[must_use]
 pub fn json_memory(text: &str) -> u64 {
-    let starts_value = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
-    let values = text.as_bytes().iter().filter(|byte| starts_value(byte));
-    let values = u64::try_from(values.count()).unwrap_or(u64::MAX);
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     let bytes = bytes.saturating_mul(TEXT_COPIES);
-    bytes.saturating_add(values.saturating_mul(VALUE_BYTES))
+    // The outermost value takes no more than its text.
+    let values = count_with_texts(text.as_bytes()) - 1;
+    bytes.saturating_add(values_memory(values))
+}
+
+/// Returns the approximate memory of so many JSON values, in bytes.
+#[must_use]
+pub fn values_memory(values: usize) -> u64 {
+    let values = u64::try_from(values).unwrap_or(u64::MAX);
+    values.saturating_mul(VALUE_BYTES)
 }
 
 #[cfg(test)]

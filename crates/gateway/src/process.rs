@@ -27,6 +27,8 @@ pub struct Process {
     pub calls: TaskTracker,
     /// The requests of each principal that continue, or wait, without their clients.
     pub detached: Arc<PrincipalAccounts>,
+    /// The memory of the JSON values of the requests of each principal whose clients wait.
+    pub request_values: Arc<PrincipalAccounts>,
     /// MCP clients and PHP executors whose connections were upgraded from HTTP.
     pub clients: TaskTracker,
     /// Publishes events to listeners.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
+use pillion_core::json_values::count_with_texts;
 use pillion_core::tool::CallContext;
 use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::json;
@@ -20,6 +21,7 @@ use super::stateless::{self, RoundStep};
 use super::{Caller, stateful};
 use crate::McpServer;
 use crate::outbox::{Outbox, Outgoing};
+use pillion_gateway::accounts::values_memory;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use pillion_gateway::visibility::Visibility;
 
@@ -232,7 +234,7 @@ impl Conversation {
                         while tasks.len() >= MAX_RUNNING && tasks.join_next().await.is_some() {}
                         self.out.has_room().await;
                     }
-                    self.take(inbound, line.len(), tasks, streams).await;
+                    self.take(inbound, held_bytes(&line), tasks, streams).await;
                 }
                 Err(unreadable) => {
                     let id = unreadable.id.as_deref();
@@ -336,7 +338,9 @@ impl Conversation {
 
     /// Returns the permit of a request of this size, or `None` if too many bytes are held.
     fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX).max(1);
+        // One request always fits.
+        let kib = (bytes / 1024).clamp(1, MAX_RUNNING_KIB);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
         Arc::clone(&self.running_kib)
             .try_acquire_many_owned(kib)
             .ok()
@@ -368,6 +372,12 @@ impl Conversation {
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
     }
+}
+
+/// Returns the size of a request with this text: that of its values, if they are larger than the text.
+fn held_bytes(line: &[u8]) -> usize {
+    let values = values_memory(count_with_texts(line));
+    usize::try_from(values).map_or(usize::MAX, |values| values.max(line.len()))
 }
 
 /// Returns the error for a request that exceeds the size of concurrent requests.
@@ -540,6 +550,33 @@ mod tests {
             assert!(answers.next_line().await.unwrap().is_some());
         }
         writing.await.unwrap().unwrap();
+        served.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_values_of_the_requests_of_a_client_are_limited() {
+        let (ours, served) = serve(&mcp_server(), Duration::ZERO);
+        let (reader, mut writer) = tokio::io::split(ours);
+        let many = vec![0; 200_000];
+        let writing = tokio::spawn(async move {
+            for id in 0..4 {
+                let listen = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
+                    "params": {"many": many, "_meta": {
+                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                        "io.modelcontextprotocol/clientCapabilities": {}}}});
+                writer.write_all(format!("{listen}\n").as_bytes()).await?;
+            }
+            std::io::Result::Ok(writer)
+        });
+        let mut messages = BufReader::new(reader).lines();
+        let mut refused = 0;
+        for _ in 0..4 {
+            let message = messages.next_line().await.unwrap().unwrap();
+            refused += usize::from(message.contains("65536 KiB, the maximum"));
+        }
+        // Two of them have 57 MB.
+        assert_eq!(refused, 2);
+        drop((writing.await.unwrap().unwrap(), messages));
         served.await.unwrap().unwrap();
     }
 

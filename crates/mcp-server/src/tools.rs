@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pillion_core::compute;
+use pillion_core::compute::{self, MAX_INLINE_BYTES};
 use pillion_core::executor::{CompletedCall, ResolvedCall};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{self, CallContext, ErrorCode, ServerResponse, ToolCall, ToolResult};
@@ -171,7 +171,7 @@ pub(super) async fn call(
     let name = request.text("name")?;
     let arguments = match request.params.get("arguments") {
         None => json!({}),
-        Some(arguments) => match serde_json::from_str(arguments.get()) {
+        Some(arguments) => match parse_arguments(arguments, caller).await {
             Ok(Value::Null) => json!({}),
             Ok(arguments @ Value::Object(_)) => arguments,
             Err(error) => return Err(message::unreadable("arguments", &error)),
@@ -249,6 +249,19 @@ pub(super) async fn call(
         (Some(note), Some(arguments)) => with_note(&written, &note, arguments),
         _ => Ok(written),
     }
+}
+
+/// Parses arguments; long ones on another thread when it is the turn of the caller's account.
+async fn parse_arguments(arguments: &RawValue, caller: &Caller) -> serde_json::Result<Value> {
+    let bytes = arguments.get().len();
+    if bytes <= MAX_INLINE_BYTES {
+        return serde_json::from_str(arguments.get());
+    }
+    let account = format!("arguments of {:?}", caller.context.quota_account());
+    let arguments = arguments.to_owned();
+    let parse = move || serde_json::from_str(arguments.get());
+    // Boxed, because the future of every call would be larger otherwise.
+    Box::pin(compute::run(&account, bytes, parse)).await
 }
 
 /// Adds to a server's result with which arguments the call ran, if an approver changed them: as a

@@ -25,6 +25,7 @@ mod pins;
 mod providers;
 mod ready;
 mod request_log;
+mod request_memory;
 mod results;
 mod schema_check;
 mod servers;

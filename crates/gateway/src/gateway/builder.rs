@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::unknown_tools::UnknownTools;
 use super::{Gateway, Shared};
-use crate::accounts::{AccountLimits, Usage};
+use crate::accounts::{AccountLimits, REQUEST_VALUES, Usage};
 use crate::approvals::Approvals;
 use crate::credentials::UserCredentials;
 use crate::declared_tools::{self, Registered, StepCheckpoints};
@@ -86,6 +86,7 @@ impl Builder<'_> {
         } = parts;
         let process = Arc::new(Process::new(Telemetry::start(&self.0.telemetry)));
         process.detached.set_limits(self.detached_limits());
+        process.request_values.set_limits(REQUEST_VALUES);
         let results = self.results(state.as_ref());
         let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);

@@ -1,7 +1,9 @@
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody};
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_LENGTH;
+use pillion_core::compute::{self, MAX_INLINE_BYTES};
+use pillion_core::json_values;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
@@ -9,7 +11,9 @@ use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::error::RequestError;
+use super::request_memory::RequestMemory;
 use crate::app::App;
+use pillion_gateway::access::AccessGrant;
 
 /// A request body, within the size limit and the read timeout.
 ///
@@ -27,10 +31,17 @@ impl FromRequest<App> for Body {
         if announced.is_some_and(|length| length > limit_bytes) {
             return Err(RequestError::BodyTooLong { limit_bytes });
         }
+        let memory = request.extensions().get::<RequestMemory>().cloned();
         let after = limits.body_timeout;
         // The router's body limit is the same value.
         match pillion_deadline::timeout(after, Bytes::from_request(request, app)).await {
-            Ok(Ok(bytes)) => Ok(Self(bytes)),
+            Ok(Ok(bytes)) => {
+                json_values::check(&bytes)?;
+                if let Some(memory) = memory {
+                    memory.charge(&bytes).await?;
+                }
+                Ok(Self(bytes))
+            }
             Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(
                 _,
             )))) => Err(RequestError::BodyTooLong { limit_bytes }),
@@ -40,27 +51,58 @@ impl FromRequest<App> for Body {
     }
 }
 
+impl Body {
+    /// Reads the body and parses it; a long body on another thread when it is the principal's turn.
+    async fn parse<T: Send + 'static>(
+        request: Request,
+        app: &App,
+        parse: fn(&[u8]) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        let account = long_body_account(&request);
+        let Self(bytes) = Self::from_request(request, app).await?;
+        match account {
+            // Boxed, because the future of every request would be larger otherwise.
+            Some(account) => {
+                Box::pin(compute::run(&account, bytes.len(), move || parse(&bytes))).await
+            }
+            None => parse(&bytes),
+        }
+    }
+}
+
+/// Returns the account of a request whose body may be long.
+fn long_body_account(request: &Request) -> Option<String> {
+    let most = request.body().size_hint().upper();
+    if most.is_some_and(|most| most <= MAX_INLINE_BYTES as u64) {
+        return None;
+    }
+    let grant = request.extensions().get::<AccessGrant>();
+    Some(grant.map(AccessGrant::principal).unwrap_or_default())
+}
+
 /// A JSON object body, deserialized into `T`; an empty body counts as an empty object.
 pub(super) struct Object<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Object<T> {
     type Rejection = RequestError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
-        let Body(bytes) = Body::from_request(request, app).await?;
-        let bytes = match bytes.trim_ascii() {
-            b"" => b"{}",
-            bytes => bytes,
-        };
-        // Parses a map first: serde would also read a struct from an array.
-        let members: serde_json::Map<String, Value> =
-            serde_json::from_slice(bytes).map_err(|error| match error.classify() {
-                serde_json::error::Category::Data => RequestError::NotThatBody(error),
-                _ => RequestError::MalformedJson(error),
-            })?;
-        let read = T::deserialize(Value::Object(members)).map_err(RequestError::NotThatBody)?;
-        Ok(Self(read))
+        Body::parse(request, app, parse_object).await.map(Self)
     }
+}
+
+fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RequestError> {
+    let bytes = match bytes.trim_ascii() {
+        b"" => b"{}",
+        bytes => bytes,
+    };
+    // Parses a map first: serde would also read a struct from an array.
+    let members: serde_json::Map<String, Value> =
+        serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => RequestError::NotThatBody(error),
+            _ => RequestError::MalformedJson(error),
+        })?;
+    T::deserialize(Value::Object(members)).map_err(RequestError::NotThatBody)
 }
 
 /// A body with any JSON value.
@@ -70,9 +112,9 @@ impl FromRequest<App> for AnyJson {
     type Rejection = RequestError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
-        let Body(bytes) = Body::from_request(request, app).await?;
-        let value = serde_json::from_slice(&bytes).map_err(RequestError::MalformedJson)?;
-        Ok(Self(value))
+        let parse =
+            |bytes: &[u8]| serde_json::from_slice(bytes).map_err(RequestError::MalformedJson);
+        Body::parse(request, app, parse).await.map(Self)
     }
 }
 
@@ -97,17 +139,18 @@ impl FromRequest<App> for Arguments {
     type Rejection = RequestError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
-        let Body(bytes) = Body::from_request(request, app).await?;
-        if bytes.trim_ascii().is_empty() {
-            return Ok(Self(Value::Object(serde_json::Map::new())));
-        }
-        match serde_json::from_slice(&bytes).map_err(RequestError::MalformedJson)? {
-            Value::Null => Ok(Self(Value::Object(serde_json::Map::new()))),
-            Value::Array(items) if items.is_empty() => {
-                Ok(Self(Value::Object(serde_json::Map::new())))
-            }
-            object @ Value::Object(_) => Ok(Self(object)),
-            _ => Err(RequestError::NotAnObject),
-        }
+        Body::parse(request, app, parse_arguments).await.map(Self)
+    }
+}
+
+fn parse_arguments(bytes: &[u8]) -> Result<Value, RequestError> {
+    if bytes.trim_ascii().is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    match serde_json::from_slice(bytes).map_err(RequestError::MalformedJson)? {
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Array(items) if items.is_empty() => Ok(Value::Object(serde_json::Map::new())),
+        object @ Value::Object(_) => Ok(object),
+        _ => Err(RequestError::NotAnObject),
     }
 }

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::executor::OptionError;
 use pillion_core::json_error_text;
+use pillion_core::json_values::TooManyValues;
 use pillion_core::store::StoreError;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
@@ -32,6 +33,13 @@ pub(super) enum RequestError {
     BatchTooLong { calls: usize, limit: usize },
     #[error("The body is longer than {limit_bytes} bytes")]
     BodyTooLong { limit_bytes: usize },
+    #[error("The body has {0}")]
+    TooManyValues(#[from] TooManyValues),
+    #[error(
+        "The running requests of this caller have too many JSON values together: try again later, or \
+         send smaller requests"
+    )]
+    TooManyRunningValues,
     #[error("The body did not arrive within {:.1}s", after.as_secs_f64())]
     BodyTooSlow { after: std::time::Duration },
     #[error("The request body is incomplete: the connection broke")]
@@ -188,7 +196,9 @@ impl RequestError {
             | Self::UnknownModel(_)
             | Self::UnknownParameter(_)
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
-            Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
+            Self::BodyTooLong { .. } | Self::TooManyValues(_) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput)
+            }
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Server(error) => error.translate(),
             Self::Credential(error) => error.translate(),
@@ -197,7 +207,9 @@ impl RequestError {
             Self::Upstream(failure) => (status_of_upstream(failure.code), failure.code),
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
             Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
-            Self::TooManyDetached => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited),
+            Self::TooManyDetached | Self::TooManyRunningValues => {
+                (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited)
+            }
             Self::NoStore
             | Self::Draining
             | Self::UnreadableResult
@@ -274,7 +286,10 @@ impl IntoResponse for RequestError {
             problem = problem.called(code);
         }
         let mut response = problem.into_response();
-        if matches!(self, Self::KeyInProgress | Self::TooManyDetached) {
+        if matches!(
+            self,
+            Self::KeyInProgress | Self::TooManyDetached | Self::TooManyRunningValues
+        ) {
             let soon = HeaderValue::from_static("1");
             response.headers_mut().insert(RETRY_AFTER, soon);
         }

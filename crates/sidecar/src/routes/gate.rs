@@ -4,6 +4,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::request_memory::RequestMemory;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use pillion_gateway::access::{
@@ -60,6 +61,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             tools: AllowedTools::default(),
         }),
     };
+    let memory = RequestMemory::for_body(&body, &app, grant.as_ref());
     if let Some(grant) = grant {
         tracing::Span::current().record("client", &grant.name);
         if let Some(waiting) = parts.extensions.get::<ConnectionBytes>() {
@@ -67,5 +69,12 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
         }
         parts.extensions.insert(grant);
     }
-    next.run(Request::from_parts(parts, body)).await
+    if let Some(memory) = &memory {
+        parts.extensions.insert(memory.clone());
+    }
+    let response = next.run(Request::from_parts(parts, body)).await;
+    match memory {
+        Some(memory) => memory.hold(response),
+        None => response,
+    }
 }

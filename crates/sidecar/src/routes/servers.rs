@@ -22,7 +22,7 @@ use axum::routing::{MethodRouter, get, post, put};
 use pillion_wire::{ServerResponse, route};
 use serde_json::{Map, Value};
 
-use super::body::Body;
+use super::body::AnyJson;
 use super::error::RequestError;
 use crate::app::App;
 use crate::servers::{ServerError, Servers};
@@ -67,8 +67,8 @@ impl FromRequest<App> for Keys {
     type Rejection = RequestError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
-        let Body(bytes) = Body::from_request(request, app).await?;
-        match serde_json::from_slice(&bytes).map_err(RequestError::MalformedJson)? {
+        let AnyJson(value) = AnyJson::from_request(request, app).await?;
+        match value {
             Value::Object(keys) => Ok(Self(keys)),
             _ => Err(ServerError::Invalid {
                 key: "body".to_owned(),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use pillion_core::compute;
 use pillion_core::executor::{CompletedCall, RESPONSE_ALLOWANCE, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
@@ -53,7 +54,9 @@ pub(in crate::routes) async fn batch_execute(
     caller: Caller,
     Body(body): Body,
 ) -> Result<Response, RequestError> {
-    let batch = parse(&app, &body)?;
+    let (limit, bytes) = (app.http().max_batch_calls.get(), body.len());
+    let account = caller.context.principal.as_deref().unwrap_or_default();
+    let batch = compute::run(account, bytes, move || parse(&body, limit)).await?;
     let mut caller = caller;
     if batch.calls.len() > 1 {
         let memory = caller.context.result_memory.take();
@@ -190,7 +193,7 @@ impl Request for BatchRequest {
 }
 
 /// Parses the body, with different errors for malformed JSON and for JSON of another form.
-fn parse(app: &App, body: &[u8]) -> Result<BatchRequest, RequestError> {
+fn parse(body: &[u8], limit: usize) -> Result<BatchRequest, RequestError> {
     let request: BatchRequest = serde_json::from_slice(body).map_err(|error| {
         if error.is_data() {
             RequestError::NotABatch(error)
@@ -198,7 +201,7 @@ fn parse(app: &App, body: &[u8]) -> Result<BatchRequest, RequestError> {
             RequestError::MalformedJson(error)
         }
     })?;
-    let (calls, limit) = (request.calls.len(), app.http().max_batch_calls.get());
+    let calls = request.calls.len();
     if calls > limit {
         return Err(RequestError::BatchTooLong { calls, limit });
     }
