@@ -15,7 +15,7 @@ use crate::{Delta, ModelError, ModelErrorKind, TurnAnswer};
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 /// Maximum number of calls or other parts of an answer.
-const MAX_PARTS: usize = 1_024;
+const MAX_PARTS: usize = 16_384;
 
 /// Number of JSON values of an event that do not count: an answer may have very many events, of
 /// which only pieces of text are kept.

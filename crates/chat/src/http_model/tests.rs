@@ -444,7 +444,7 @@ fn serve(content_type: &'static str, body: String) -> url::Url {
 }
 
 fn is_shortened(text: &str) -> bool {
-    text.contains("1024 calls or other parts") || text.contains("1000000 JSON values")
+    text.contains("16384 calls or other parts") || text.contains("1000000 JSON values")
 }
 
 /// The bodies are small, but their values would need many times as much memory.
@@ -507,14 +507,14 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
         (
             Provider::OpenAiChat,
             "text/event-stream",
-            (0..2_000)
+            (0..17_000)
                 .map(|nth| event(&chunk(json!({"tool_calls": [call(nth)]})).to_string()))
                 .collect(),
         ),
         (
             Provider::OpenAiChat,
             "text/event-stream",
-            event(&chunk(json!({"tool_calls": calls(2_000)})).to_string()),
+            event(&chunk(json!({"tool_calls": calls(17_000)})).to_string()),
         ),
     ];
     for provider in [
@@ -523,7 +523,7 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
         Provider::Anthropic,
         Provider::Google,
     ] {
-        let list = json!(calls(1_025)).to_string();
+        let list = json!(calls(16_385)).to_string();
         let body = body(provider, "tool_calls", &list);
         cases.push((provider, "application/json", body));
     }
@@ -539,7 +539,7 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
     // Many events of ordinary size, and the largest permitted number of calls.
     let mut text = event(&chunk(json!({"content": "x", "reasoning_content": "y"})).to_string());
     text = text.repeat(20_000);
-    text += &event(&chunk(json!({"tool_calls": calls(1_024)})).to_string());
+    text += &event(&chunk(json!({"tool_calls": calls(16_384)})).to_string());
     text += "data: [DONE]\n\n";
     let config = HttpModelConfig::new(
         Provider::OpenAiChat,
@@ -548,6 +548,6 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
     );
     let (answer, _) = ask(config, true).await;
     let message = &answer.unwrap().body["choices"][0]["message"];
-    assert_eq!(message["tool_calls"].as_array().unwrap().len(), 1_024);
+    assert_eq!(message["tool_calls"].as_array().unwrap().len(), 16_384);
     assert_eq!(message["content"].as_str().unwrap().len(), 20_000);
 }
