@@ -159,7 +159,7 @@ impl KeySource for KeyInVariable {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
         let Some(value) = key_in(&self.0) else {
             let message = format!(
-                "The provider's API key is missing: {} is not set for `pillion serve`. Set it and \
+                "The provider's API key is missing: {} is not set for `pillion serve`: set it and \
                  restart",
                 variable::shown(&self.0)
             );
