@@ -98,7 +98,8 @@ fn daemon(servers: &[(&str, &McpServer)]) -> Daemon {
              transport = \"streamable_http\"\n\n"
         )
     });
-    let daemon = Daemon::with_config(&entries.collect::<String>(), &[]);
+    let settings = "[mcp]\ndiscovery_timeout_ms = 120000\n";
+    let daemon = Daemon::with_config(&(settings.to_owned() + &entries.collect::<String>()), &[]);
     eventually("the daemon is ready", || {
         std::os::unix::net::UnixStream::connect(&daemon.socket).is_ok()
     });

@@ -109,8 +109,8 @@ fn the_values_of_requests_that_wait_are_limited_for_each_principal() {
 
     let responses = streams.iter_mut().filter_map(response);
     let statuses: Vec<_> = responses.map(|it| it[9..12].to_owned()).collect();
-    assert!(statuses.iter().all(|it| it == "429"), "{statuses:?}");
-    assert!(statuses.len() > 60 && statuses.len() < streams.len());
+    let rejected = statuses.iter().filter(|it| *it == "429").count();
+    assert!(rejected > 60 && rejected < streams.len(), "{statuses:?}");
     // Clients that disconnect free their memory.
     drop(streams);
     eventually("the memory is free", || call(RUNNER, 400_000).0 == 200);
