@@ -520,6 +520,19 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
 }
 
 #[test]
+fn an_empty_batch_with_a_key_has_an_empty_response() {
+    let daemon = Daemon::with_config("", &[]);
+    let batch = json!({"calls": []});
+    for _ in 0..2 {
+        let reply = post(&daemon.socket, BATCH, "idempotency-key: none\r\n", &batch);
+        assert_eq!(
+            (reply.status, reply.json()["total"].clone()),
+            (200, json!(0))
+        );
+    }
+}
+
+#[test]
 fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 30_000), &[]);

@@ -88,10 +88,13 @@ impl Gateway {
         Box::pin(self.resolve_missing(context, visibility, scope, names, &missing)).await
     }
 
-    /// Returns the maximum duration of one call of these tools, of which only the names are given.
+    /// Returns the maximum duration of one call of these tools, of which only the names are given, or
+    /// of a call of any tool if there are none.
     pub fn timeout_of_calls<'a>(&self, names: impl Iterator<Item = &'a str>) -> Duration {
         let limits = names.map(|name| self.executor().timeout_of(name));
-        limits.max().unwrap_or_default()
+        limits
+            .max()
+            .unwrap_or_else(|| self.executor().timeout_of(""))
     }
 
     /// Lists the tools of the MCP servers that may have the `missing` tools, then looks up the
