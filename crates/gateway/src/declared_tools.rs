@@ -35,8 +35,9 @@ pub fn build(
 impl Registered {
     /// Registers these tools in place of the previous ones. A name that has a tool before and after
     /// is never without a tool in between. A tool of an MCP server loses such a name; a name that
-    /// belongs to another tool, such as a worker's, stays with that tool as long as it exists. Of two tools with one name, the first one counts,
-    /// unless it is not offered. Without `events`, no changes are published.
+    /// belongs to another tool, such as a worker's, stays with that tool as long as it exists. Of two
+    /// tools with one name, the first one counts, unless it is not offered. Without `events`, no
+    /// changes are published.
     pub fn replace_tools(
         &self,
         tools: Vec<Arc<dyn Tool>>,

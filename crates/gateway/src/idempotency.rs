@@ -50,8 +50,8 @@ pub enum Claim {
     InProgress,
     /// The key was used for a different request.
     OtherRequest,
-    /// The process that ran the request has died, or could not store the result. Contains the id in the call log of each call
-    /// whose tool may have started, with at least one such call.
+    /// The process that ran the request has died, or could not store the result. Contains the id in
+    /// the call log of each call whose tool may have started, with at least one such call.
     CutOff(Vec<Option<CallId>>),
 }
 

@@ -251,17 +251,15 @@ pub(super) async fn call(
     }
 }
 
-/// Parses arguments; long ones on another thread when it is the turn of the caller's account.
+/// Parses arguments; long ones on another thread when it is the caller's turn.
 async fn parse_arguments(arguments: &RawValue, caller: &Caller) -> serde_json::Result<Value> {
     let bytes = arguments.get().len();
     if bytes <= MAX_INLINE_BYTES {
         return serde_json::from_str(arguments.get());
     }
-    let account = format!("arguments of {:?}", caller.context.quota_account());
     let arguments = arguments.to_owned();
     let parse = move || serde_json::from_str(arguments.get());
-    // Boxed, because the future of every call would be larger otherwise.
-    Box::pin(compute::run(&account, bytes, parse)).await
+    compute::run(&account_of(caller), bytes, parse).await
 }
 
 /// Adds to a server's result with which arguments the call ran, if an approver changed them: as a

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::compute::{self, MAX_INLINE_BYTES};
+use pillion_core::compute;
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, ServerResponse, Tool,
     ToolDefinition, ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
@@ -238,18 +238,13 @@ async fn outcome(
             let failure = failure(&error);
             (Err(error), Err(failure))
         }
-        Ok(called) if called.result.get().len() <= MAX_INLINE_BYTES => {
-            let outcome = parse(&called);
-            (Ok(called), outcome)
-        }
         Ok(called) => {
             let (account, bytes) = (&client.config().label, called.result.get().len());
             let parse = move || {
                 let outcome = parse(&called);
                 (Ok(called), outcome)
             };
-            // Boxed, because the future of every call would be larger otherwise.
-            Box::pin(compute::run(account, bytes, parse)).await
+            compute::run(account, bytes, parse).await
         }
     }
 }

@@ -29,7 +29,8 @@ static ACCOUNTS: LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>> = LazyLock::ne
 
 /// Runs `work` over `bytes` bytes of data: at once if that is little, or else on another thread when
 /// it is the turn of `account`. If the time of `work` is not proportional to the size, as when
-/// schemas are compiled, `bytes` is [`usize::MAX`]. `work` that has begun is finished even if the future is dropped.
+/// schemas are compiled, `bytes` is [`usize::MAX`]. `work` that has begun is finished even if the
+/// future is dropped.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -49,6 +50,14 @@ pub async fn run<T: Send + 'static>(
     if bytes <= MAX_INLINE_BYTES {
         return work();
     }
+    // Boxed, because the futures of requests and calls with little data would be larger otherwise.
+    Box::pin(run_in_turn(account, work)).await
+}
+
+async fn run_in_turn<T: Send + 'static>(
+    account: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let turn = Turn::of(account);
     // The semaphores are never closed.
     let permit = Arc::clone(&turn.semaphore).acquire_owned().await;

@@ -1,6 +1,6 @@
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
-use pillion_core::compute::{self, MAX_INLINE_BYTES};
+use pillion_core::compute;
 use pillion_core::json_values::{MAX_VALUES, TooManyValues, count_with_strings, count_with_texts};
 use pillion_core::provider::{Provider, assistant_text};
 use pillion_egress::{HttpAnswer, HttpError};
@@ -165,6 +165,7 @@ async fn read_events(
     let mut deltas = Vec::new();
     let mut next = Some(start);
     let mut values = 0;
+    let account = body.account();
     loop {
         let fed = match &next {
             Some(chunk) => decoder.feed(chunk),
@@ -184,11 +185,7 @@ async fn read_events(
                 (stream, deltas, pushed)
             };
             let pushed;
-            (stream, deltas, pushed) = if bytes <= MAX_INLINE_BYTES {
-                push()
-            } else {
-                Box::pin(compute::run(&body.account(), bytes, push)).await
-            };
+            (stream, deltas, pushed) = compute::run(&account, bytes, push).await;
             if deltas.iter().any(is_beyond_limit) {
                 return Err(too_many_parts(body.provider).into());
             }
@@ -290,8 +287,8 @@ impl Body {
     async fn finish(&self, stream: Box<dyn AnswerStream>) -> Result<TurnAnswer, FailedAttempt> {
         let bytes = self.limit - self.left;
         let account = self.account();
-        let finished = Box::pin(compute::run(&account, bytes, || stream.finish()));
-        let answer = finished.await.map_err(classify_error)?;
+        let finished = compute::run(&account, bytes, || stream.finish()).await;
+        let answer = finished.map_err(classify_error)?;
         check_parts(self.provider, &answer.body)?;
         Ok(answer)
     }

@@ -33,8 +33,7 @@ pub(super) async fn parse(
             let account = format!("arguments of {:?}", context.quota_account());
             let bytes = text.len();
             let parse = move || parse_inline(Value::String(text));
-            // Boxed, because the future of every call would be larger otherwise.
-            Box::pin(compute::run(&account, bytes, parse)).await
+            compute::run(&account, bytes, parse).await
         }
         arguments => parse_inline(arguments),
     }

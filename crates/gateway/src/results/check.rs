@@ -1,8 +1,6 @@
 //! Checks whether results can be stored, for readiness checks.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,12 +77,7 @@ impl ResultDirectory {
         self.create()?;
         let name = Uuid::new_v4().simple().to_string() + file::UNFINISHED_SUFFIX;
         let path = self.path.join(name);
-        let mut options = OpenOptions::new();
-        let mut trial = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let mut trial = file::create(&path)?;
         let written = trial.write_all(&[b' '; TRIAL_BYTES]);
         remove(&path)?;
         written

@@ -92,10 +92,15 @@ pub(super) fn write(path: &Path, header: &Header, content: &[u8]) -> io::Result<
     written
 }
 
-fn write_all(path: &Path, header: &Header, content: &[u8]) -> io::Result<()> {
+/// Creates a file that only the sidecar's user can read.
+pub(super) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    let mut file = options.open(path)?;
+    options.open(path)
+}
+
+fn write_all(path: &Path, header: &Header, content: &[u8]) -> io::Result<()> {
+    let mut file = create(path)?;
     let mut first = serde_json::to_vec(header)?;
     first.push(b'\n');
     file.write_all(&first)?;

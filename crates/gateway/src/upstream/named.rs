@@ -88,9 +88,7 @@ impl Upstreams {
     ) -> Vec<UnavailableServer> {
         let mut unavailable = self.unavailable();
         let servers = self.servers.iter().filter(|server| {
-            let may_have = |name: &String| {
-                server.tool_prefix.is_empty() || self.owners.owns(&server.label, name)
-            };
+            let may_have = |name: &String| server.tool_prefix.is_empty() || self.owns(server, name);
             names.iter().any(may_have) && is_asked(server)
         });
         add_unanswered(&mut unavailable, servers, limit);
@@ -98,8 +96,8 @@ impl Upstreams {
     }
 
     /// Lists the tools of the servers that own one of the names, even after a recent failure. If a
-    /// name has no owner, or a server has no prefix, lists the tools
-    /// of every server whose list is missing or stale. Returns the servers that failed.
+    /// name has no owner, or a server has no prefix, lists the tools of every server whose list is
+    /// missing or stale. Returns the servers that failed.
     pub async fn discover_named(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();
         let named = latest.named_by(names);

@@ -61,10 +61,7 @@ impl Body {
         let account = long_body_account(&request);
         let Self(bytes) = Self::from_request(request, app).await?;
         match account {
-            // Boxed, because the future of every request would be larger otherwise.
-            Some(account) => {
-                Box::pin(compute::run(&account, bytes.len(), move || parse(&bytes))).await
-            }
+            Some(account) => compute::run(&account, bytes.len(), move || parse(&bytes)).await,
             None => parse(&bytes),
         }
     }

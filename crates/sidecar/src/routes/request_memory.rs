@@ -60,8 +60,7 @@ impl RequestMemory {
         let account = self.0.principal.as_deref().unwrap_or_default();
         let counted = body.clone();
         let count = move || count_with_texts(&counted);
-        // Boxed, because the future of every request would be larger otherwise.
-        let values = Box::pin(compute::run(account, body.len(), count)).await;
+        let values = compute::run(account, body.len(), count).await;
         if values <= FREE_VALUES {
             return Ok(());
         }

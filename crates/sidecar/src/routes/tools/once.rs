@@ -243,14 +243,14 @@ fn replayed(answer: String) -> Response {
     (headers, answer).into_response()
 }
 
-/// Returns the response for a call whose response was not stored before its process stopped, with the call
-/// log ID if the call was started.
+/// Returns the response for a call whose response was not stored before its process stopped, with
+/// the call log ID if the call was started.
 pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> ExecuteResponse {
     let error = match begun {
         Some(_) => {
             "The sidecar stopped, or its store failed, before it stored the response of this call. \
-             The tool may or may not have run: see the call's record in the call log. To run the tool again, send a new \
-             Idempotency-Key"
+             The tool may or may not have run: see the call's record in the call log. To run the \
+             tool again, send a new Idempotency-Key"
         }
         None => {
             "The sidecar stopped before it ran this call, but after it ran other calls of the \
