@@ -510,3 +510,59 @@ fn f4_only_the_record_of_the_first_call_is_pending() {
     assert_eq!(decide(&daemon.socket, &id, "deny").status, 200);
     assert_eq!(logged(&daemon.socket), ["error", "error", "denied"]);
 }
+
+#[test]
+fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = &daemon.socket;
+    for round in 0..5 {
+        let expression = format!("{round} + 1");
+        let body = json!({"expression": expression}).to_string();
+        let target = "/api/v1/tools/execute/calculator?wait_ms=20000";
+        let results = std::thread::scope(|scope| {
+            let callers: Vec<_> = ["", "", "idempotency-key: k\r\n", ""]
+                .into_iter()
+                .map(|key| {
+                    let headers = format!("x-pillion-user: user{round}\r\n{key}");
+                    let body = body.as_bytes();
+                    scope.spawn(move || http::send(socket, "POST", target, &headers, body).json())
+                })
+                .collect();
+            let pending = || {
+                let answer = http::get(socket, "/api/v1/approvals/?status=pending").json();
+                let id = answer["approvals"][0]["id"].as_str();
+                id.map(str::to_owned)
+            };
+            eventually("a call waits", || pending().is_some());
+            std::thread::sleep(Duration::from_millis(200));
+            assert_eq!(decide(socket, &pending().unwrap(), "approve").status, 200);
+            // A call that comes late waits for another approval.
+            eventually("all calls have ended", || {
+                if let Some(id) = pending() {
+                    decide(socket, &id, "deny");
+                }
+                callers.iter().all(|caller| caller.is_finished())
+            });
+            let callers = callers.into_iter();
+            callers
+                .map(|caller| caller.join().unwrap()["result"].clone())
+                .collect::<Vec<_>>()
+        });
+        let mut succeeded = 0;
+        for result in &results {
+            assert_eq!(result["metadata"]["recorded"], Value::Null, "{result}");
+            let id = result["metadata"]["record_id"].as_str().unwrap();
+            let call = http::get(socket, &format!("/api/v1/tool-calls/{id}")).json();
+            let expected = match result["error_code"].as_str() {
+                None => "success",
+                Some("denied") => "denied",
+                Some(_) => "error",
+            };
+            assert_eq!(call["call"]["status"], expected, "{result}, {call}");
+            succeeded += usize::from(expected == "success");
+        }
+        assert_eq!(succeeded, 1, "{results:?}");
+    }
+    let unfinished = |status| logged(socket).iter().any(|found| found == status);
+    assert!(!unfinished("pending") && !unfinished("running"));
+}

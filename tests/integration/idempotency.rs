@@ -237,10 +237,17 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
                 reply.head
             );
         }
+        let count = |status: &str| {
+            let target = format!("/api/v1/tool-calls/?status={status}");
+            let calls = crate::http::get(&last.socket, &target).json();
+            calls["calls"].as_array().unwrap().len()
+        };
+        assert_eq!([count("running"), count("interrupted")], [1, 0]);
         drop(daemon);
         let reply = post(&last.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
         assert!(is_replayed(&reply), "{}", reply.head);
         assert_eq!(reply.json()["result"]["metadata"]["interrupted"], true);
+        assert_eq!([count("running"), count("interrupted")], [0, 1]);
     }
 }
 

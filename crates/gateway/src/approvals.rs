@@ -364,7 +364,7 @@ async fn close_call(
         call.completed_at = Some(at);
         call.error = Some(failure.message);
         call.error_code = Some(failure.code);
-        store.record_call(call).await
+        store.record_waiting_call(call).await
     };
     match closed.await {
         Err(error) if !error.is_conflict() => {

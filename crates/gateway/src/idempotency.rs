@@ -9,7 +9,6 @@
 mod answer_bytes;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,19 +19,14 @@ use pillion_core::store::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::finishing::FinishingLock;
-use crate::predecessors::Predecessors;
+use crate::process_lives::ProcessLives;
 use answer_bytes::AnswerBytes;
 pub use answer_bytes::scope;
 
 /// The idempotency keys of a sidecar.
 pub struct IdempotencyKeys {
     store: Arc<dyn Store>,
-    process: ProcessLife,
-    /// Earlier processes that are finishing calls.
-    predecessors: Predecessors,
-    /// The socket of this process, if it has one.
-    socket: Option<PathBuf>,
+    lives: ProcessLives,
     /// The first calls of this process's running requests.
     running: Mutex<HashSet<CallId>>,
     /// Locked while a claim of a dead process is examined.
@@ -50,9 +44,14 @@ pub enum Claim {
     InProgress,
     /// The key was used for a different request.
     OtherRequest,
-    /// The process that ran the request has died, or could not store the result. Contains the id in
-    /// the call log of each call whose tool may have started, with at least one such call.
-    CutOff(Vec<Option<CallId>>),
+    /// The process that ran the request has died, or could not store the result.
+    CutOff {
+        /// The id in the call log of each call whose tool may have started, with at least one such
+        /// call.
+        begun: Vec<Option<CallId>>,
+        /// The stored form of the claim.
+        fingerprint: String,
+    },
 }
 
 /// The outcome of an attempt to claim a key.
@@ -67,6 +66,7 @@ enum ClaimAttempt {
 struct AbandonedClaim {
     /// The stored form of the claim.
     fingerprint: String,
+    process: ProcessLife,
     call: CallId,
     is_same_request: bool,
     /// Whether the key has surely expired.
@@ -106,17 +106,10 @@ fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
 }
 
 impl IdempotencyKeys {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        process: ProcessLife,
-        predecessors: Predecessors,
-        socket: Option<PathBuf>,
-    ) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, lives: ProcessLives) -> Self {
         Self {
             store,
-            process,
-            predecessors,
-            socket,
+            lives,
             running: Mutex::default(),
             looking_into: tokio::sync::Mutex::default(),
             answer_bytes: AnswerBytes::default(),
@@ -146,12 +139,17 @@ impl IdempotencyKeys {
             if !claim.is_same_request {
                 return Ok(Claim::OtherRequest);
             }
+            if claim.process != self.lives.own {
+                let at = Timestamp::now();
+                self.store.interrupt_life(&claim.process, at).await?;
+            }
             let mut begun = Vec::with_capacity(calls);
             for id in ids(claim.call).take(calls) {
                 begun.push(self.may_have_started(id).await?.then_some(id));
             }
             if begun.iter().any(Option::is_some) {
-                return Ok(Claim::CutOff(begun));
+                let fingerprint = claim.fingerprint;
+                return Ok(Claim::CutOff { begun, fingerprint });
             }
         }
         self.store.release_key(key, &claim.fingerprint).await?;
@@ -185,8 +183,8 @@ impl IdempotencyKeys {
         let call = CallId::new();
         let own = Fingerprint {
             request: request.to_owned(),
-            owner: self.process.owner.clone(),
-            life: self.process.life.clone(),
+            owner: self.lives.own.owner.clone(),
+            life: self.lives.own.life.clone(),
             call: call.to_string(),
         };
         let fingerprint = serde_json::to_string(&own).map_err(|error| {
@@ -248,6 +246,10 @@ impl IdempotencyKeys {
             Ok(call) if !self.is_alive(&other, call) => {
                 Ok(ClaimAttempt::Abandoned(AbandonedClaim {
                     fingerprint,
+                    process: ProcessLife {
+                        owner: other.owner,
+                        life: other.life,
+                    },
                     call,
                     is_same_request,
                     has_expired: expires_at <= expired_until,
@@ -261,36 +263,21 @@ impl IdempotencyKeys {
     /// Returns whether the process that has the claim may still finish the request. For sidecars on
     /// other sockets, this is assumed.
     fn is_alive(&self, claim: &Fingerprint, call: CallId) -> bool {
-        if claim.owner != self.process.owner {
+        let own = &self.lives.own;
+        if claim.owner != own.owner {
             return true;
         }
-        if claim.life == self.process.life {
+        if claim.life == own.life {
             return self.running.lock().contains(&call);
         }
-        self.predecessors.contains(&claim.life) || self.is_finishing(&claim.life)
+        self.lives.may_run(&claim.life)
     }
 
-    /// Returns whether a process still finishes its calls, which this process was not told because
-    /// the sidecar between them has died.
-    fn is_finishing(&self, life: &str) -> bool {
-        let Some(socket) = &self.socket else {
-            return false;
-        };
-        FinishingLock::is_held(socket, life).unwrap_or_else(|error| {
-            tracing::warn!(
-                %error,
-                "Cannot determine whether an earlier sidecar still finishes calls: its requests \
-                 with an Idempotency-Key count as running"
-            );
-            true
-        })
-    }
-
-    /// Stores the result of a request, which may take several attempts. If storing fails, logs the
+    /// Stores the result of the request with this claim, which may take several attempts. If storing fails, logs the
     /// error: the key stays claimed, and its calls in the call log keep the request from running
     /// again.
-    pub async fn record(&self, key: &IdempotencyKey, result: &str) {
-        match write_once_available(|| self.store.record_key(key, result)).await {
+    pub async fn record(&self, key: &IdempotencyKey, fingerprint: &str, result: &str) {
+        match write_once_available(|| self.store.record_key(key, fingerprint, result)).await {
             Ok(()) => {}
             // An earlier attempt or another process has stored a result.
             Err(error) if error.is_conflict() => {}
@@ -331,7 +318,10 @@ impl ClaimedKey {
     /// Stores the result of the request. Until this returns, repeated requests are told that the
     /// request is in progress.
     pub async fn ran(self, result: &str) {
-        self.ledger.record(&self.key, result).await;
+        let Self {
+            key, fingerprint, ..
+        } = &self;
+        self.ledger.record(key, fingerprint, result).await;
     }
 
     async fn release(&self) -> Result<(), StoreError> {

@@ -32,6 +32,7 @@ pub mod pins;
 pub mod predecessors;
 pub mod problem;
 pub mod process;
+mod process_lives;
 pub mod process_locks;
 pub mod results;
 pub mod state;

@@ -4,7 +4,7 @@ mod clean_up;
 mod file_watch;
 pub mod store_id;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::idempotency::IdempotencyKeys;
 use crate::instance;
 use crate::predecessors::Predecessors;
+use crate::process_lives::ProcessLives;
 use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
 use clean_up::CleanUp;
@@ -30,7 +31,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct State {
     store: Arc<SqlStore>,
-    process: ProcessLife,
+    lives: ProcessLives,
     keys: Arc<IdempotencyKeys>,
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
@@ -59,18 +60,17 @@ impl State {
             owner: instance::owner(config, socket),
             life: Uuid::now_v7().to_string(),
         };
-        interrupt_calls(&store, &process, predecessors).await?;
+        let lives = ProcessLives {
+            own: process,
+            predecessors: predecessors.clone(),
+            socket: Some(socket.to_owned()),
+        };
+        interrupt_calls(&store, &lives).await?;
         warn_of(interrupt_ended_processes(&store, ProcessLocks::of(config)).await?);
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
-            ..Self::over(
-                store,
-                process,
-                predecessors.clone(),
-                Some(socket.to_owned()),
-                config,
-            )
+            ..Self::over(store, lives, config)
         })
     }
 
@@ -98,33 +98,32 @@ impl State {
             process_lock = Some(Arc::new(lock));
         }
         warn_of(interrupt_ended_processes(&store, locks).await?);
+        let lives = ProcessLives {
+            own: process,
+            predecessors: Predecessors::default(),
+            socket: None,
+        };
         Ok(Self {
             process_lock,
-            ..Self::over(store, process, Predecessors::default(), None, config)
+            ..Self::over(store, lives, config)
         })
     }
 
-    fn over(
-        store: Arc<SqlStore>,
-        process: ProcessLife,
-        predecessors: Predecessors,
-        socket: Option<PathBuf>,
-        config: &Config,
-    ) -> Self {
+    fn over(store: Arc<SqlStore>, lives: ProcessLives, config: &Config) -> Self {
         let results = ResultDirectory::of(config);
         let kept_results = results.as_ref();
         let kept_results = kept_results.map(|results| results.under(&config.results));
-        let clean_up = CleanUp::new(Arc::clone(&store), config, kept_results);
+        let clean_up = CleanUp::new(Arc::clone(&store), lives.clone(), config, kept_results);
         let clean_up = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
-        let keys = IdempotencyKeys::new(known, process.clone(), predecessors, socket);
+        let keys = IdempotencyKeys::new(known, lives.clone());
         Self {
             checking: Arc::default(),
             keys: Arc::new(keys),
             results,
             store,
-            process,
+            lives,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
             file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
             process_lock: None,
@@ -140,12 +139,12 @@ impl State {
     /// Returns the id of this process in the call log.
     #[must_use]
     pub fn life(&self) -> &str {
-        &self.process.life
+        &self.lives.own.life
     }
 
     /// Returns the identity of this process in the call log.
     pub fn process(&self) -> &ProcessLife {
-        &self.process
+        &self.lives.own
     }
 
     /// Returns the idempotency keys.
@@ -161,12 +160,11 @@ impl State {
 
     /// When a predecessor ends, marks its unfinished calls as interrupted.
     pub fn watch(&self, predecessors: &Predecessors) {
-        let (store, process) = (Arc::clone(&self.store), self.process.clone());
-        let others = predecessors.clone();
+        let (store, lives) = (Arc::clone(&self.store), self.lives.clone());
         predecessors.watch(move || {
-            let (store, process, others) = (Arc::clone(&store), process.clone(), others.clone());
+            let (store, lives) = (Arc::clone(&store), lives.clone());
             async move {
-                if let Err(error) = interrupt_calls(&store, &process, &others).await {
+                if let Err(error) = interrupt_calls(&store, &lives).await {
                     tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
                 }
             }
@@ -220,7 +218,7 @@ impl State {
     pub fn journal(&self, config: &Config, background: TaskTracker) -> Journal {
         let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
         let redaction = config.call_log.redact.clone();
-        Journal::new(log, self.process.clone(), redaction).with_background(background)
+        Journal::new(log, self.lives.own.clone(), redaction).with_background(background)
     }
 
     /// Writes pending records, and closes the store.
@@ -239,7 +237,7 @@ impl State {
 
     /// Marks the unfinished calls of this process as interrupted. Returns whether that was stored.
     pub async fn cut_off_calls(&self) -> bool {
-        let left = self.store.interrupt_life(&self.process, Timestamp::now());
+        let left = self.store.interrupt_life(&self.lives.own, Timestamp::now());
         let outcome = left.await;
         if let Err(error) = &outcome {
             tracing::warn!(
@@ -254,7 +252,7 @@ impl State {
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
-            .field("process", &self.process)
+            .field("process", &self.lives.own)
             .finish_non_exhaustive()
     }
 }
@@ -326,17 +324,20 @@ pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     })
 }
 
-/// Marks the unfinished calls of earlier processes as interrupted, except those of `predecessors`.
-async fn interrupt_calls(
-    store: &SqlStore,
-    process: &ProcessLife,
-    predecessors: &Predecessors,
-) -> Result<(), StoreError> {
-    let mut living = predecessors.lives();
-    living.push(process.life.clone());
-    let interrupted = store
-        .interrupt_calls(&process.owner, &living, Timestamp::now())
-        .await?;
+/// Marks the unfinished calls of earlier processes as interrupted, unless the processes may still
+/// finish them.
+async fn interrupt_calls(store: &SqlStore, lives: &ProcessLives) -> Result<(), StoreError> {
+    let owner = &lives.own.owner;
+    let mut interrupted = 0;
+    for life in store.unfinished_lives(owner).await? {
+        if !lives.may_run(&life) {
+            let ended = ProcessLife {
+                owner: owner.clone(),
+                life,
+            };
+            interrupted += store.interrupt_life(&ended, Timestamp::now()).await?;
+        }
+    }
     warn_of(interrupted);
     Ok(())
 }

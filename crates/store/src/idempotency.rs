@@ -61,17 +61,29 @@ impl IdempotencyStore for SqlStore {
         Ok(self.clock().await?.expired(ttl))
     }
 
-    async fn record_key(&self, key: &IdempotencyKey, result: &str) -> Result<(), StoreError> {
-        let sql = "UPDATE idempotency_keys SET result = $3 \
-                   WHERE scope = $1 AND name = $2 AND result IS NULL";
-        let values = vec![(&key.scope).into(), (&key.key).into(), result.into()];
+    async fn record_key(
+        &self,
+        key: &IdempotencyKey,
+        fingerprint: &str,
+        result: &str,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE idempotency_keys SET result = $4 \
+                   WHERE scope = $1 AND name = $2 AND fingerprint = $3 AND result IS NULL";
+        let values = vec![
+            (&key.scope).into(),
+            (&key.key).into(),
+            fingerprint.into(),
+            result.into(),
+        ];
         if self.database.write(sql, values).await? == 1 {
             return Ok(());
         }
         let sql = "SELECT 1 AS present FROM idempotency_keys WHERE scope = $1 AND name = $2";
         let values = vec![(&key.scope).into(), (&key.key).into()];
         Err(match self.database.read_one(sql, values).await? {
-            Some(_) => StoreError::conflict("the idempotency key already has a result"),
+            Some(_) => StoreError::conflict(
+                "the idempotency key has a result, or another request has claimed it",
+            ),
             None => StoreError::not_found("the idempotency key is not claimed"),
         })
     }

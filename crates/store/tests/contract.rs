@@ -11,7 +11,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use pillion_core::store::{CallStatus, ProcessLife, Store, Timestamp, ToolCallRecord};
+use pillion_core::store::{
+    CallLog, CallStatus, ProcessLife, Store, StoreError, Timestamp, ToolCallRecord,
+};
 
 pub type Case = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()>>>;
 
@@ -22,7 +24,7 @@ macro_rules! cases {
 }
 
 /// All cases, by name.
-pub const CASES: [(&str, Case); 46] = cases![
+pub const CASES: [(&str, Case); 47] = cases![
     servers::f1_servers_are_stored_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -40,6 +42,7 @@ pub const CASES: [(&str, Case); 46] = cases![
     calls::a_foreign_cursor_is_refused,
     calls::statistics_count_and_rank,
     calls::calls_of_an_ended_process_are_interrupted,
+    calls::a_waiting_call_ends_only_while_it_waits,
     calls::a_pending_call_with_an_open_approval_stays_pending,
     calls::old_calls_are_removed_by_age_number_and_size,
     calls::a_removed_call_is_distinguished_from_one_that_was_never_recorded,
@@ -76,6 +79,17 @@ pub fn process(life: &str) -> ProcessLife {
         owner: "here".to_owned(),
         life: life.to_owned(),
     }
+}
+
+/// Marks the unfinished calls as interrupted, as the next process does.
+pub async fn interrupt_all(
+    store: &(impl CallLog + ?Sized),
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    for life in store.unfinished_lives("here").await? {
+        store.interrupt_life(&process(&life), at).await?;
+    }
+    Ok(())
 }
 
 pub fn running(tool: &str) -> ToolCallRecord {

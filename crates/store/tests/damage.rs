@@ -11,7 +11,7 @@ use pillion_store::{SqlStore, StoreOptions};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::contract::{at, ended, running};
+use crate::contract::{at, ended, interrupt_all, running};
 use crate::other_process;
 
 /// The files of a killed process: the database, and files of calls with acknowledged records.
@@ -82,7 +82,7 @@ fn files_of_calls(directory: &Path) -> Vec<PathBuf> {
 /// Opens the store as the next process does.
 async fn open(directory: &Path) -> Result<SqlStore, StoreError> {
     let store = SqlStore::open(&StoreOptions::at_file(directory.join("pillion.db"))).await?;
-    store.interrupt_calls("here", &[], at(9_000)).await?;
+    interrupt_all(&store, at(9_000)).await?;
     Ok(store)
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use pillion_core::store::{CallFilter, CallId, CallLog, CallStatus, PageRequest, ToolCallRecord};
 use pillion_store::{SqlStore, StoreOptions};
 
-use crate::contract::{at, ended, running};
+use crate::contract::{at, ended, interrupt_all, running};
 use crate::other_process::{self, say};
 
 /// A shell command that mounts a private file system of 8 MiB at its first argument while it runs
@@ -58,7 +58,7 @@ async fn a_call_that_ends_on_a_full_disk_keeps_its_outcome() {
     // Reads the files as a process finds them after a crash at this point.
     let options = StoreOptions::at_file(copy.join("pillion.db"));
     let store = SqlStore::open(&options).await.unwrap();
-    store.interrupt_calls("here", &[], at(9_000)).await.unwrap();
+    interrupt_all(&store, at(9_000)).await.unwrap();
     assert!(said.len() > 3, "{said:?}");
     for id in said {
         let call = store.call(id.parse().unwrap()).await.unwrap().unwrap();

@@ -94,8 +94,9 @@ pub trait Approver: Send + Sync + 'static {
     }
 
     /// Uses up an approval that [`decide`](Self::decide) granted, as the last step before the tool
-    /// runs. A failure ends the call with that failure. The default implementation does nothing,
-    /// for approvals that are valid for any number of calls.
+    /// runs. A failure ends the call with that failure: `approval_required` if another call has used
+    /// up the approval. The default implementation does nothing, for approvals that are valid for
+    /// any number of calls.
     fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
         let _ = request;
         Box::pin(async { Ok(()) })
@@ -124,9 +125,14 @@ pub(super) async fn spend(
     approver: &dyn Approver,
     request: &ApprovalRequest,
     deadline: Instant,
+    entry: Option<&mut Entry>,
 ) -> Result<(), ToolFailure> {
     let spent = timeout_at(deadline, approver.spend(request)).await;
-    spent.unwrap_or_else(|_| Err(late()))
+    let spent = spent.unwrap_or_else(|_| Err(late()));
+    if let (Ok(()), Some(entry)) = (&spent, entry) {
+        entry.approved();
+    }
+    spent
 }
 
 /// Returns `Ok` if the call needs no approval, or has one: then with that approval. A denial in the

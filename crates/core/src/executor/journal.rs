@@ -7,6 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::RepeatLimit;
@@ -15,6 +16,9 @@ use crate::store::{CallLog, ProcessLife, ToolCallRecord};
 use crate::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin};
 pub(super) use entry::Entry;
 pub use redaction::Redaction;
+
+/// Maximum number of calls whose tools did not run and whose ends are being written repeatedly.
+const MAX_REPEATED_ENDS: usize = 1_000;
 
 /// The call could not be recorded before its deadline.
 pub(super) fn late() -> ToolFailure {
@@ -44,6 +48,9 @@ struct Writer {
     failures: Arc<RepeatLimit>,
     /// Runs the writes whose calls have ended.
     background: TaskTracker,
+    /// Limits the calls without a result whose ends are written repeatedly: while the log fails, no
+    /// tool runs, but any number of calls is rejected.
+    repeats: Arc<Semaphore>,
 }
 
 impl Journal {
@@ -56,6 +63,7 @@ impl Journal {
             redaction,
             failures: Arc::default(),
             background: TaskTracker::new(),
+            repeats: Arc::new(Semaphore::new(MAX_REPEATED_ENDS)),
         };
         Self {
             writer: Arc::new(writer),

@@ -156,10 +156,7 @@ impl Executor {
                 let output = cache.get_or_run(asked, limit, &reservation, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
-                    approval::spend(approver, request, deadline).await?;
-                    if let Some(entry) = open.entry() {
-                        entry.approved();
-                    }
+                    approval::spend(approver, request, deadline, open.entry()).await?;
                 }
                 output
             }
@@ -246,7 +243,7 @@ impl Executor {
             }
         };
         if let Some((approver, request)) = ready.approval {
-            approval::spend(approver, request, ready.deadline).await?;
+            approval::spend(approver, request, ready.deadline, open.entry()).await?;
         }
         // Not longer than the call may take: the log waits for a locked database.
         let recorded = tokio::time::timeout_at(ready.deadline, open.running()).await;

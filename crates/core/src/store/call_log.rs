@@ -28,6 +28,13 @@ pub trait CallLog: Send + Sync {
         self.record_call(call).await
     }
 
+    /// Stores a call that waits for an approval, or its end, like
+    /// [`record_call`](Self::record_call).
+    ///
+    /// # Errors
+    /// `conflict` also if the call runs: calls that wait for the same approval share a record.
+    async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
+
     /// Returns the call with this id.
     ///
     /// # Errors
@@ -63,21 +70,14 @@ pub trait CallLog: Send + Sync {
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
 
-    /// Marks the unfinished calls of this owner's other process lives as `interrupted`, and returns
-    /// their number. `living` contains the lives that still run: this process, and a process that
-    /// is handing over. Does not mark a pending call whose approval can still be decided.
+    /// Returns the process lives of this owner that have unfinished calls.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn interrupt_calls(
-        &self,
-        owner: &str,
-        living: &[String],
-        at: Timestamp,
-    ) -> Result<u64, StoreError>;
+    async fn unfinished_lives(&self, owner: &str) -> Result<Vec<String>, StoreError>;
 
-    /// Marks the unfinished calls of an ended process as `interrupted`, like
-    /// [`interrupt_calls`](Self::interrupt_calls), and returns their number.
+    /// Marks the unfinished calls of an ended process as `interrupted`, and returns their number.
+    /// Does not mark a pending call whose approval can still be decided.
     ///
     /// # Errors
     /// Errors of the store.

@@ -67,11 +67,17 @@ pub trait IdempotencyStore: Send + Sync {
     /// Errors of the store.
     async fn keys_expired_until(&self, ttl: Duration) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Stores the result of the request that claimed the key.
+    /// Stores the result of the request that claimed the key with `fingerprint`.
     ///
     /// # Errors
-    /// `not_found` if the key is not claimed; `conflict` if there is already a result.
-    async fn record_key(&self, key: &IdempotencyKey, result: &str) -> Result<(), StoreError>;
+    /// `not_found` if the key is not claimed; `conflict` if there is already a result, or another
+    /// request has claimed the key.
+    async fn record_key(
+        &self,
+        key: &IdempotencyKey,
+        fingerprint: &str,
+        result: &str,
+    ) -> Result<(), StoreError>;
 
     /// Releases the claim with this fingerprint, whose request did not run. Does nothing if the key
     /// has a result or another claim: the release of an earlier claim may arrive late.

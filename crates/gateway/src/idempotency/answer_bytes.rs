@@ -81,7 +81,7 @@ mod tests {
                 key: "k".to_owned(),
             };
             store.claim_key(&key, "f", now, expires_at).await.unwrap();
-            store.record_key(&key, result).await.unwrap();
+            store.record_key(&key, "f", result).await.unwrap();
         }
         let bytes = AnswerBytes::default();
         let admit = async |principal, size| bytes.admit(&store, principal, size, 10).await.unwrap();

@@ -8,6 +8,8 @@ use pillion_core::store::{
 };
 use pillion_store::{ClockHistory, SqlStore};
 
+use super::interrupt_calls;
+use crate::process_lives::ProcessLives;
 use crate::results::{Results, UNFINISHED_FILE_TTL};
 
 /// Interval of the store's maintenance, such as removing old calls.
@@ -23,6 +25,7 @@ const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// clock removes nothing early.
 pub(super) struct CleanUp {
     store: Arc<SqlStore>,
+    lives: ProcessLives,
     retention: Retention,
     chat_ttl: Duration,
     approval_ttl: Duration,
@@ -31,9 +34,15 @@ pub(super) struct CleanUp {
 }
 
 impl CleanUp {
-    pub(super) fn new(store: Arc<SqlStore>, config: &Config, results: Option<Results>) -> Self {
+    pub(super) fn new(
+        store: Arc<SqlStore>,
+        lives: ProcessLives,
+        config: &Config,
+        results: Option<Results>,
+    ) -> Self {
         Self {
             store,
+            lives,
             retention: config.call_log.retention(),
             chat_ttl: config.chat.keep,
             approval_ttl: config.approvals.expires_after,
@@ -54,6 +63,10 @@ impl CleanUp {
 
     async fn clean_up(&self, clock: &ClockHistory) {
         self.remove_results(clock).await;
+        // An earlier process, of whose end this process was not told, may have ended.
+        if let Err(error) = interrupt_calls(&self.store, &self.lives).await {
+            tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
+        }
         match self.remove_calls(clock).await {
             Ok(0) => {}
             Ok(calls) => tracing::info!(calls, "Removed old calls from the call log"),

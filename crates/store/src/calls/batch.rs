@@ -38,14 +38,9 @@ pub(super) struct Statements {
 
 impl Statements {
     pub(super) fn new(database: &Database, clock: StoreClock) -> Self {
-        // SQLite treats `$1` as a named parameter, and sqlx looks up each name with a linear
-        // search, which takes a third of the time of a batch. `?` has no name.
-        let value: fn(usize) -> String = match database {
-            Database::Sqlite { .. } => |_| "?".to_owned(),
-            Database::Postgres(_) => |number| format!("${number}"),
-        };
+        let unfinished = "'pending', 'running'";
         Self {
-            sql: std::array::from_fn(|power| insert(1 << power, value)),
+            sql: std::array::from_fn(|power| insert(database, 1 << power, unfinished)),
             clock,
         }
     }
@@ -69,7 +64,50 @@ impl Statements {
     }
 }
 
-fn insert(records: usize, value: fn(usize) -> String) -> String {
+/// Writes a record of a call that waits for an approval, unless the call runs or has ended.
+pub(super) async fn write_waiting(
+    database: &Database,
+    clock: &StoreClock,
+    call: &ToolCallRecord,
+) -> Result<(), StoreError> {
+    clock.note(std::iter::once(call)).await?;
+    let statement = insert(database, 1, "'pending'");
+    let values = record::values(call).to_vec();
+    match database.write(&statement, values).await? {
+        0 => check_written(database, call).await,
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the store has this record; if not, it has another state of the same call.
+pub(super) async fn check_written(
+    database: &Database,
+    call: &ToolCallRecord,
+) -> Result<(), StoreError> {
+    let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
+    let row = database.read_one(sql, vec![call.id.into()]).await?;
+    let row = row.ok_or_else(|| {
+        StoreError::unavailable("the call was removed from the call log in the meantime")
+    })?;
+    let same = record::status(&row)? == call.status
+        && row.optional_timestamp("completed_at")? == call.completed_at;
+    match same {
+        true => Ok(()),
+        false => Err(StoreError::conflict(
+            "the call log already has a later state of this call",
+        )),
+    }
+}
+
+/// Returns the statement that writes this number of records, each of which replaces a record with
+/// one of the statuses in `replaces`.
+fn insert(database: &Database, records: usize, replaces: &str) -> String {
+    // SQLite treats `$1` as a named parameter, and sqlx looks up each name with a linear search,
+    // which takes a third of the time of a batch. `?` has no name.
+    let value: fn(usize) -> String = match database {
+        Database::Sqlite { .. } => |_| "?".to_owned(),
+        Database::Postgres(_) => |number| format!("${number}"),
+    };
     let columns = record::COLUMNS.len();
     let rows: Vec<String> = (0..records)
         .map(|record| {
@@ -97,7 +135,7 @@ fn insert(records: usize, value: fn(usize) -> String) -> String {
         .collect();
     format!(
         "INSERT INTO tool_calls ({}) VALUES {} ON CONFLICT (id) DO UPDATE SET {} \
-         WHERE tool_calls.status IN ('pending', 'running')",
+         WHERE tool_calls.status IN ({replaces})",
         record::COLUMNS.join(", "),
         rows.join(", "),
         changes.join(", ")

@@ -4,18 +4,12 @@ use pillion_core::store::{
     Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
-use super::{query, record, retention, spool, statistics};
+use super::{batch, query, record, retention, spool, statistics};
 use crate::sql_store::SqlStore;
 
-/// Marks the unfinished calls of the owner `$1` as interrupted at `$2`, except calls whose approval
-/// is valid at `$3`.
-const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
-     error = 'The sidecar ended before the call did' \
-     WHERE owner = $1 AND (status = 'running' OR (status = 'pending' \
-     AND NOT EXISTS (SELECT 1 FROM approvals \
-     WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
-     AND approvals.expires_at > $3 \
-     AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))))";
+/// The calls of the owner `$1` that have not ended. SQLite uses the index of all statuses but
+/// `success` only if a query has this condition.
+const UNFINISHED: &str = "owner = $1 AND status IN ('pending', 'running') AND status <> 'success'";
 
 #[async_trait]
 impl CallLog for SqlStore {
@@ -37,6 +31,11 @@ impl CallLog for SqlStore {
             Some(spool) => spool.append(call).await,
             None => self.call_writer.write(call).await,
         })
+    }
+
+    async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        let written = batch::write_waiting(&self.database, &self.clock, &call);
+        self.noted(written.await)
     }
 
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
@@ -85,32 +84,30 @@ impl CallLog for SqlStore {
         statistics::by_tool(&self.database, filter).await
     }
 
-    async fn interrupt_calls(
-        &self,
-        owner: &str,
-        living: &[String],
-        at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    async fn unfinished_lives(&self, owner: &str) -> Result<Vec<String>, StoreError> {
         self.flush_ended_processes().await?;
-        let settled = self.clock().await?.settled_time(at);
-        let mut values = vec![owner.into(), at.into(), settled.into()];
-        let mut sql = INTERRUPT.to_owned();
-        for life in living {
-            values.push(life.into());
-            sql += &format!(" AND life <> ${}", values.len());
-        }
-        self.database.write(&sql, values).await
+        let sql = format!("SELECT DISTINCT life FROM tool_calls WHERE {UNFINISHED}");
+        let rows = self.database.read(&sql, vec![owner.into()]).await?;
+        rows.iter().map(|row| row.text("life")).collect()
     }
 
     async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError> {
         self.flush_ended_processes().await?;
+        let sql = format!(
+            "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
+             error = 'The sidecar ended before the call did' \
+             WHERE {UNFINISHED} AND life = $4 AND (status = 'running' \
+             OR NOT EXISTS (SELECT 1 FROM approvals \
+             WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
+             AND approvals.expires_at > $3 \
+             AND (approvals.verdict IS NULL OR approvals.verdict = 'approved')))"
+        );
         let values = vec![
             ended.owner.as_str().into(),
             at.into(),
             self.clock().await?.settled_time(at).into(),
             ended.life.as_str().into(),
         ];
-        let sql = format!("{INTERRUPT} AND life = $4");
         self.database.write(&sql, values).await
     }
 

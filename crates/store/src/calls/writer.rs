@@ -144,7 +144,7 @@ impl RecordWriter {
             }
             Ok(_) => {
                 for job in batch {
-                    let outcome = self.check_written(&job.call).await;
+                    let outcome = batch::check_written(&self.database, &job.call).await;
                     job.answer(outcome);
                 }
                 Ok(())
@@ -173,29 +173,11 @@ impl RecordWriter {
         for job in batch {
             let calls = std::iter::once(&job.call);
             let outcome = match self.statements.write(&self.database, calls).await {
-                Ok(0) => self.check_written(&job.call).await,
+                Ok(0) => batch::check_written(&self.database, &job.call).await,
                 Ok(_) => Ok(()),
                 Err(failure) => Err(failure),
             };
             job.answer(outcome);
-        }
-    }
-
-    /// Checks that the store has this record; if not, it has another end of the same call.
-    async fn check_written(&self, call: &ToolCallRecord) -> Result<(), StoreError> {
-        let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
-        let row = self.database.read_one(sql, vec![call.id.into()]).await?;
-        let row = row.ok_or_else(|| {
-            StoreError::unavailable("the call was removed from the call log in the meantime")
-        })?;
-        let same = record::status(&row)? == call.status
-            && row.optional_timestamp("completed_at")? == call.completed_at;
-        if same {
-            Ok(())
-        } else {
-            Err(StoreError::conflict(
-                "the call log already has an end of this call",
-            ))
         }
     }
 }

@@ -7,7 +7,7 @@ use pillion_core::store::{
 };
 use pillion_core::tool::{ErrorCode, QuotaAccount};
 
-use super::{at, ended, process, running};
+use super::{at, ended, interrupt_all, process, running};
 
 pub async fn f4_a_call_is_stored_at_each_step(store: Arc<dyn Store>) {
     let parent = running("chain");
@@ -469,9 +469,11 @@ pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
     for (call, _) in &calls {
         store.record_call(call.clone()).await.unwrap();
     }
-    let living = ["now".to_owned(), "draining".to_owned()];
-    let number = store.interrupt_calls("here", &living, at(9)).await.unwrap();
-    assert_eq!(number, 2);
+    let mut lives = store.unfinished_lives("here").await.unwrap();
+    lives.sort();
+    assert_eq!(lives, ["before", "draining", "now"]);
+    let before = process("before");
+    assert_eq!(store.interrupt_life(&before, at(9)).await.unwrap(), 2);
     for (call, expected) in calls {
         let stored = store.call(call.id).await.unwrap().unwrap();
         assert_eq!(stored.status, expected, "{:?}", call.process);
@@ -480,13 +482,41 @@ pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
             assert!(stored.error.is_some());
         }
     }
-    assert_eq!(
-        store.interrupt_calls("here", &living, at(9)).await.unwrap(),
-        0
-    );
     let ended = process("draining");
     assert_eq!(store.interrupt_life(&ended, at(9)).await.unwrap(), 1);
     assert_eq!(store.interrupt_life(&ended, at(9)).await.unwrap(), 0);
+}
+
+pub async fn a_waiting_call_ends_only_while_it_waits(store: Arc<dyn Store>) {
+    let with = |call: &ToolCallRecord, status| {
+        let mut call = call.clone();
+        call.status = status;
+        call.completed_at = status.is_final().then(|| at(9));
+        call
+    };
+    for (before, is_written) in [
+        (None, true),
+        (Some(CallStatus::Pending), true),
+        (Some(CallStatus::Running), false),
+        (Some(CallStatus::Success), false),
+    ] {
+        let call = running("roll");
+        if let Some(status) = before {
+            store.record_call(with(&call, status)).await.unwrap();
+        }
+        let end = with(&call, CallStatus::Cancelled);
+        for _ in 0..2 {
+            let rejection = store.record_waiting_call(end.clone()).await.err();
+            assert_eq!(rejection.is_none(), is_written, "{before:?}");
+            assert!(rejection.is_none_or(|error| error.is_conflict()));
+        }
+        let found = store.call(call.id).await.unwrap().unwrap();
+        let expected = match before {
+            Some(status) if !is_written => status,
+            _ => CallStatus::Cancelled,
+        };
+        assert_eq!(found.status, expected);
+    }
 }
 
 pub async fn a_pending_call_with_an_open_approval_stays_pending(store: Arc<dyn Store>) {
@@ -519,7 +549,7 @@ pub async fn a_pending_call_with_an_open_approval_stays_pending(store: Arc<dyn S
     store.record_call(running).await.unwrap();
     assert_eq!(store.cancel_undecided(at(4), at(9)).await.unwrap(), 0);
     assert_eq!(store.cancel_undecided(at(6), at(9)).await.unwrap(), 1);
-    store.interrupt_calls("here", &[], at(9)).await.unwrap();
+    interrupt_all(&*store, at(9)).await.unwrap();
     for (tool, expected) in [
         ("open", CallStatus::Pending),
         ("expired", CallStatus::Cancelled),

@@ -28,17 +28,17 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     assert_eq!(claims.2.unwrap(), KeyClaim::Claimed);
 
     assert_eq!(store.key_bytes().await.unwrap(), []);
-    store.record_key(&alice, "42 \u{20ac}").await.unwrap();
+    store.record_key(&alice, "f", "42 \u{20ac}").await.unwrap();
     let sizes = store.key_bytes().await.unwrap();
     assert_eq!(sizes, [("alice".to_owned(), 6)]);
     assert!(
         store
-            .record_key(&alice, "43")
+            .record_key(&alice, "f", "43")
             .await
             .unwrap_err()
             .is_conflict()
     );
-    let missing = store.record_key(&key("carol"), "1").await.unwrap_err();
+    let missing = store.record_key(&key("carol"), "f", "1").await.unwrap_err();
     assert!(missing.is_not_found());
     // A result cannot be released; a claim without a result can.
     for key in [&alice, &bob] {
@@ -69,7 +69,10 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
         expires_at: at(200),
     };
     assert_eq!(claim(&alice, 300).await, unfinished);
-    store.record_key(&alice, "44").await.unwrap();
+    // A late result of the earlier claim is not that of the new one.
+    let late = store.record_key(&alice, "f", "43").await.unwrap_err();
+    assert!(late.is_conflict());
+    store.record_key(&alice, "other", "44").await.unwrap();
     assert_eq!(store.remove_expired_keys(at(199)).await.unwrap(), 0);
     assert_eq!(store.remove_expired_keys(at(200)).await.unwrap(), 1);
     let much_later = at(200).plus(UNFINISHED_KEY_TTL);

@@ -18,6 +18,9 @@ use crate::tool::{ErrorCode, JsonObject, ToolFailure, ToolResult};
 const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 
 /// The call-log entry of one call. Dropping it before the call has ended records `cancelled`.
+///
+/// Calls that wait for the same approval share one record. It belongs to the first of them, and then
+/// to the call for which the approval was used up: that call runs.
 pub(in crate::executor) struct Entry {
     writer: Arc<Writer>,
     record: ToolCallRecord,
@@ -27,13 +30,15 @@ pub(in crate::executor) struct Entry {
     is_over: bool,
     /// Whether the beginning of the call could not be written, which the log has said.
     is_rejected: bool,
-    /// Whether the record is that of an earlier call, which waits for the same approval.
-    is_anothers: bool,
-    /// Whether others may write to this record, such as the person who decides on the approval.
+    /// Whether the beginning of the call may be in the log.
+    may_have_begun: bool,
+    /// Whether others may write to the record: the person who decides on the approval, and calls
+    /// that wait for the same approval.
     is_shared: bool,
-    /// Whether the earlier call's approval was used up for this call, which then owns the record,
-    /// unless that has ended.
-    has_approval: bool,
+    /// Whether an earlier call, which waits for the same approval, has begun the record.
+    is_continued: bool,
+    /// Whether the approval was used up for this call.
+    is_approved: bool,
     /// Whether the open approval completes the record, when it is decided or expires.
     waits: bool,
 }
@@ -46,9 +51,10 @@ impl Entry {
             ran: None,
             is_over: false,
             is_rejected: false,
-            is_anothers: false,
+            may_have_begun: false,
             is_shared: false,
-            has_approval: false,
+            is_continued: false,
+            is_approved: false,
             waits: false,
         }
     }
@@ -60,15 +66,19 @@ impl Entry {
 
     /// Returns the id of the record, if the record belongs to this call.
     pub(in crate::executor) fn own_id(&self) -> Option<CallId> {
-        (!self.is_anothers).then_some(self.record.id)
+        self.is_own().then_some(self.record.id)
     }
 
-    /// Continues the record of a call that waits for the same approval. The record belongs to that
-    /// call until the tool runs.
+    /// Returns whether the record belongs to this call.
+    fn is_own(&self) -> bool {
+        !self.is_continued || self.is_approved
+    }
+
+    /// Continues the record of a call that waits for the same approval.
     pub(in crate::executor) fn continue_record(&mut self, call: CallId) {
         self.record.id = call;
-        self.is_anothers = true;
         self.is_shared = true;
+        self.is_continued = true;
     }
 
     /// Sets whether the open approval refers to this record.
@@ -76,9 +86,9 @@ impl Entry {
         self.waits = waits;
     }
 
-    /// Notes that the approval was used up for this call, whose tool did not need to run.
+    /// Notes that the approval was used up for this call.
     pub(in crate::executor) fn approved(&mut self) {
-        self.has_approval = true;
+        self.is_approved = true;
     }
 
     /// Sets the arguments that an approver set in place of the call's own.
@@ -92,7 +102,7 @@ impl Entry {
     /// # Errors
     /// `unavailable` if the log cannot be written; the tool must not run.
     pub(in crate::executor) async fn pending(&mut self) -> Result<(), ToolFailure> {
-        if self.is_anothers {
+        if self.is_continued {
             return Ok(());
         }
         self.is_shared = true;
@@ -111,13 +121,18 @@ impl Entry {
 
     async fn begin(&mut self, status: CallStatus) -> Result<(), ToolFailure> {
         self.record.status = status;
+        // Also if this call is dropped while it waits for the log.
+        self.may_have_begun = true;
         let mut written = self.write().await;
-        let had_ended = written.as_ref().is_err_and(StoreError::is_conflict);
-        if std::mem::take(&mut self.is_anothers) && had_ended {
-            // The earlier call has ended, for example because its caller cancelled it: use a new
-            // record.
-            written = self.record_under_new_id().await;
+        if self.is_continued && is_conflict(&written) {
+            // The earlier call has ended, for example because its caller cancelled it.
+            self.separate();
+            written = self.write().await;
         }
+        self.may_have_begun = written
+            .as_ref()
+            .err()
+            .is_none_or(StoreError::is_unavailable);
         self.is_rejected = written.is_err();
         if written.is_ok()
             && let Some(repeated) = self.writer.failures.succeeded()
@@ -135,11 +150,12 @@ impl Entry {
         })
     }
 
-    /// Writes the call under a new id.
-    async fn record_under_new_id(&mut self) -> Result<(), StoreError> {
+    /// Gives the call a record that nothing else writes to.
+    fn separate(&mut self) {
         self.record.id = CallId::new();
-        self.is_anothers = false;
-        self.write().await
+        self.is_shared = false;
+        self.is_continued = false;
+        self.may_have_begun = false;
     }
 
     /// Records the end of the call. Adds `record_id` to the metadata of `result`, and `"recorded":
@@ -166,24 +182,27 @@ impl Entry {
     /// Writes the end of the call. Returns whether it is recorded.
     async fn write_end(&mut self) -> bool {
         let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
-        let written = match self.is_anothers {
-            // The record already has this status.
-            true if waits => Ok(()),
-            true if !self.has_approval => self.record_under_new_id().await,
-            is_anothers => match self.write().await {
-                Err(error) if is_anothers && error.is_conflict() => {
-                    self.record_under_new_id().await
-                }
-                written => written,
-            },
-        };
-        // Dropping this entry tries again to record the end of a tool that ran.
+        if !self.is_own() {
+            if waits {
+                // The record already has this status.
+                self.is_over = true;
+                return true;
+            }
+            self.separate();
+        }
+        let mut written = self.write().await;
+        if is_conflict(&written) && waits {
+            // The approver's process has written the end already.
+            written = Ok(());
+        } else if is_conflict(&written) && self.is_shared {
+            // The record is that of another call meanwhile.
+            self.separate();
+            written = self.write().await;
+        }
         let is_repeated = written.as_ref().is_err_and(StoreError::is_unavailable);
-        self.is_over = !is_repeated || self.ran.is_none();
+        self.is_over = !(is_repeated && self.needs_end());
         match written {
             Ok(()) => true,
-            // The approver's process may have written the end already.
-            Err(error) if waits && error.is_conflict() => true,
             Err(error) => {
                 self.log_write_error(&error);
                 false
@@ -191,8 +210,24 @@ impl Entry {
         }
     }
 
+    /// Returns whether the log would otherwise show the call as unfinished, so that dropping this
+    /// entry tries again to write the end.
+    fn needs_end(&self) -> bool {
+        self.record.status.is_final() && (self.ran.is_some() || self.may_have_begun)
+    }
+
     async fn write(&self) -> Result<(), StoreError> {
-        self.writer.write(self.record.clone(), self.is_shared).await
+        self.writer
+            .write(self.record.clone(), self.use_of_record())
+            .await
+    }
+
+    fn use_of_record(&self) -> RecordUse {
+        match (self.is_shared, self.is_approved) {
+            (false, _) => RecordUse::Own,
+            (true, false) => RecordUse::Waiting,
+            (true, true) => RecordUse::Approved,
+        }
     }
 
     fn close(&mut self, result: &ToolResult) {
@@ -229,7 +264,7 @@ impl Entry {
 impl Drop for Entry {
     /// Records that the caller cancelled the call or stopped waiting for the result.
     fn drop(&mut self) {
-        if self.is_over || self.is_anothers {
+        if self.is_over || !self.is_own() {
             return;
         }
         if !self.record.status.is_final() {
@@ -239,30 +274,52 @@ impl Drop for Entry {
             self.record.error_code = Some(ErrorCode::Cancelled);
         }
         // Without a runtime the process is ending; the next process finds the call unfinished.
-        if let Ok(runtime) = Handle::try_current() {
-            let (writer, record) = (Arc::clone(&self.writer), self.record.clone());
-            let (is_shared, has_run) = (self.is_shared, self.ran.is_some());
-            let background = async move {
-                let id = record.id;
-                let written = match has_run {
-                    // Nothing else would end the record.
-                    true => write_once_available(|| writer.write(record.clone(), is_shared)).await,
-                    false => writer.write(record, is_shared).await,
-                };
-                // With a conflict, the record already has an end.
-                if let Err(error) = written
-                    && !error.is_conflict()
-                    && let Some(repeated) = writer.failures.failed()
-                {
-                    tracing::error!(
-                        call.record = %id, %error, repeated,
-                        "Cannot write the end of a tool call to the call log"
-                    );
-                }
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let (writer, mut record) = (Arc::clone(&self.writer), self.record.clone());
+        let use_of_record = self.use_of_record();
+        let has_run = self.ran.is_some();
+        let may_separate = self.is_shared && (self.is_continued || has_run);
+        let permit = match !has_run && self.needs_end() {
+            true => Arc::clone(&writer.repeats).try_acquire_owned().ok(),
+            false => None,
+        };
+        let background = async move {
+            let write = |record: &ToolCallRecord, used| writer.write(record.clone(), used);
+            let mut written = match has_run || permit.is_some() {
+                // Nothing else would end the record.
+                true => write_once_available(|| write(&record, use_of_record)).await,
+                false => write(&record, use_of_record).await,
             };
-            self.writer.background.spawn_on(background, &runtime);
-        }
+            if may_separate && is_conflict(&written) {
+                record.id = CallId::new();
+                written = write_once_available(|| write(&record, RecordUse::Own)).await;
+            }
+            // With a conflict, the record already has an end.
+            if let Err(error) = written
+                && !error.is_conflict()
+                && let Some(repeated) = writer.failures.failed()
+            {
+                tracing::error!(
+                    call.record = %record.id, %error, repeated,
+                    "Cannot write the end of a tool call to the call log"
+                );
+            }
+        };
+        self.writer.background.spawn_on(background, &runtime);
     }
+}
+
+/// How a call uses its record.
+#[derive(Clone, Copy)]
+enum RecordUse {
+    /// Nothing else writes to the record.
+    Own,
+    /// The call shares the record with calls that wait for the same approval.
+    Waiting,
+    /// The approval was used up for the call.
+    Approved,
 }
 
 impl Writer {
@@ -270,11 +327,16 @@ impl Writer {
     fn write(
         &self,
         record: ToolCallRecord,
-        is_shared: bool,
+        used: RecordUse,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        match is_shared {
-            true => self.log.record_call(record),
-            false => self.log.record_local_call(record),
+        match used {
+            RecordUse::Own => self.log.record_local_call(record),
+            RecordUse::Waiting => self.log.record_waiting_call(record),
+            RecordUse::Approved => self.log.record_call(record),
         }
     }
+}
+
+fn is_conflict(written: &Result<(), StoreError>) -> bool {
+    written.as_ref().is_err_and(StoreError::is_conflict)
 }

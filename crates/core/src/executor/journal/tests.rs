@@ -1,10 +1,12 @@
 mod deadline;
+mod shared_records;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use indexmap::IndexMap;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -20,10 +22,13 @@ use crate::store::{
 };
 use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, ToolResult};
 
-/// A call log in memory that can reject writes.
+/// A call log in memory that can reject writes. Like a store, it writes no record of a call that has
+/// another end.
 #[derive(Default)]
 struct Written {
     records: Mutex<Vec<ToolCallRecord>>,
+    /// The writes for which no caller waits any more.
+    unfinished: Mutex<Vec<ToolCallRecord>>,
     is_full: Mutex<bool>,
     /// How long a write takes that is rejected.
     rejects_after: Mutex<Duration>,
@@ -36,14 +41,22 @@ struct Written {
 #[async_trait]
 impl CallLog for Written {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        let unfinished = Unfinished(self, Some(call));
         self.operate().await;
+        let call = unfinished.finish();
         if *self.is_full.lock() {
             let after = *self.rejects_after.lock();
             tokio::time::sleep(after).await;
             return Err(StoreError::unavailable("The disk is full"));
         }
-        self.records.lock().push(call);
-        Ok(())
+        self.write(call)
+    }
+
+    async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        if self.last_statuses().get(&call.id) == Some(&CallStatus::Running) {
+            return Err(StoreError::conflict("The call runs"));
+        }
+        self.record_call(call).await
     }
 
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
@@ -72,13 +85,8 @@ impl CallLog for Written {
         Ok(Vec::new())
     }
 
-    async fn interrupt_calls(
-        &self,
-        _: &str,
-        _: &[String],
-        _: Timestamp,
-    ) -> Result<u64, StoreError> {
-        Ok(0)
+    async fn unfinished_lives(&self, _: &str) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn interrupt_life(&self, _: &ProcessLife, _: Timestamp) -> Result<u64, StoreError> {
@@ -107,9 +115,51 @@ impl Written {
         }
     }
 
+    fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        let mut records = self.records.lock();
+        let known = records.iter().rfind(|known| known.id == call.id);
+        match known.filter(|known| known.status.is_final()) {
+            None => records.push(call),
+            Some(known)
+                if known.status == call.status && known.completed_at == call.completed_at => {}
+            Some(_) => return Err(StoreError::conflict("The call has another end")),
+        }
+        Ok(())
+    }
+
+    /// Ends the hanging: the unfinished writes take effect.
+    fn respond(&self) {
+        for call in self.unfinished.lock().drain(..) {
+            drop(self.write(call));
+        }
+        *self.hangs_at.lock() = None;
+    }
+
+    /// Returns the last status of each record.
+    fn last_statuses(&self) -> IndexMap<CallId, CallStatus> {
+        let records = self.records.lock();
+        let statuses = records.iter().map(|record| (record.id, record.status));
+        statuses.collect()
+    }
+
     fn statuses(&self) -> Vec<CallStatus> {
         let records = self.records.lock();
         records.iter().map(|record| record.status).collect()
+    }
+}
+
+/// A write that takes effect although its caller no longer waits.
+struct Unfinished<'a>(&'a Written, Option<ToolCallRecord>);
+
+impl Unfinished<'_> {
+    fn finish(mut self) -> ToolCallRecord {
+        self.1.take().unwrap()
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.unfinished.lock().extend(self.1.take());
     }
 }
 

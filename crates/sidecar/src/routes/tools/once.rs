@@ -154,11 +154,12 @@ pub(super) async fn run<R: Request>(
         Claim::Recorded(answer) => return Ok(replayed(answer)),
         Claim::InProgress => return Err(RequestError::KeyInProgress),
         Claim::OtherRequest => return Err(RequestError::KeyOfAnotherRequest),
-        Claim::CutOff(begun) => {
+        Claim::CutOff { begun, fingerprint } => {
             let answer = serde_json::to_string(&request.cut_off(begun));
             let answer = answer.map_err(|_| RequestError::Panicked)?;
             // If this takes longer, a repeated request comes here again.
-            drop(timeout(RESPONSE_ALLOWANCE, keys.record(&key, &answer)).await);
+            let recorded = keys.record(&key, &fingerprint, &answer);
+            drop(timeout(RESPONSE_ALLOWANCE, recorded).await);
             return Ok(replayed(answer));
         }
     };

@@ -1,5 +1,7 @@
 //! A call ends in time whatever the stores do: each operation of a call hangs once.
 
+use std::sync::atomic::AtomicBool;
+
 use tokio::time::Instant;
 
 use super::*;
@@ -15,6 +17,9 @@ struct Store {
     log: Arc<Written>,
     /// How long the person takes who decides.
     person_takes: Duration,
+    /// The call that already waits for the approval.
+    waiting: Option<CallId>,
+    is_spent: Arc<AtomicBool>,
 }
 
 impl Approver for Store {
@@ -32,17 +37,18 @@ impl Approver for Store {
     }
 
     fn waiting_call(&self, _: &ApprovalRequest) -> WaitingCallFuture {
-        let log = Arc::clone(&self.log);
+        let (log, waiting) = (Arc::clone(&self.log), self.waiting);
         Box::pin(async move {
             log.operate().await;
-            Ok(None)
+            Ok(waiting)
         })
     }
 
     fn spend(&self, _: &ApprovalRequest) -> ConsumeFuture {
-        let log = Arc::clone(&self.log);
+        let (log, is_spent) = (Arc::clone(&self.log), Arc::clone(&self.is_spent));
         Box::pin(async move {
             log.operate().await;
+            is_spent.store(true, Ordering::Relaxed);
             Ok(())
         })
     }
@@ -67,17 +73,23 @@ impl ResultStore for Store {
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
     approval: bool,
+    /// An approval for which another call already waits.
+    earlier_call: bool,
     cache: bool,
     result_store: bool,
 }
 
-fn executor_with(log: &Arc<Written>, uses: Uses, person_takes: Duration) -> Executor {
+fn executor_with(
+    log: &Arc<Written>,
+    uses: Uses,
+    person_takes: Duration,
+) -> (Executor, Arc<AtomicBool>) {
     let plain = executor(log);
     let mut config = ExecutorConfig {
         timeout: TIMEOUT,
         ..ExecutorConfig::default()
     };
-    if uses.approval {
+    if uses.approval || uses.earlier_call {
         config.approvals.default = ApprovalPolicy::AlwaysAsk;
     }
     if uses.cache {
@@ -91,29 +103,36 @@ fn executor_with(log: &Arc<Written>, uses: Uses, person_takes: Duration) -> Exec
     if uses.result_store {
         config.max_result_bytes = Some(2_048);
     }
+    let waiting = uses.earlier_call.then(|| {
+        let process = plain.shared.hooks.journal.as_ref().unwrap().process.clone();
+        let mut record = ToolCallRecord::begin(process, "echo", String::new());
+        record.status = CallStatus::Pending;
+        let id = record.id;
+        log.write(record).unwrap();
+        id
+    });
+    let is_spent = Arc::new(AtomicBool::new(false));
     let store = Arc::new(Store {
         log: Arc::clone(log),
         person_takes,
+        waiting,
+        is_spent: Arc::clone(&is_spent),
     });
     let hooks = ExecutorHooks {
         approver: Some(Arc::<Store>::clone(&store)),
         result_store: Some(store),
         ..plain.shared.hooks.clone()
     };
-    plain.reconfigured(config, hooks)
+    (plain.reconfigured(config, hooks), is_spent)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_ends_in_time_whichever_operation_of_a_store_hangs() {
-    let all = [false, true];
-    let uses = all.into_iter().flat_map(|approval| {
-        all.into_iter().flat_map(move |cache| {
-            all.into_iter().map(move |result_store| Uses {
-                approval,
-                cache,
-                result_store,
-            })
-        })
+    let uses = (0..16).map(|set| Uses {
+        approval: set & 1 != 0,
+        earlier_call: set & 2 != 0,
+        cache: set & 4 != 0,
+        result_store: set & 8 != 0,
     });
     for uses in uses {
         let arguments = match uses.result_store {
@@ -123,7 +142,7 @@ async fn a_call_ends_in_time_whichever_operation_of_a_store_hangs() {
         let mut first = 0;
         loop {
             let log = Arc::<Written>::default();
-            let executor = executor_with(&log, uses, Duration::ZERO);
+            let (executor, is_spent) = executor_with(&log, uses, Duration::ZERO);
             *log.hangs_at.lock() = Some(first);
             let began = Instant::now();
             let result = call(&executor, "echo", arguments.clone()).await;
@@ -144,11 +163,15 @@ async fn a_call_ends_in_time_whichever_operation_of_a_store_hangs() {
             let is_recorded = !result.metadata.contains_key("recorded");
             assert!(!is_recorded, "{what}");
             // The end is written once the log responds again.
-            *log.hangs_at.lock() = None;
+            log.respond();
             tokio::time::sleep(Duration::from_secs(5)).await;
-            let last = *log.statuses().last().unwrap();
-            let expected = CallStatus::from_result(&result);
-            assert_eq!(last, expected, "{what}");
+            let ends = log.last_statuses();
+            let (&last, _) = ends.iter().rfind(|(_, status)| status.is_final()).unwrap();
+            assert_eq!(ends[&last], CallStatus::from_result(&result), "{what}");
+            // The earlier call waits until the approval is used up.
+            let waits = uses.earlier_call && !is_spent.load(Ordering::Relaxed);
+            let unfinished = ends.values().filter(|status| !status.is_final()).count();
+            assert_eq!(unfinished, usize::from(waits), "{what}: {ends:?}");
             first += 1;
         }
         assert!(first >= 2, "{uses:?}");
@@ -162,14 +185,14 @@ async fn the_time_of_a_person_does_not_count_but_that_of_the_store_does() {
         approval: true,
         ..Uses::default()
     };
-    let executor = executor_with(&log, uses, Duration::from_secs(600));
+    let (executor, _) = executor_with(&log, uses, Duration::from_secs(600));
     let result = call(&executor, "echo", json!({})).await;
     assert!(result.success, "{result:?}");
     assert!(!result.metadata.contains_key("recorded"), "{result:?}");
     // The operation after the person's decision.
     let log = Arc::<Written>::default();
     *log.hangs_at.lock() = Some(3);
-    let executor = executor_with(&log, uses, Duration::from_secs(600));
+    let (executor, _) = executor_with(&log, uses, Duration::from_secs(600));
     let began = Instant::now();
     let result = call(&executor, "echo", json!({})).await;
     assert_eq!(
