@@ -23,8 +23,9 @@ struct State {
     methods: Vec<String>,
     /// The `Authorization` headers of the requests.
     credentials: Vec<String>,
-    /// The `_meta` of the last tool call.
+    /// The `_meta` of the last tool call, and the name of its tool.
     last_meta: Value,
+    last_tool: Value,
     /// The account of each token, if tokens are required.
     accounts: Option<HashMap<String, String>>,
     /// The token that opened each session.
@@ -53,6 +54,7 @@ impl McpServer {
             methods: Vec::new(),
             credentials: Vec::new(),
             last_meta: Value::Null,
+            last_tool: Value::Null,
             accounts: None,
             sessions: HashMap::new(),
             strays: 0,
@@ -114,6 +116,11 @@ impl McpServer {
         self.state.lock().unwrap().last_meta.clone()
     }
 
+    /// Returns the name of the tool of the last tool call.
+    pub fn last_tool(&self) -> Value {
+        self.state.lock().unwrap().last_tool.clone()
+    }
+
     pub fn credentials(&self) -> Vec<String> {
         self.state.lock().unwrap().credentials.clone()
     }
@@ -138,6 +145,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             state.methods.push(method.clone());
             if method == "tools/call" {
                 state.last_meta = request["params"]["_meta"].clone();
+                state.last_tool = request["params"]["name"].clone();
             }
             let mut tools = state.tools.clone();
             if let Some(accounts) = &state.accounts {

@@ -148,12 +148,44 @@ fn the_prefix_is_configurable_and_separates_two_servers() {
 }
 
 #[test]
-fn f6_only_a_tool_with_an_illegal_name_is_skipped() {
-    let server = McpServer::start(tools(&["a b", "fine"]));
+fn f6_a_tool_whose_name_has_other_characters_is_called_under_its_own_name() {
+    let long = "x".repeat(130);
+    let server = McpServer::start(tools(&["a.b", "a_b", "3d", "calendar.add-event", &long]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let list = list(&sidecar);
-    assert!(names(&list).contains(&"far_fine"), "{:?}", names(&list));
-    assert!(list.unavailable_servers.is_empty());
+    let names: Vec<_> = names(&list)
+        .into_iter()
+        .filter(|name| name.starts_with("far_"))
+        .collect();
+    let [a_b, of_3d, calendar, shortened] = names[..] else {
+        panic!("{names:?}");
+    };
+    assert_eq!(
+        [a_b, of_3d, calendar],
+        ["far_a_b", "far_3d", "far_calendar_add-event"]
+    );
+    assert_eq!(shortened.len(), 128);
+    for (name, own) in [
+        // The tool with exactly this name.
+        (a_b, "a_b"),
+        (of_3d, "3d"),
+        (calendar, "calendar.add-event"),
+        (shortened, long.as_str()),
+    ] {
+        assert!(call(&sidecar, name, &json!({})).is_success(), "{name}");
+        assert_eq!(server.last_tool(), own);
+    }
+    // MCP clients know the server's own names.
+    let listed = ask(&sidecar.socket, "tools/list", json!({}));
+    let listed = listed["result"]["tools"].to_string();
+    assert!(
+        listed.contains("\"name\":\"calendar.add-event\""),
+        "{listed}"
+    );
+    let params = json!({"name": "calendar.add-event", "arguments": {}});
+    let called = ask(&sidecar.socket, "tools/call", params);
+    assert_eq!(called["error"], Value::Null, "{called}");
+    assert_eq!(server.last_tool(), "calendar.add-event");
 }
 
 #[test]

@@ -37,6 +37,7 @@ use parking_lot::{Mutex, RwLock};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{ToolName, ToolOrigin};
 use pillion_mcp_client::McpLogLevel;
+use pillion_mcp_tools::registered_name;
 
 use crate::connections::{ConnectionStatus, Connections, ServerReport};
 use crate::credentials::UserCredentials;
@@ -129,7 +130,7 @@ impl Blocked {
 
     /// Returns the name under which the tool would be registered.
     pub fn name(&self) -> String {
-        format!("{}{}", self.server.tool_prefix, self.tool)
+        registered_name(&self.server.tool_prefix, &self.tool)
     }
 
     /// Returns the server's origin, as its tools would have it.

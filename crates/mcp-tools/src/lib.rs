@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use pillion_core::compute;
+use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, ServerResponse, Tool,
-    ToolDefinition, ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
+    ToolDefinition, ToolFailure, ToolFuture, ToolName, ToolOrigin, ToolOutput,
 };
 use pillion_mcp_client::{ErrorClass, McpClient, McpError, RequestOptions, ToolCallResult};
 use serde::{Deserialize, Serialize};
@@ -51,9 +52,38 @@ struct ListedToolEntry {
     input_schema: Option<Value>,
 }
 
+/// Returns the name of a server's tool in a registry: `prefix` followed by the name on the server.
+/// Names on a server may contain dots and begin with a digit: characters that
+/// [`ToolName`] does not allow become `_`, and a name that is too long is shortened.
+///
+/// ```
+/// use pillion_mcp_tools::registered_name;
+/// assert_eq!(registered_name("work_", "calendar.add-event"), "work_calendar_add-event");
+/// assert_eq!(registered_name("", "3d_render"), "_3d_render");
+/// ```
+#[must_use]
+pub fn registered_name(prefix: &str, name: &str) -> String {
+    let allowed = |character: char| match character {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => character,
+        _ => '_',
+    };
+    let mut registered = prefix.to_owned();
+    if prefix.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+    {
+        registered.push('_');
+    }
+    registered.extend(name.chars().map(allowed));
+    if registered.len() > ToolName::MAX_LENGTH {
+        let hash = &sha256_hex(name)[..8];
+        registered.truncate(ToolName::MAX_LENGTH - hash.len() - 1);
+        registered = format!("{registered}_{hash}");
+    }
+    registered
+}
+
 impl McpTool {
-    /// Creates a tool from an entry of `tools/list`. Its name is `prefix` followed by the name on
-    /// the server.
+    /// Creates a tool from an entry of `tools/list`, with its [`registered_name`].
     ///
     /// # Errors
     /// [`McpToolError`].
@@ -68,7 +98,7 @@ impl McpTool {
             .filter_map(Value::as_str);
         let description = descriptions.find(|text| !text.trim().is_empty());
         let definition = ToolDefinition::builder(
-            format!("{prefix}{}", listed.name),
+            registered_name(prefix, &listed.name),
             description.unwrap_or(&listed.name),
         )
         .schema(listed.input_schema.unwrap_or_else(|| serde_json::json!({})))
@@ -185,6 +215,10 @@ impl Tool for McpTool {
             server_label: self.client.config().label.clone(),
             server_url: self.client.config().display_url(),
         }
+    }
+
+    fn name_on_server(&self) -> Option<&str> {
+        Some(&self.remote_name)
     }
 
     fn digest(&self) -> Option<String> {

@@ -243,7 +243,7 @@ final class McpClientQuestionsTest extends TestCase
             unlink($log);
         }
         self::assertSame([['warning', 'MCP tool skipped'], ['warning', 'MCP tool skipped']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
-        self::assertStringContainsString('not a name', $logger->lines[0][2]['error']);
+        self::assertStringContainsString('not_a_name', $logger->lines[0][2]['error']);
         self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
     }
 

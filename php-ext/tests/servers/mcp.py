@@ -19,7 +19,7 @@ TOOLS = [
         },
     },
     {"name": "echo", "description": "Says what it is told", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
-    {"name": "not a name", "description": "Has a name that models cannot call", "inputSchema": {"type": "object"}},
+    {"name": "not a name", "description": "Has a schema that models cannot use", "inputSchema": {"type": "string"}},
 ]
 
 # The dice always show these numbers.

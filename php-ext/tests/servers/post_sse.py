@@ -24,7 +24,7 @@ TOOLS = [
     },
     {"name": "echo", "description": "Returns its arguments", "inputSchema": {"type": "object", "properties": {}}},
     {"name": "slow", "description": "Takes its time", "inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}}},
-    {"name": "not a name", "description": "Has an illegal name", "inputSchema": {"type": "object"}},
+    {"name": "not a name", "description": "Has an illegal schema", "inputSchema": {"type": "string"}},
 ]
 
 # More tools that /everything lists: tools that fail in some way.

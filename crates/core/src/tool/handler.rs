@@ -73,6 +73,11 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Returns the tool's own name on its MCP server. Default: `None`, for a tool of no server.
+    fn name_on_server(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns whether lists show the tool. A tool that is not offered lacks something that it
     /// needs; a call of the tool returns an error that says what. Must not change while the tool is
     /// registered. Default: `true`.

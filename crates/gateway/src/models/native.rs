@@ -23,7 +23,6 @@ use pillion_config::{McpServerSection, native_url};
 #[derive(Debug, Clone)]
 pub(super) struct NativeEndpoint {
     server: NativeMcpServer,
-    tool_prefix: String,
 }
 
 impl NativeEndpoint {
@@ -35,10 +34,7 @@ impl NativeEndpoint {
             token: native.and_then(|native| native.token.clone()),
             ..NativeMcpServer::new(section.label(), native_url(section)?.as_str())
         };
-        Some(Self {
-            server,
-            tool_prefix: section.tool_prefix(),
-        })
+        Some(Self { server })
     }
 }
 
@@ -135,7 +131,7 @@ impl NativeEndpoint {
             return None;
         };
         let is_ours = *server_label == self.server.label;
-        let there = tool.name().as_str().strip_prefix(&self.tool_prefix);
+        let there = tool.tool().name_on_server();
         there.filter(|_| is_ours).map(str::to_owned)
     }
 }

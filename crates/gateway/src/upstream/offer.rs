@@ -81,6 +81,7 @@ impl ListedTools<'_> {
         blocked: &HashSet<String>,
         before: &[ToolName],
     ) -> Vec<(ToolName, Arc<UpstreamTool>)> {
+        let tools = self.with_distinct_names(tools);
         let registered: Vec<_> = tools
             .into_iter()
             .filter_map(|tool| self.register_one(tool, blocked))
@@ -90,6 +91,28 @@ impl ListedTools<'_> {
         let registry = &self.upstreams.registry;
         self.server.unregister(gone.map(ToolName::as_str), registry);
         registered
+    }
+
+    /// Skips each tool whose name on the server was changed to the name of another tool of the list.
+    fn with_distinct_names(&self, mut tools: Vec<CheckedTool>) -> Vec<CheckedTool> {
+        let is_unchanged = |tool: &CheckedTool| {
+            let name = tool.registered.name().as_str();
+            name.strip_prefix(self.server.tool_prefix()) == Some(tool.upstream.remote_name())
+        };
+        let unchanged = tools.iter().filter(|tool| is_unchanged(tool));
+        let mut taken: HashSet<_> = unchanged
+            .map(|tool| tool.registered.name().clone())
+            .collect();
+        tools.retain(|tool| {
+            let name = tool.registered.name();
+            let is_distinct = is_unchanged(tool) || taken.insert(name.clone());
+            if let (false, Some(raw)) = (is_distinct, self.raw.get(tool.index)) {
+                let conflict = format!("another tool of the server has the name {name}");
+                self.server.report_dropped(EntryKind::Tool, raw, &conflict);
+            }
+            is_distinct
+        });
+        tools
     }
 
     fn register_one(

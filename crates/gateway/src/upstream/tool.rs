@@ -143,6 +143,10 @@ impl Tool for UpstreamTool {
         ))
     }
 
+    fn name_on_server(&self) -> Option<&str> {
+        Some(self.remote_name())
+    }
+
     /// Identifies the server's endpoint and the definition.
     fn digest(&self) -> Option<String> {
         let endpoint = self.server.section.server.endpoint_digest();
