@@ -29,11 +29,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use pillion_core::tool::ToolName;
 use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, LlmFault};
 use serde_json::{Value, json};
 
 use crate::approvals::decide;
 use crate::http;
+use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
@@ -340,6 +342,36 @@ async fn h2_a_model_has_only_its_visible_tools() {
         &[],
     );
     assert!(stdout(&output).contains("yes, the default"), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_with_a_long_name_is_called_by_its_short_name() {
+    let own = "x".repeat(100);
+    let server = McpServer::start(json!([{"name": own, "inputSchema": {"type": "object"}}]));
+    let short = ToolName::new(&format!("far_{own}"))
+        .unwrap()
+        .short()
+        .into_owned();
+    let llm = FakeLlm::start([
+        LlmAnswer::call(&short, &json!({})),
+        LlmAnswer::text("Done."),
+    ])
+    .await;
+    let servers = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&config(&llm, &servers), &[]);
+    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(answer["content"], "Done.", "{answer}");
+    let tools = llm.bodies()[0]["tools"].clone();
+    let mut names = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| &tool["function"]["name"]);
+    assert!(names.any(|name| *name == short), "{tools}");
+    assert_eq!(server.last_tool(), own);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -32,7 +32,7 @@ use indexmap::IndexMap;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
 
-use crate::registry::{RegisteredTool, ToolRegistry};
+use crate::registry::{RegisteredTool, ToolRegistry, by_any_name};
 pub use crate::tool::QuotaAccount;
 use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
 pub use approval::{
@@ -225,11 +225,15 @@ impl Executor {
     /// Returns the tool that a call with this name or alias runs.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
-        if let Some(stand_in) = self.stand_ins.as_ref().and_then(|tools| tools.get(name)) {
+        if let Some(stand_in) = self
+            .stand_ins
+            .as_ref()
+            .and_then(|tools| by_any_name(tools, name))
+        {
             return Some(Arc::clone(stand_in));
         }
         let registered = self.shared.registry.get(name);
-        registered.or_else(|| self.own_tools.as_ref()?.get(name).cloned())
+        registered.or_else(|| by_any_name(self.own_tools.as_ref()?, name).cloned())
     }
 
     /// Returns an executor with a new configuration that shares this executor's registry,

@@ -37,15 +37,21 @@ mod name;
 mod native_calls;
 mod native_mcp;
 mod node;
+mod offered;
 mod openai_chat;
 mod openai_responses;
+mod property_keys;
+mod root_schema;
 #[cfg(test)]
 mod round_trip_tests;
+#[cfg(test)]
+mod rules_tests;
 
 pub use error::ProviderError;
 pub use name::{Provider, UnknownProvider};
 pub use native_calls::{NativeCall, NativeCalls, format_permits, native_calls};
 pub use native_mcp::{NativeApproval, NativeMcpServer};
+pub(crate) use property_keys::PropertyKeys;
 
 use serde_json::Value;
 

@@ -319,15 +319,14 @@ impl ToolRegistry {
         inner.aliases.clear();
     }
 
-    /// Returns the tool with this name or alias. A tool's name takes precedence over an alias.
+    /// Returns the tool with this name, alias or [short name](ToolName::short). A tool's name takes
+    /// precedence over the others.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let inner = self.inner.read();
-        inner
-            .tools
-            .get(name)
-            .or_else(|| inner.tools.get(inner.aliases.get(name)?))
-            .cloned()
+        let alias = || inner.tools.get(inner.aliases.get(name)?);
+        let exact = inner.tools.get(name).or_else(alias);
+        exact.or_else(|| by_short_name(&inner.tools, name)).cloned()
     }
 
     /// Returns whether `name` is the name or an alias of this tool.
@@ -443,6 +442,25 @@ impl ToolRegistry {
         let inner = self.inner.read();
         read(&mut inner.tools.values().filter(|entry| entry.is_offered()))
     }
+}
+
+/// Returns the tool with this name or [short name](ToolName::short).
+pub(crate) fn by_any_name<'a>(
+    tools: &'a IndexMap<ToolName, Arc<RegisteredTool>>,
+    name: &str,
+) -> Option<&'a Arc<RegisteredTool>> {
+    tools.get(name).or_else(|| by_short_name(tools, name))
+}
+
+fn by_short_name<'a>(
+    tools: &'a IndexMap<ToolName, Arc<RegisteredTool>>,
+    name: &str,
+) -> Option<&'a Arc<RegisteredTool>> {
+    if name.len() != ToolName::MAX_SHORT_LENGTH {
+        return None;
+    }
+    let mut tools = tools.values();
+    tools.find(|tool| tool.name().is_shortened_to(name))
 }
 
 #[cfg(test)]

@@ -79,7 +79,8 @@ impl Executor {
 
         let tool = resolve::found(tool, &call.name)?;
         resolve::admit(&tool, &call.name, &context)?;
-        let arguments = arguments::parse(call.arguments, &context).await?;
+        let mut arguments = arguments::parse(call.arguments, &context).await?;
+        tool.restore_property_keys(&mut arguments);
         let checked = checks.check(config, &tool, arguments, &context).await?;
         let (mut arguments, mut waited) = (checked.arguments, waited + checked.took);
         let limit = config.timeout_of(&tool);

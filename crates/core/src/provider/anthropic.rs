@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderError;
 use super::node::{Node, arguments};
+use super::offered::OfferedTool;
+use super::{Provider, ProviderError};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 
 #[cfg(test)]
@@ -18,10 +19,11 @@ const BLOCKS_WITH_INPUT: [&str; 3] = [TOOL_USE, "server_tool_use", "mcp_tool_use
 const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
+    let offered = OfferedTool::of(Provider::Anthropic, tool);
     json!({
-        "name": tool.name(),
-        "description": tool.description(),
-        "input_schema": tool.input_schema(),
+        "name": offered.name,
+        "description": offered.description,
+        "input_schema": offered.schema,
     })
 }
 

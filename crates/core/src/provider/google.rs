@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderError;
 use super::node::{Node, arguments};
+use super::offered::OfferedTool;
+use super::{Provider, ProviderError};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 
 mod schema;
@@ -30,10 +31,11 @@ pub(super) fn max_expansion(tools: usize) -> usize {
 }
 
 pub(super) fn format_tool(tool: &ToolDefinition, max_expansion: usize) -> Value {
+    let offered = OfferedTool::of(Provider::Google, tool);
     json!({
-        "name": tool.name(),
-        "description": tool.description(),
-        "parameters": schema::parameters(tool.input_schema(), max_expansion),
+        "name": offered.name,
+        "description": offered.description,
+        "parameters": schema::parameters(&offered.schema, max_expansion),
     })
 }
 

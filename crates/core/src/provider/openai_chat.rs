@@ -3,19 +3,40 @@
 use serde_json::{Value, json};
 
 use super::node::{Node, arguments, restored};
-use super::{ProviderError, StrictFlag};
+use super::offered::OfferedTool;
+use super::{Provider, ProviderError, StrictFlag};
 use crate::tool::{ToolCall, ToolDefinition, arguments_text};
+use pillion_schema::strict;
 
 #[cfg(test)]
 mod tests;
 
 pub(super) fn format_tool(tool: &ToolDefinition, strict_flag: StrictFlag) -> Value {
-    let mut schema = tool.to_schema();
-    let function = &mut schema["function"];
-    if strict_flag == StrictFlag::Always && function.get("strict").is_none() {
-        function["strict"] = json!(false);
+    let offered = OfferedTool::of(Provider::OpenAiChat, tool);
+    let (parameters, is_strict) = parameters(tool, &offered);
+    let mut function = json!({
+        "name": offered.name,
+        "description": offered.description,
+        "parameters": parameters,
+    });
+    if is_strict || strict_flag == StrictFlag::Always {
+        function["strict"] = json!(is_strict);
     }
-    schema
+    json!({"type": "function", "function": function})
+}
+
+/// Returns the schema of the arguments for both APIs of OpenAI, and whether it is in the `strict`
+/// form. Another schema has an empty `required` if it has none.
+pub(super) fn parameters(tool: &ToolDefinition, offered: &OfferedTool<'_>) -> (Value, bool) {
+    let strict = tool.strict().then(|| strict(&offered.schema)).flatten();
+    if let Some(schema) = strict {
+        return (schema, true);
+    }
+    let mut schema = offered.schema.clone().into_owned();
+    if !schema["required"].is_array() {
+        schema["required"] = json!([]);
+    }
+    (schema, false)
 }
 
 pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, ProviderError> {

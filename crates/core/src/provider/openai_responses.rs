@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::ProviderError;
 use super::node::{Node, arguments};
+use super::offered::OfferedTool;
+use super::{Provider, ProviderError, openai_chat};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_text};
 
 #[cfg(test)]
@@ -13,11 +14,12 @@ const FUNCTION_CALL: &str = "function_call";
 const REASONING: &str = "reasoning";
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
-    let (parameters, is_strict) = tool.parameters_for_openai();
+    let offered = OfferedTool::of(Provider::OpenAiResponses, tool);
+    let (parameters, is_strict) = openai_chat::parameters(tool, &offered);
     json!({
         "type": "function",
-        "name": tool.name(),
-        "description": tool.description(),
+        "name": offered.name,
+        "description": offered.description,
         "parameters": parameters,
         "strict": is_strict,
     })

@@ -1,10 +1,11 @@
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::RegistryError;
-use crate::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
+use crate::provider::PropertyKeys;
+use crate::tool::{JsonObject, Tool, ToolDefinition, ToolName, ToolOrigin};
 use pillion_schema::{LazySchema, SchemaError};
 use serde_json::Value;
 
@@ -34,6 +35,8 @@ pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: ToolOrigin,
     schema: Arc<ArgumentSchema>,
+    /// The properties that have other names for some models, once a call has needed them.
+    property_keys: Arc<OnceLock<Option<PropertyKeys>>>,
     expected_output_bytes: AtomicUsize,
 }
 
@@ -108,6 +111,7 @@ impl RegisteredTool {
             tool,
             origin,
             schema: Arc::new(schema),
+            property_keys: Arc::default(),
             expected_output_bytes: AtomicUsize::new(0),
         })
     }
@@ -120,6 +124,7 @@ impl RegisteredTool {
             tool,
             origin: self.origin.clone(),
             schema: Arc::clone(&self.schema),
+            property_keys: Arc::clone(&self.property_keys),
             expected_output_bytes: AtomicUsize::new(self.expected_output_bytes()),
         }
     }
@@ -164,6 +169,17 @@ impl RegisteredTool {
             ArgumentSchema::Lazy(schema) => Ok(Some(schema)),
             ArgumentSchema::Unusable => Ok(None),
             ArgumentSchema::Refused(error) => Err(error),
+        }
+    }
+
+    /// Gives the properties of a model's arguments their own names, if models get other names for
+    /// some of them.
+    pub(crate) fn restore_property_keys(&self, arguments: &mut JsonObject) {
+        let keys = self
+            .property_keys
+            .get_or_init(|| PropertyKeys::of(self.definition().input_schema()));
+        if let Some(keys) = keys {
+            keys.restore(arguments);
         }
     }
 

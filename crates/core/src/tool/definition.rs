@@ -5,11 +5,11 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{InvalidToolName, JsonObject, ToolName, ToolParameter};
+use crate::provider::{Provider, StrictFlag, format_tool};
 pub use builder::ToolDefinitionBuilder;
-use pillion_schema::strict;
 
 /// Everything that a model and the executor need to know about a tool.
 ///
@@ -138,36 +138,9 @@ impl ToolDefinition {
 
     /// Returns the schema in OpenAI's nested form: `{"type": "function", "function": {"name",
     /// "description", "parameters"}}`. `strict` is present in `function` only if it is true: see
-    /// [`format_tool`](crate::provider::format_tool).
+    /// [`format_tool`].
     #[must_use]
     pub fn to_schema(&self) -> Value {
-        let (parameters, is_strict) = self.parameters_for_openai();
-        let mut function = json!({
-            "name": self.name,
-            "description": self.description,
-            "parameters": parameters,
-        });
-        if is_strict {
-            function["strict"] = json!(true);
-        }
-        json!({"type": "function", "function": function})
-    }
-
-    /// Returns the schema of the arguments for OpenAI, and whether it is in the `strict` form.
-    pub(crate) fn parameters_for_openai(&self) -> (Value, bool) {
-        let strict = self.strict.then(|| strict(&self.input_schema)).flatten();
-        match strict {
-            Some(schema) => (schema, true),
-            None => (self.parameters_with_required(), false),
-        }
-    }
-
-    /// Returns the schema of the arguments, with an empty `required` if a raw schema has none.
-    pub(crate) fn parameters_with_required(&self) -> Value {
-        let mut schema = self.input_schema().clone();
-        if !schema["required"].is_array() {
-            schema["required"] = json!([]);
-        }
-        schema
+        format_tool(Provider::OpenAiChat, self, StrictFlag::WhenTrue)
     }
 }

@@ -1,14 +1,16 @@
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::sha256_hex;
+
 /// The name of a tool: matches `^[a-zA-Z_][a-zA-Z0-9_-]*$`, with at most
 /// [`MAX_LENGTH`](Self::MAX_LENGTH) characters. Cheap to clone.
 ///
-/// Some providers allow only shorter names: OpenAI's limit is 64 characters.
+/// Some providers allow only shorter names; they get the [short form](Self::short).
 ///
 /// ```
 /// use pillion_core::tool::ToolName;
@@ -46,6 +48,13 @@ impl ToolName {
     /// (SEP-986).
     pub const MAX_LENGTH: usize = 128;
 
+    /// Maximum length of the [short form](Self::short), in characters.
+    pub const MAX_SHORT_LENGTH: usize = 64;
+
+    /// Length of the hash in a shortened name, and of the beginning before `_` and the hash.
+    const HASH_LENGTH: usize = 8;
+    const SHORT_BEGINNING: usize = Self::MAX_SHORT_LENGTH - Self::HASH_LENGTH - 1;
+
     /// Creates a tool name from `name`.
     ///
     /// # Errors
@@ -63,6 +72,35 @@ impl ToolName {
         } else {
             Err(InvalidToolName(name.to_owned()))
         }
+    }
+
+    /// Returns the name for providers that accept at most 64 characters, such as OpenAI: this name,
+    /// or its beginning and a hash of it. A registry finds a tool by this name too.
+    ///
+    /// ```
+    /// use pillion_core::tool::ToolName;
+    /// let name = ToolName::new(&"x".repeat(65))?;
+    /// assert_eq!(name.short().len(), 64);
+    /// assert_eq!(ToolName::new("ping")?.short(), "ping");
+    /// # Ok::<(), pillion_core::tool::InvalidToolName>(())
+    /// ```
+    #[must_use]
+    pub fn short(&self) -> Cow<'_, str> {
+        if self.0.len() <= Self::MAX_SHORT_LENGTH {
+            return Cow::Borrowed(&self.0);
+        }
+        let hash = &sha256_hex(&*self.0)[..Self::HASH_LENGTH];
+        format!("{}_{hash}", &self.0[..Self::SHORT_BEGINNING]).into()
+    }
+
+    /// Returns whether the name is too long for some providers and `short` is its short form.
+    pub(crate) fn is_shortened_to(&self, short: &str) -> bool {
+        // A hash takes long.
+        self.0.len() > Self::MAX_SHORT_LENGTH
+            && short
+                .as_bytes()
+                .starts_with(&self.0.as_bytes()[..Self::SHORT_BEGINNING])
+            && self.short() == short
     }
 
     /// Returns the name as a string.

@@ -1,0 +1,170 @@
+//! Names of properties that Anthropic accepts: `^[a-zA-Z0-9_.-]{1,64}$`. One other name makes it
+//! reject the whole request.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use crate::tool::JsonObject;
+
+#[cfg(test)]
+mod tests;
+
+/// Maximum length of a name, in characters.
+const MAX_LENGTH: usize = 64;
+
+/// The properties of a tool's schema, at any depth, that need another name, and their names for the
+/// model.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PropertyKeys {
+    for_model: HashMap<String, String>,
+    own: HashMap<String, String>,
+}
+
+impl PropertyKeys {
+    /// Returns the properties of `schema` that need another name, if there are any. The names depend
+    /// on the schema only.
+    pub(crate) fn of(schema: &Value) -> Option<Self> {
+        let mut all = Vec::new();
+        visit_keys(schema, &mut |key| all.push(key));
+        if all.iter().all(|key| is_accepted(key)) {
+            return None;
+        }
+        let mut names = FreeNames {
+            taken: all.iter().map(|key| (*key).to_owned()).collect(),
+            numbers: HashMap::new(),
+        };
+        let mut keys = Self::default();
+        for key in all.into_iter().filter(|key| !is_accepted(key)) {
+            if keys.for_model.contains_key(key) {
+                continue;
+            }
+            let name = names.take(key);
+            keys.own.insert(name.clone(), key.to_owned());
+            keys.for_model.insert(key.to_owned(), name);
+        }
+        Some(keys)
+    }
+
+    /// Returns the schema with the names for the model.
+    pub(super) fn renamed(&self, schema: &Value) -> Value {
+        match schema {
+            Value::Array(items) => items.iter().map(|item| self.renamed(item)).collect(),
+            Value::Object(entries) => {
+                let entries = entries.iter().map(|(keyword, value)| {
+                    let value = match (keyword.as_str(), value) {
+                        ("properties", Value::Object(properties)) => self.properties(properties),
+                        ("required", Value::Array(names)) => self.names(names),
+                        ("enum" | "const" | "default" | "examples", data) => data.clone(),
+                        (_, value) => self.renamed(value),
+                    };
+                    (keyword.clone(), value)
+                });
+                entries.collect::<Map<_, _>>().into()
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn properties(&self, properties: &JsonObject) -> Value {
+        let renamed = properties.iter().map(|(key, schema)| {
+            let key = self.for_model.get(key).unwrap_or(key);
+            (key.clone(), self.renamed(schema))
+        });
+        renamed.collect::<Map<_, _>>().into()
+    }
+
+    fn names(&self, names: &[Value]) -> Value {
+        let names = names.iter().map(|name| {
+            let renamed = name.as_str().and_then(|name| self.for_model.get(name));
+            renamed.map_or_else(|| name.clone(), |name| Value::from(name.as_str()))
+        });
+        names.collect()
+    }
+
+    /// Gives the properties of a model's arguments their own names.
+    pub(crate) fn restore(&self, arguments: &mut JsonObject) {
+        *arguments = std::mem::take(arguments)
+            .into_iter()
+            .map(|(key, mut value)| {
+                self.restore_within(&mut value);
+                let key = self.own.get(&key).cloned().unwrap_or(key);
+                (key, value)
+            })
+            .collect();
+    }
+
+    fn restore_within(&self, value: &mut Value) {
+        match value {
+            Value::Object(entries) => self.restore(entries),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.restore_within(item)),
+            _ => {}
+        }
+    }
+}
+
+/// Calls `visit` for each property of the schema, at any depth.
+fn visit_keys<'s>(schema: &'s Value, visit: &mut impl FnMut(&'s str)) {
+    match schema {
+        Value::Array(items) => items.iter().for_each(|item| visit_keys(item, visit)),
+        Value::Object(entries) => {
+            for (keyword, value) in entries {
+                match (keyword.as_str(), value) {
+                    ("properties", Value::Object(properties)) => {
+                        for (key, schema) in properties {
+                            visit(key);
+                            visit_keys(schema, visit);
+                        }
+                    }
+                    ("enum" | "const" | "default" | "examples", _) => {}
+                    (_, value) => visit_keys(value, visit),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_accepted(key: &str) -> bool {
+    (1..=MAX_LENGTH).contains(&key.len()) && key.bytes().all(is_accepted_byte)
+}
+
+fn is_accepted_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
+}
+
+/// Names that no property has.
+struct FreeNames {
+    taken: HashSet<String>,
+    /// The last number that was added to a name.
+    numbers: HashMap<String, usize>,
+}
+
+impl FreeNames {
+    /// Returns a free, accepted name like `key`, which is then taken.
+    fn take(&mut self, key: &str) -> String {
+        let accepted = |character: char| match u8::try_from(character) {
+            Ok(byte) if is_accepted_byte(byte) => character,
+            _ => '_',
+        };
+        let name: String = key.chars().map(accepted).take(MAX_LENGTH).collect();
+        let name = if name.is_empty() {
+            "_".to_owned()
+        } else {
+            name
+        };
+        let mut free = name.clone();
+        while self.taken.contains(&free) {
+            let number = self.numbers.entry(name.clone()).or_insert(1);
+            *number += 1;
+            let end = format!("_{number}");
+            free = name
+                .chars()
+                .take(MAX_LENGTH - end.len())
+                .collect::<String>()
+                + &end;
+        }
+        self.taken.insert(free.clone());
+        free
+    }
+}

@@ -1,0 +1,79 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(entries) => entries,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn only_a_schema_with_other_names_is_changed() {
+    let schema = json!({"properties": {"a.b-c_D9": {"type": "string"}}});
+    assert_eq!(PropertyKeys::of(&schema), None);
+}
+
+#[test]
+fn names_are_changed_at_any_depth_and_restored() {
+    let schema = json!({
+        "properties": {
+            "$filter": {"type": "string", "enum": ["$filter"]},
+            "_filter": {"type": "string"},
+            "rows[]": {"type": "array", "items": {"$ref": "#/$defs/row"}},
+        },
+        "required": ["$filter"],
+        "$defs": {"row": {"properties": {"uids[]": {"type": "string"}}, "required": ["uids[]"]}},
+    });
+    let keys = PropertyKeys::of(&schema).unwrap();
+    assert_eq!(
+        keys.renamed(&schema),
+        json!({
+            "properties": {
+                "_filter_2": {"type": "string", "enum": ["$filter"]},
+                "_filter": {"type": "string"},
+                "rows__": {"type": "array", "items": {"$ref": "#/$defs/row"}},
+            },
+            "required": ["_filter_2"],
+            "$defs": {"row": {"properties": {"uids__": {"type": "string"}}, "required": ["uids__"]}},
+        })
+    );
+    let mut arguments =
+        object(json!({"_filter_2": "x", "_filter": "y", "rows__": [{"uids__": "z"}]}));
+    keys.restore(&mut arguments);
+    let own = json!({"$filter": "x", "_filter": "y", "rows[]": [{"uids[]": "z"}]});
+    assert_eq!(Value::from(arguments.clone()), own);
+    // Arguments with their own names stay as they are.
+    keys.restore(&mut arguments);
+    assert_eq!(Value::from(arguments), own);
+}
+
+#[test]
+fn many_similar_names_take_no_long_time() {
+    let properties: Map<_, _> = (0..20_000)
+        .map(|number| (format!("{}{number}$", "x".repeat(70)), json!({})))
+        .collect();
+    let keys = PropertyKeys::of(&json!({"properties": properties})).unwrap();
+    assert_eq!(keys.own.len(), 20_000);
+}
+
+proptest! {
+    #[test]
+    fn every_name_is_accepted_and_can_be_restored(
+        names in prop::collection::hash_set("(\\PC|[$a-c_]){0,80}", 0..30)
+    ) {
+        let properties: Map<_, _> = names.iter().map(|name| (name.clone(), json!({}))).collect();
+        let schema = json!({"properties": properties, "required": names});
+        let keys = PropertyKeys::of(&schema).unwrap_or_default();
+        let renamed = keys.renamed(&schema);
+        let renamed = object(renamed["properties"].clone());
+        prop_assert_eq!(renamed.len(), names.len());
+        prop_assert!(renamed.keys().all(|name| is_accepted(name)));
+        let mut arguments = renamed;
+        keys.restore(&mut arguments);
+        let restored: HashSet<String> = arguments.keys().cloned().collect();
+        prop_assert_eq!(restored, names);
+    }
+}
