@@ -104,7 +104,7 @@ impl EntryKind {
 
     /// Checks an entry, and repairs the entry where the repair is certain: malformed members that
     /// only describe the entry are removed, a tool without `inputSchema` gets an empty object
-    /// schema, and a resource without `name` is named after its title or its URI. If an object has
+    /// schema, [a schema is repaired](pillion_schema::repair()), and a resource without `name` is named after its title or its URI. If an object has
     /// several members of one name, only the last one stays, so that all readers read the same entry.
     ///
     /// ```

@@ -5,7 +5,9 @@ use serde_json::value::RawValue;
 
 use super::cache::{self, Slot};
 use super::counted::{Counted, counted, without_patterns};
-use super::{CompiledSchema, InvalidArguments, OptionalNull, SchemaError, SchemaErrorKind, build};
+use super::{
+    CompiledSchema, InvalidArguments, OptionalNull, SchemaError, SchemaErrorKind, build, repair,
+};
 
 /// A schema of another party, which is compiled when it is needed.
 ///
@@ -73,7 +75,7 @@ impl LazySchema {
         }
     }
 
-    /// Makes a schema of its JSON text, without a check.
+    /// Makes a schema of its JSON text, without a check. The schema is [repaired](repair()).
     #[must_use]
     pub fn from_text(text: Box<RawValue>, account: &str) -> Self {
         Self {
@@ -126,11 +128,13 @@ impl LazySchema {
         let schema = match &self.source {
             Source::Value(schema) => Arc::clone(schema),
             Source::Text(text) => {
-                let schema = serde_json::from_str(text.get());
+                let schema: serde_json::Result<Value> = serde_json::from_str(text.get());
                 let invalid = |error: serde_json::Error| {
                     SchemaError::new(SchemaErrorKind::Invalid, &error.to_string())
                 };
-                Arc::new(schema.map_err(invalid)?)
+                let mut schema = schema.map_err(invalid)?;
+                repair(&mut schema);
+                Arc::new(schema)
             }
         };
         let counted = counted(&schema)?;

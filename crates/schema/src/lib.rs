@@ -25,6 +25,7 @@ mod mend;
 mod pattern_cost;
 mod patterns;
 mod python_repr;
+mod repair;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub use lazy::LazySchema;
 pub use mend::OptionalNull;
 pub use mend::coerce_defaults;
 use patterns::Patterns;
+pub use repair::repair;
 pub use strict::strict;
 pub use violation::InvalidArguments;
 

@@ -127,6 +127,29 @@ final class ToolDefinitionTest extends TestCase
         self::assertStringContainsString('"properties":{}', json_encode($definition->toAnthropicFormat()));
     }
 
+    public function testE11AnEmptyMapOfASchemaIsAMapAtEveryDepth(): void
+    {
+        $empty = ['type' => 'object', 'properties' => []];
+        $schema = ['type' => 'object', 'properties' => [
+            'payload' => $empty,
+            'rows' => ['type' => 'array', 'items' => $empty + ['additionalProperties' => []]],
+            'either' => ['anyOf' => [$empty, ['type' => 'null']]],
+            'data' => ['type' => 'array', 'default' => [], 'enum' => [[], [1]]],
+            'number' => ['type' => 'integer', 'nullable' => true],
+        ], '$defs' => [], 'patternProperties' => [], 'required' => ['number']];
+        $definition = new ToolDefinition('t', 'd', $schema);
+        foreach ([$definition->toOpenAiFormat()['function']['parameters'], $definition->toAnthropicFormat()['input_schema']] as $format) {
+            $format = json_encode($format);
+            self::assertDoesNotMatchRegularExpression('/"(properties|additionalProperties|patternProperties|\$defs)":\[\]/', $format);
+            self::assertStringContainsString('"default":[],"enum":[[],[1]]', $format);
+            self::assertStringContainsString('["integer","null"]', $format);
+        }
+        $registry = new ToolRegistry();
+        $registry->register($definition, fn (array $arguments) => $arguments);
+        $result = $registry->execute('t', ['payload' => ['a' => 1], 'number' => null], 'c');
+        self::assertSame(['payload' => ['a' => 1], 'number' => null, 'data' => []], $result->result, (string) $result->error);
+    }
+
     public function testH1AStrictSchemaHasTheFormOfOpenAi(): void
     {
         $node = ['type' => 'object', 'properties' => ['next' => ['$ref' => '#/$defs/node']]];

@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 1024 * 1024;
 const VALUE_COST: usize = 4;
 
 /// Keywords that are dropped, because they do not constrain values.
-const DROPPED_KEYWORDS: [&str; 8] = [
+const DROPPED_KEYWORDS: [&str; 7] = [
     "$schema",
     "$id",
     "example",
@@ -29,7 +29,6 @@ const DROPPED_KEYWORDS: [&str; 8] = [
     "externalDocs",
     "discriminator",
     "xml",
-    "nullable",
 ];
 
 /// Keywords whose values contain no schemas.
@@ -151,6 +150,9 @@ impl<'a> SchemaCopier<'a> {
         self.without_read_only(members, &mut copy);
         if self.document.has_old_schemas() {
             modernize(members, &mut copy);
+        } else {
+            // Not a keyword of JSON Schema, and so without a meaning here.
+            copy.shift_remove("nullable");
         }
         Ok(Value::Object(copy))
     }
@@ -214,7 +216,8 @@ impl<'a> SchemaCopier<'a> {
     }
 }
 
-/// Converts keywords of OpenAPI 3.0 to JSON Schema 2020-12: `nullable`, and exclusive bounds.
+/// Converts the exclusive bounds of OpenAPI 3.0 to JSON Schema 2020-12. The definition of a tool
+/// converts `nullable`, which other programs write, too.
 fn modernize(schema: &JsonObject, copy: &mut JsonObject) {
     for (exclusive, bound) in [
         ("exclusiveMinimum", "minimum"),
@@ -230,17 +233,6 @@ fn modernize(schema: &JsonObject, copy: &mut JsonObject) {
                 copy.shift_remove(exclusive);
             }
             _ => {}
-        }
-    }
-    if schema.get("nullable") == Some(&Value::Bool(true)) {
-        if let Some(Value::String(kind)) = copy.get("type") {
-            let kind = json!([kind, "null"]);
-            copy.insert("type".to_owned(), kind);
-        }
-        if let Some(Value::Array(values)) = copy.get_mut("enum")
-            && !values.contains(&Value::Null)
-        {
-            values.push(Value::Null);
         }
     }
 }

@@ -1,5 +1,6 @@
+use pillion_schema::repair;
 use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::EntryError;
 use super::draft::Draft;
@@ -27,10 +28,10 @@ pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
         }
         return Ok(());
     }
+    repair_member(tool, MEMBER);
     let schema = tool.raw(MEMBER).map(ToOwned::to_owned);
     let schema = schema.and_then(|schema| tool.item(&schema, MEMBER));
     let mut schema = schema.ok_or_else(|| unexpected.clone())?;
-    schema.remove_null("type");
     match schema.value("type") {
         None if schema.has("type") => return Err(unexpected),
         None => set_type(&mut schema),
@@ -49,6 +50,7 @@ pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
 pub(super) fn check_output(tool: &mut Draft) {
     const MEMBER: &str = "outputSchema";
     tool.remove_null(MEMBER);
+    repair_member(tool, MEMBER);
     let Some(raw) = tool.raw(MEMBER).map(ToOwned::to_owned) else {
         return;
     };
@@ -60,6 +62,18 @@ pub(super) fn check_output(tool: &mut Draft) {
     match checked {
         Some(schema) => put_back(tool, MEMBER, schema),
         None => tool.keep_if(MEMBER, "a JSON Schema", |_| false),
+    }
+}
+
+/// Repairs a schema, without a message: the meaning stays the same.
+fn repair_member(tool: &mut Draft, member: &str) {
+    let Some(mut schema) = tool.value(member) else {
+        return;
+    };
+    if repair(&mut schema)
+        && let Ok(repaired) = to_raw_value(&schema)
+    {
+        tool.set(member, repaired, None);
     }
 }
 
@@ -80,8 +94,6 @@ fn set_type(schema: &mut Draft) {
 /// Checks `$schema`, `properties` and `required`, which clients read.
 fn check_members(schema: &mut Draft) -> Result<(), EntryError> {
     schema.keep_if("$schema", "a string", Value::is_string);
-    schema.remove_null("properties");
-    schema.remove_null("required");
     if let Some(properties) = schema.raw("properties").map(ToOwned::to_owned) {
         check_properties(schema, &properties)?;
     }
@@ -97,12 +109,6 @@ fn check_members(schema: &mut Draft) -> Result<(), EntryError> {
 /// equivalent objects.
 fn check_properties(schema: &mut Draft, properties: &RawValue) -> Result<(), EntryError> {
     const MEMBER: &str = "properties";
-    if is_empty_list(properties.get()) {
-        if let Ok(none) = RawValue::from_string("{}".to_owned()) {
-            schema.set(MEMBER, none, None);
-        }
-        return Ok(());
-    }
     let Some(mut draft) = schema.item(properties, MEMBER) else {
         return Err(schema.unexpected(MEMBER, "an object"));
     };
@@ -111,7 +117,6 @@ fn check_properties(schema: &mut Draft, properties: &RawValue) -> Result<(), Ent
         let instead = match text {
             _ if text.starts_with('{') => continue,
             "true" => "{}",
-            _ if is_empty_list(text) => "{}",
             "false" => r#"{"not":{}}"#,
             _ => return Err(draft.unexpected(&name, "a JSON Schema")),
         };

@@ -146,6 +146,35 @@ fn an_input_schema_becomes_an_object_schema_if_possible() {
 }
 
 #[test]
+fn a_schema_is_repaired_at_every_depth() {
+    let written = json!({"type": "object", "properties": {
+        "rows": {"type": "array", "items": {"type": "object", "properties": [], "required": {}}},
+        "any": {"anyOf": [{"type": "object", "additionalProperties": []}, {"type": "null"}]},
+        "n": {"type": "number", "nullable": true, "default": []},
+        "gone": null,
+    }, "$defs": [], "required": {}});
+    let expected = json!({"type": "object", "properties": {
+        "rows": {"type": "array", "items": {"type": "object", "properties": {}, "required": []}},
+        "any": {"anyOf": [{"type": "object", "additionalProperties": {}}, {"type": "null"}]},
+        "n": {"type": ["number", "null"], "default": []},
+        "gone": {},
+    }, "$defs": {}, "required": []});
+    becomes(
+        EntryKind::Tool,
+        json!({"name": "a", "inputSchema": written, "outputSchema": written}),
+        json!({"name": "a", "inputSchema": expected, "outputSchema": expected}),
+        &[],
+    );
+    let gaps = json!({"type": "object", "required": {"0": "a", "2": "b"}});
+    becomes(
+        EntryKind::Tool,
+        json!({"name": "a", "inputSchema": gaps}),
+        json!({"name": "a", "inputSchema": {"type": "object", "required": ["a", "b"]}}),
+        &[],
+    );
+}
+
+#[test]
 fn an_invalid_output_schema_is_removed() {
     for (schema, is_kept, is_object) in [
         (json!({"type": "object"}), true, true),

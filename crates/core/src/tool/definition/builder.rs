@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{DefinitionError, ToolDefinition};
 use crate::tool::{JsonObject, ToolName, ToolParameter};
-use pillion_schema::coerce_defaults;
+use pillion_schema::{coerce_defaults, repair};
 
 /// Builds a [`ToolDefinition`]; [`build`](Self::build) validates it.
 #[derive(Debug, Clone)]
@@ -50,7 +50,8 @@ impl ToolDefinitionBuilder {
         self
     }
 
-    /// Sets a raw JSON Schema of type `object`, which replaces a list of parameters.
+    /// Sets a raw JSON Schema of type `object`, which replaces a list of parameters. The schema is
+    /// [repaired](repair()).
     #[must_use]
     pub fn schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
@@ -111,8 +112,11 @@ impl ToolDefinitionBuilder {
             return Err(DefinitionError::DuplicateParameters { tool: name });
         }
         let mut input_schema = match self.schema {
-            Some(schema) => object_schema(schema)
-                .ok_or_else(|| DefinitionError::SchemaNotAnObject { tool: name.clone() })?,
+            Some(mut schema) => {
+                repair(&mut schema);
+                object_schema(schema)
+                    .ok_or_else(|| DefinitionError::SchemaNotAnObject { tool: name.clone() })?
+            }
             None => schema_of(&self.parameters),
         };
         coerce_defaults(&mut input_schema);
@@ -143,8 +147,8 @@ fn schema_of(parameters: &[ToolParameter]) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// Converts a raw schema to an object schema: adds missing `type` and `properties`. `[]`, PHP's
-/// encoding of an empty map, becomes `{}` where a map is required.
+/// Converts a repaired schema to an object schema: adds missing `type` and `properties`. `[]` is
+/// PHP's encoding of an empty schema.
 fn object_schema(schema: Value) -> Option<Value> {
     let mut schema = match schema {
         Value::Object(schema) => schema,
@@ -160,8 +164,7 @@ fn object_schema(schema: Value) -> Option<Value> {
     }
     match schema.get("properties") {
         Some(Value::Object(_)) => {}
-        Some(Value::Array(items)) if !items.is_empty() => return None,
-        None | Some(Value::Array(_) | Value::Null) => {
+        None => {
             schema.insert("properties".to_owned(), json!({}));
         }
         Some(_) => return None,

@@ -84,6 +84,25 @@ fn a4_bad_definitions_are_rejected() {
 }
 
 #[test]
+fn a_raw_schema_is_repaired_at_every_depth() {
+    let raw = json!({"properties": {
+        "rows": {"type": "array", "items": {"type": "object", "properties": [], "default": []}},
+        "n": {"type": "number", "nullable": true},
+    }, "$defs": [], "required": {}, "nullable": true});
+    let definition = ToolDefinition::builder("t", "d").schema(raw).build();
+    let expected = json!({"type": "object", "properties": {
+        "rows": {"type": "array", "items": {"type": "object", "properties": {}, "default": {}}},
+        "n": {"type": ["number", "null"]},
+    }, "$defs": {}, "required": []});
+    assert_eq!(definition.unwrap().input_schema(), &expected);
+    for properties in [json!([1]), json!("x"), json!(5)] {
+        let raw = json!({"type": "object", "properties": properties});
+        let definition = ToolDefinition::builder("t", "d").schema(raw).build();
+        assert!(definition.is_err(), "{properties}");
+    }
+}
+
+#[test]
 fn e11_an_empty_list_as_default_of_a_map_is_an_empty_map() {
     let definition = ToolDefinition::builder("t", "d")
         .schema(json!({"type": "object", "properties": {
