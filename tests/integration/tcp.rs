@@ -1,5 +1,6 @@
 mod allowed_tools;
 mod approvals;
+mod browsers;
 mod chats;
 mod connections;
 mod detached;

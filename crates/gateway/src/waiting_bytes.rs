@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
 use axum::http::header::RETRY_AFTER;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use pillion_core::tool::{ErrorCode, ReserveFuture, ReserveMemory};
@@ -147,7 +147,7 @@ impl ConnectionBytes {
             Some(bytes) => {
                 let has_room = reserved > 0 || self.try_claim(bytes) || self.wait(bytes).await;
                 if !has_room && (method.is_safe() || self.exceeds_twice(bytes)) {
-                    return no_room(method.is_safe());
+                    return no_room(method.is_safe(), response.headers());
                 }
                 let hold = Arc::new(self.hold(bytes));
                 response.map(|body| CountedBody::whole(body, hold).into_body())
@@ -408,7 +408,9 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-fn no_room(is_safe: bool) -> Response {
+/// Returns the response in place of one with the headers `replaced`, of which those about the request
+/// and its sender are kept: a web page must be able to read this response, too.
+fn no_room(is_safe: bool, replaced: &HeaderMap) -> Response {
     let advice = if is_safe {
         "Retry after 1 second."
     } else {
@@ -426,6 +428,13 @@ fn no_room(is_safe: bool) -> Response {
     if is_safe {
         let second = HeaderValue::from_static("1");
         response.headers_mut().insert(RETRY_AFTER, second);
+    }
+    let is_kept = |name: &HeaderName| {
+        let name = name.as_str();
+        name.starts_with("access-control-") || matches!(name, "vary" | "x-request-id")
+    };
+    for (name, value) in replaced.iter().filter(|(name, _)| is_kept(name)) {
+        response.headers_mut().append(name.clone(), value.clone());
     }
     response
 }

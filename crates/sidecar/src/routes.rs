@@ -6,6 +6,7 @@ mod caller;
 mod chat;
 mod compatible;
 mod completions;
+mod cors;
 mod error;
 mod event_stream;
 mod events;
@@ -161,13 +162,14 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     routes.chain(servers::routes()).collect()
 }
 
-/// Adds the middleware around every route: request log and metrics, error formats of other APIs,
-/// panic handling, and authentication of TCP requests.
+/// Adds the middleware around every route: request log and metrics, headers for web pages, error
+/// formats of other APIs, panic handling, and authentication of TCP requests.
 fn add_middleware(router: Router, app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), gate::enter))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn(compatible::rewrite_errors))
+        .layer(from_fn_with_state(app.clone(), cors::admit_pages))
         .layer(from_fn_with_state(app, request_log::log))
 }
 

@@ -124,12 +124,29 @@ impl AccessGate {
         }
     }
 
+    /// Returns whether the request comes from a web page of a configured origin, which the browser
+    /// lets read the response only with the headers of the CORS protocol. The server's own pages
+    /// need no such headers.
+    #[must_use]
+    pub fn is_from_configured_page(&self, request: &Parts) -> bool {
+        let mut origins = request.headers.get_all(ORIGIN).iter();
+        let origin = origins.next().and_then(|origin| origin.to_str().ok());
+        origin.is_some_and(|origin| self.is_configured(origin))
+            && origins.next().is_none()
+            && self.check_host(request).is_ok()
+    }
+
+    fn is_configured(&self, origin: &str) -> bool {
+        let mut configured = self.origins.iter();
+        configured.any(|configured| is_same(configured, origin))
+    }
+
     /// Checks the origin: programs send none; a page's origin must be the server's own or a
     /// configured one.
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), AccessRejection> {
         for origin in headers.get_all(ORIGIN) {
             let origin = origin.to_str().map_err(|_| AccessRejection::Origin)?;
-            let is_named = self.origins.iter().any(|named| is_same(named, origin));
+            let is_named = self.is_configured(origin);
             let is_own = authority_of(origin).is_some_and(|own| is_same(own, host));
             if !is_named && !is_own {
                 return Err(AccessRejection::Origin);

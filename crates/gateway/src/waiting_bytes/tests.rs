@@ -176,6 +176,32 @@ async fn h6_a_response_larger_than_the_limit_is_delivered() {
     assert_eq!(answer.status(), StatusCode::OK);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_page_may_read_the_refusal_in_place_of_its_response() {
+    let all = WaitingBytes::default();
+    let first = connection(&all, "a", 4 * MIB);
+    assert!(has_room(&first, 7 * MIB));
+    let _body = first.admit(&Method::POST, body_of(7 * MIB)).await;
+    let mut response = body_of(MIB);
+    for (name, value) in [
+        ("access-control-allow-origin", "https://page.example"),
+        ("vary", "origin"),
+        ("x-request-id", "7"),
+        ("etag", "of the replaced body"),
+    ] {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    let second = connection(&all, "b", 4 * MIB);
+    let refusal = second.admit(&Method::GET, response).await;
+    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let headers = refusal.headers();
+    let origin = headers.get("access-control-allow-origin").unwrap();
+    assert_eq!(origin, "https://page.example");
+    assert!(headers.contains_key("vary") && headers.contains_key("x-request-id"));
+    assert!(!headers.contains_key("etag"));
+}
+
 #[tokio::test]
 async fn h6_no_two_principals_stop_another() {
     let all = WaitingBytes::default();

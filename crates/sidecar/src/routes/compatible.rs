@@ -27,12 +27,13 @@ use super::event_stream::{self, EventSender};
 use crate::app::App;
 use crate::chat::{Beginning, Chat, ChatCaller, ChatInput, ClientToolTurn, Ended, Listener};
 pub(super) use error_format::{ErrorFormat, rewrite_errors};
+pub(super) use failed::SHOULD_RETRY_HEADER;
 pub(super) use forwarded::{check_unforwarded, forwarded};
 pub(super) use refusals::Refusals;
 
 /// Names the chat of a request that failed or waits for an approval. The same request with this
 /// header continues the chat.
-const CHAT_HEADER: HeaderName = HeaderName::from_static("x-pillion-chat");
+pub(super) const CHAT_HEADER: HeaderName = HeaderName::from_static("x-pillion-chat");
 
 /// How long a stream waits for its first event before it sends a status. Shorter than the timeouts
 /// of proxies and clients.

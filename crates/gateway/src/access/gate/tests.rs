@@ -89,6 +89,36 @@ async fn l3_a_page_of_another_origin_is_refused() {
     }
 }
 
+#[test]
+fn l3_only_pages_of_configured_origins_are_admitted_to_read_responses() {
+    let is_page = |host: &str, origins: &[&str]| {
+        let request = Request::get("/metrics").header("host", host);
+        let request = origins
+            .iter()
+            .fold(request, |request, origin| request.header("origin", *origin));
+        let (request, ()) = request.body(()).unwrap().into_parts();
+        gate().is_from_configured_page(&request)
+    };
+    let page = "https://page.example";
+    assert!(is_page("localhost:7420", &[page]));
+    assert!(is_page("tools.example", &["HTTPS://PAGE.EXAMPLE"]));
+    for (host, origins) in [
+        ("localhost", vec![]),
+        ("localhost", vec!["http://localhost"]),
+        ("localhost", vec!["https://evil.example"]),
+        ("localhost", vec!["https://page.example.evil.example"]),
+        ("localhost", vec!["https://page.example:8443"]),
+        ("localhost", vec!["http://page.example"]),
+        ("localhost", vec!["null"]),
+        ("localhost", vec!["*"]),
+        ("localhost", vec![page, "https://evil.example"]),
+        ("localhost", vec![page, page]),
+        ("evil.example", vec![page]),
+    ] {
+        assert!(!is_page(host, &origins), "{host} {origins:?}");
+    }
+}
+
 #[tokio::test]
 async fn l3_a_token_is_needed_and_its_scope_holds() {
     let here = |request: axum::http::request::Builder| request.header("host", "localhost");

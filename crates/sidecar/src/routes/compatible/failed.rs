@@ -11,7 +11,8 @@ use super::{CHAT_HEADER, ErrorFormat};
 use crate::chat::Ended;
 
 /// The header that OpenAI's and Anthropic's clients check before they retry a request.
-const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
+pub(in crate::routes) const SHOULD_RETRY_HEADER: HeaderName =
+    HeaderName::from_static("x-should-retry");
 
 /// Returns the error response.
 pub(super) fn response(error_format: ErrorFormat, ended: &Ended) -> Response {
