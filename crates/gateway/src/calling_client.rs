@@ -6,3 +6,4 @@ pub mod capabilities;
 pub mod link;
 pub mod listed_tool;
 pub mod message;
+mod objects;

@@ -120,10 +120,11 @@ fn discovered() -> serde_json::Value {
     })
 }
 
-/// Rejects a cursor: every list is returned as one page.
+/// Rejects a cursor: every list is returned as one page. Clients that have a text for the cursor,
+/// and not an optional one, request the first page with an empty text.
 fn only_page(request: &Request) -> Result<(), RpcError> {
     match request.params.get("cursor").map(|cursor| cursor.get()) {
-        None | Some("null") => Ok(()),
+        None | Some("null" | "\"\"") => Ok(()),
         Some(_) => Err(invalid_params("Invalid cursor")),
     }
 }

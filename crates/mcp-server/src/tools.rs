@@ -172,7 +172,6 @@ pub(super) async fn call(
     let arguments = match request.params.get("arguments") {
         None => json!({}),
         Some(arguments) => match parse_arguments(arguments, caller).await {
-            Ok(Value::Null) => json!({}),
             Ok(arguments @ Value::Object(_)) => arguments,
             Err(error) => return Err(message::unreadable("arguments", &error)),
             _ => return Err(invalid_params("'arguments' must be an object")),

@@ -8,6 +8,7 @@
 mod cancelling;
 pub mod clients;
 mod definitions;
+mod empty_lists;
 mod listening;
 mod models;
 mod names;

@@ -151,7 +151,8 @@ impl Link {
         let mut meta = request.meta();
         let progress_token = meta.shift_remove("progressToken");
         // Each progress notification repeats the token.
-        let progress_token = progress_token.filter(|token| token.get().len() <= MAX_ID_BYTES);
+        let progress_token = progress_token
+            .filter(|token| token.get() != "null" && token.get().len() <= MAX_ID_BYTES);
         let own_level = meta.shift_remove(LOG_LEVEL);
         let trace_of_meta = trace_of(&meta);
         // The remaining reserved keys are meant for the sidecar alone.

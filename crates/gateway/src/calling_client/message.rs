@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::objects;
 use crate::accounts::json_memory;
 use crate::client_text::truncate_input;
 
@@ -116,8 +117,8 @@ struct Envelope<'a> {
     method: Option<Value>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(default)]
-    result: Option<Value>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
     #[serde(default)]
     error: Option<Value>,
 }
@@ -129,7 +130,7 @@ struct IdMember<'a> {
 }
 
 impl Inbound {
-    /// Parses one message.
+    /// Parses one message. `[]` counts as `{}`, and `null` as no value, where MCP has an object.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
         let unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
             id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
@@ -175,10 +176,11 @@ impl Inbound {
             Some(_) => return Err(invalid("'method' must be a string")),
             None => None,
         };
-        let params = || match envelope.params.map(RawValue::get) {
-            None | Some("null") => Ok(Members::new()),
-            Some(params) => serde_json::from_str(params)
-                .map_err(|_| unreadable(id, INVALID_PARAMS, "'params' must be an object".into())),
+        let params = || match envelope.params {
+            None => Ok(Members::new()),
+            Some(params) => objects::read_params(params).ok_or_else(|| {
+                unreadable(id, INVALID_PARAMS, "'params' must be an object".to_owned())
+            }),
         };
         match (method, id) {
             (Some(method), Some(id)) => Ok(Self::Request(Request {
@@ -194,7 +196,8 @@ impl Inbound {
                 let outcome = match (envelope.error, envelope.result) {
                     (Some(error), _) => Err(serde_json::from_value(error)
                         .unwrap_or_else(|_| RpcError::new(INTERNAL_ERROR, "Unknown error"))),
-                    (None, Some(result)) => Ok(result),
+                    (None, Some(result)) => Ok(objects::read_result(result)
+                        .map_err(|error| invalid(&json_error_text(&error)))?),
                     (None, None) => {
                         return Err(invalid("'method', 'result' and 'error' are missing"));
                     }
@@ -224,7 +227,8 @@ pub fn parse_log_level(level: &RawValue) -> Result<McpLogLevel, RpcError> {
     })
 }
 
-/// Returns the error for a request whose id a running request of the client has.
+/// Returns the error for a request whose id a running request of the same connection has: the
+/// client could not tell their responses apart.
 pub fn used_id() -> RpcError {
     let reason = "The id is used by a request that is running";
     RpcError::new(INVALID_REQUEST, reason)
@@ -404,7 +408,7 @@ mod tests {
                 Some("3"),
             ),
             (
-                r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[]}"#,
+                r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[1]}"#,
                 INVALID_PARAMS,
                 Some("3"),
             ),
@@ -420,6 +424,38 @@ mod tests {
                     "{text}"
                 ),
             }
+        }
+    }
+
+    #[test]
+    fn an_empty_list_is_an_object_in_every_kind_of_message() {
+        for params in ["[]", "[ ]", "null", "{}"] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{params}}}"#);
+            let Ok(Inbound::Request(request)) = Inbound::parse(&text) else {
+                panic!("{text}");
+            };
+            assert!(request.params.is_empty());
+            let text = text.replace(r#""id":1,"#, "");
+            let parsed = Inbound::parse(&text);
+            assert!(matches!(parsed, Ok(Inbound::Notification { .. })), "{text}");
+        }
+        for (result, expected) in [
+            ("[]", serde_json::json!({})),
+            (
+                r#"{"action":"accept","content":[],"_meta":null}"#,
+                serde_json::json!({"action": "accept", "content": {}}),
+            ),
+            (
+                r#"{"role":"assistant","content":[]}"#,
+                serde_json::json!({"role": "assistant", "content": []}),
+            ),
+            ("7", serde_json::json!(7)),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+            let Ok(Inbound::Response { outcome, .. }) = Inbound::parse(&text) else {
+                panic!("{text}");
+            };
+            assert_eq!(outcome.unwrap(), expected);
         }
     }
 

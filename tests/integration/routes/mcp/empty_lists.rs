@@ -1,0 +1,75 @@
+//! Messages in which an empty object is written as a list, as PHP writes it, or as `null`.
+
+use serde_json::{Value, json};
+
+use super::{ACCEPT, Session, last, stateless};
+use crate::http::send;
+use crate::sidecar::Sidecar;
+
+#[test]
+fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
+    let sidecar = Sidecar::start();
+    for nothing in [json!([]), json!({}), Value::Null] {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": nothing, "clientInfo": nothing,
+            "_meta": nothing}});
+        let hello = hello.to_string();
+        let reply = send(&sidecar.socket, "POST", "/mcp", ACCEPT, hello.as_bytes());
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let session = Session::open(&sidecar.socket, "2025-11-25", json!({"roots": nothing}));
+        for method in ["tools/list", "resources/list", "prompts/list"] {
+            let listed = session.ask(method, nothing.clone());
+            assert!(listed["result"].is_object(), "{method} {nothing}: {listed}");
+        }
+        let arguments = json!({"name": "get_time", "arguments": nothing, "_meta": nothing});
+        let called = session.ask("tools/call", arguments);
+        assert_eq!(called["result"]["isError"], false, "{called}");
+        let mut notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        notification["params"] = nothing.clone();
+        assert_eq!(session.send(&notification).status, 202);
+
+        let call = json!({"name": "get_time", "arguments": nothing});
+        let (headers, mut body) = stateless("tools/call", call, json!({}));
+        let meta = &mut body["params"]["_meta"];
+        meta["io.modelcontextprotocol/clientInfo"] = nothing.clone();
+        if !nothing.is_null() {
+            // The capabilities are required.
+            meta["io.modelcontextprotocol/clientCapabilities"] = nothing.clone();
+        }
+        let body = body.to_string();
+        let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+        assert_eq!(last(&reply)["result"]["isError"], false, "{reply:?}");
+    }
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    for (params, name) in [
+        (json!({"name": "get_time", "arguments": [1]}), "arguments"),
+        (json!({"name": "get_time", "arguments": ""}), "arguments"),
+    ] {
+        let refused = session.ask("tools/call", params);
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
+}
+
+#[test]
+fn an_empty_cursor_is_the_first_page() {
+    let sidecar = Sidecar::start();
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    for (method, list) in [
+        ("tools/list", "tools"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+        ("prompts/list", "prompts"),
+    ] {
+        for cursor in [json!(""), Value::Null] {
+            let listed = session.ask(method, json!({"cursor": cursor}));
+            assert!(listed["result"][list].is_array(), "{method}: {listed}");
+            let (headers, body) = stateless(method, json!({"cursor": cursor}), json!({}));
+            let body = body.to_string();
+            let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+            assert!(last(&reply)["result"][list].is_array(), "{method}");
+        }
+        let refused = session.ask(method, json!({"cursor": "2"}));
+        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+    }
+}
