@@ -16,7 +16,6 @@ use serde_json::value::RawValue;
 use super::Caller;
 use super::stateless::VERSION;
 use crate::McpServer;
-use headers::SESSION_ID;
 use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 
@@ -108,7 +107,7 @@ impl Exchange<'_> {
         if self.declares_stateless() {
             return true;
         }
-        if self.headers.contains_key(SESSION_ID) {
+        if headers::session_id(self.headers).is_some() {
             return false;
         }
         let Inbound::Request(request) = inbound else {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{self, AbortHandle};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -65,6 +65,16 @@ pub(super) struct Session {
     state: Mutex<State>,
 }
 
+/// How a client gets the responses to its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Responses {
+    /// All over one stream, so that only the ids tell the responses apart.
+    OneStream,
+    /// Each as the response of an HTTP request. Clients that are shared by several threads send
+    /// requests with one id at the same time, although MCP forbids it.
+    Separate,
+}
+
 #[derive(Debug)]
 struct State {
     last_used: Instant,
@@ -76,19 +86,27 @@ struct State {
     /// have pending requests of two sidecar processes, one of which is shutting down.
     request_prefix: String,
     questions: u64,
-    /// Requests of the client in progress, by id as the client wrote it.
-    running: HashMap<String, AbortHandle>,
-    /// The ids of requests that the end of the session has aborted.
-    cut_off: HashSet<String>,
+    /// Requests of the client in progress, by id as the client wrote it. A client may have several
+    /// with one id, each over its own connection.
+    running: HashMap<String, Vec<AbortHandle>>,
+    /// The tasks of requests that the end of the session has aborted.
+    cut_off: HashSet<task::Id>,
     has_ended: bool,
     resources: HashMap<String, Subscribed>,
 }
 
 impl State {
     fn is_busy(&mut self) -> bool {
-        self.running.retain(|_, handle| !handle.is_finished());
+        self.forget_finished();
         let stream = self.stream.as_ref();
         stream.is_some_and(|stream| !stream.is_closed()) || !self.running.is_empty()
+    }
+
+    fn forget_finished(&mut self) {
+        self.running.retain(|_, handles| {
+            handles.retain(|handle| !handle.is_finished());
+            !handles.is_empty()
+        });
     }
 }
 
@@ -241,37 +259,39 @@ impl Session {
     /// has ended, aborts the request.
     ///
     /// # Errors
-    /// If a request with this id is running: the end of the session could abort only one of them.
+    /// If a request with this id is running, and the client gets all responses over one stream.
     pub(super) fn begin<T>(
         &self,
         id: &str,
+        responses: Responses,
         start: impl FnOnce() -> (T, AbortHandle),
     ) -> Result<T, RpcError> {
         let mut state = self.state.lock();
-        state.running.retain(|_, handle| !handle.is_finished());
-        if state.running.contains_key(id) {
+        state.forget_finished();
+        if responses == Responses::OneStream && state.running.contains_key(id) {
             return Err(message::used_id());
         }
         let (request, handle) = start();
         if state.has_ended {
             handle.abort();
-            state.cut_off.insert(id.to_owned());
+            state.cut_off.insert(handle.id());
         } else {
-            state.running.insert(id.to_owned(), handle);
+            let running = state.running.entry(id.to_owned()).or_default();
+            running.push(handle);
         }
         Ok(request)
     }
 
+    /// Cancels the requests with this id.
     pub(super) fn cancel(&self, id: &str) {
-        if let Some(handle) = self.state.lock().running.remove(id) {
-            handle.abort();
-        }
+        let cancelled = self.state.lock().running.remove(id);
+        cancelled.iter().flatten().for_each(AbortHandle::abort);
     }
 
-    /// Returns whether the end of the session has aborted the request. Its client has not cancelled
-    /// the request, and waits for a response.
-    pub(super) fn has_aborted(&self, id: &str) -> bool {
-        self.state.lock().cut_off.contains(id)
+    /// Returns whether the end of the session has aborted the request in this task. Its client has
+    /// not cancelled the request, and waits for a response.
+    pub(super) fn has_aborted(&self, request: task::Id) -> bool {
+        self.state.lock().cut_off.contains(&request)
     }
 
     /// Adds a resource subscription. Returns `false` if there are too many.
@@ -314,9 +334,9 @@ impl Session {
         state.stream = None;
         state.pending.clear();
         state.resources.clear();
-        for (id, handle) in state.running.drain() {
+        for handle in state.running.drain().flat_map(|(_, handles)| handles) {
             handle.abort();
-            state.cut_off.insert(id);
+            state.cut_off.insert(handle.id());
         }
     }
 }
@@ -352,20 +372,54 @@ mod tests {
         let first = open();
         let endless = || tokio::spawn(std::future::pending::<()>());
         let (cancelled, running, late) = (endless(), endless(), endless());
-        first.begin("1", || ((), cancelled.abort_handle())).unwrap();
-        first.begin("2", || ((), running.abort_handle())).unwrap();
+        let (of_cancelled, of_running) = (cancelled.id(), running.id());
+        let begin = |session: &Session, id: &str, task: AbortHandle| {
+            let start = || ((), task);
+            session.begin(id, Responses::Separate, start).unwrap();
+        };
+        let again = endless();
+        let of_again = again.id();
+        begin(&first, "1", cancelled.abort_handle());
+        begin(&first, "2", running.abort_handle());
+        begin(&first, "2", again.abort_handle());
         first.cancel("1");
         let second = open();
         let other = endless();
-        second.begin("1", || ((), other.abort_handle())).unwrap();
+        begin(&second, "1", other.abort_handle());
         let _third = open();
         assert!(running.await.unwrap_err().is_cancelled());
-        assert!(first.has_aborted("2"));
-        assert!(!first.has_aborted("1"), "the client has cancelled it");
-        first.begin("3", || ((), late.abort_handle())).unwrap();
+        assert!(again.await.unwrap_err().is_cancelled());
+        assert!(first.has_aborted(of_running) && first.has_aborted(of_again));
+        let is_aborted = first.has_aborted(of_cancelled);
+        assert!(!is_aborted, "the client has cancelled it");
+        let of_late = late.id();
+        begin(&first, "3", late.abort_handle());
         assert!(late.await.unwrap_err().is_cancelled());
-        assert!(first.has_aborted("3"));
+        assert!(first.has_aborted(of_late));
         assert_eq!(sessions.sessions.lock().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn an_id_may_be_used_again_unless_all_responses_share_a_stream() {
+        let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), Owner::default());
+        let endless = || tokio::spawn(std::future::pending::<()>());
+        let tasks = [endless(), endless(), endless()];
+        let begin = |task: usize, responses| {
+            session.begin("1", responses, || ((), tasks[task].abort_handle()))
+        };
+        begin(0, Responses::OneStream).unwrap();
+        begin(1, Responses::OneStream).unwrap_err();
+        begin(1, Responses::Separate).unwrap();
+        // The client cannot say which one it means.
+        session.cancel("1");
+        let [first, second, third] = tasks;
+        for cancelled in [first, second] {
+            assert!(cancelled.await.unwrap_err().is_cancelled());
+        }
+        let start = || ((), third.abort_handle());
+        session.begin("1", Responses::OneStream, start).unwrap();
+        assert!(!third.is_finished());
+        third.abort();
     }
 
     #[tokio::test]
@@ -382,7 +436,8 @@ mod tests {
         let stream = listens.open_stream();
         let runs = open("eve");
         let endless = tokio::spawn(std::future::pending::<()>());
-        runs.begin("1", || ((), endless.abort_handle())).unwrap();
+        let start = || ((), endless.abort_handle());
+        runs.begin("1", Responses::Separate, start).unwrap();
         let idle = open("eve");
         let next = open("eve");
         assert!(!is_in_map(&idle), "it is unused");

@@ -3,7 +3,9 @@
 use std::pin::Pin;
 
 use axum::body::Bytes;
+use pillion_mcp_client::RpcError;
 use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::Caller;
@@ -18,6 +20,28 @@ use pillion_gateway::calling_client::message;
 pub(super) trait Source: Send + 'static {
     /// Waits for the next message; returns `None` at the end. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// The only message of a response that is still being computed; none if the future returns `None`.
+pub(super) struct PendingResponse(Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>);
+
+impl PendingResponse {
+    pub(super) fn new(response: impl Future<Output = Option<Bytes>> + Send + 'static) -> Self {
+        Self(Some(Box::pin(response)))
+    }
+
+    /// Returns whether the message was taken.
+    pub(super) fn is_finished(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl Source for PendingResponse {
+    async fn next(&mut self) -> Option<Bytes> {
+        let message = self.0.as_mut()?.await;
+        self.0 = None;
+        message
+    }
 }
 
 /// The messages that belong to no request: notifications of a session or subscription, and changes
@@ -49,6 +73,50 @@ impl Listener {
             subscriptions: Vec::new(),
             _open: None,
             is_finished: false,
+        }
+    }
+}
+
+/// A [`Listener`] that is still being opened, because its upstream servers take long.
+pub(super) struct OpeningListener {
+    opening: Option<Opening>,
+    listener: Option<Listener>,
+    /// The id of the request.
+    id: Box<RawValue>,
+}
+
+/// Resolves to the first message and the source of all others.
+type Opening = Pin<Box<dyn Future<Output = Result<(Bytes, Listener), RpcError>> + Send>>;
+
+impl OpeningListener {
+    pub(super) fn new(
+        id: Box<RawValue>,
+        opening: impl Future<Output = Result<(Bytes, Listener), RpcError>> + Send + 'static,
+    ) -> Self {
+        Self {
+            opening: Some(Box::pin(opening)),
+            listener: None,
+            id,
+        }
+    }
+
+    /// Returns the first message. Returns `None` if the listener was opened before. Cancel-safe.
+    pub(super) async fn open(&mut self) -> Option<Result<Bytes, RpcError>> {
+        let opened = self.opening.as_mut()?.await;
+        self.opening = None;
+        Some(opened.map(|(first, listener)| {
+            self.listener = Some(listener);
+            first
+        }))
+    }
+}
+
+impl Source for OpeningListener {
+    async fn next(&mut self) -> Option<Bytes> {
+        match self.open().await {
+            Some(Ok(first)) => Some(first),
+            Some(Err(error)) => Some(message::response(Some(&self.id), &Err(error))),
+            None => self.listener.as_mut()?.next().await,
         }
     }
 }

@@ -6,9 +6,10 @@ use axum::body::Bytes;
 use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
+use tokio::task;
 
 use super::running::{Event, Running};
-use super::sessions::Session;
+use super::sessions::{Responses, Session};
 use super::source::Source;
 use super::{Caller, subscriptions};
 use crate::McpServer;
@@ -56,24 +57,31 @@ pub(super) fn handle_message(session: &Session, inbound: Inbound) {
     }
 }
 
-/// Handles a request that concerns the session itself. Returns `None` for any other request.
+/// Returns whether a request concerns the session itself.
+pub(super) fn concerns_session(method: &str) -> bool {
+    matches!(
+        method,
+        "initialize" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe"
+    )
+}
+
+/// Handles a request that [concerns the session itself](concerns_session).
 pub(super) async fn of_session(
     mcp: &McpServer,
     caller: &Caller,
     session: &Arc<Session>,
     request: &Request,
-) -> Option<Result<Box<RawValue>, RpcError>> {
-    let outcome = match request.method.as_str() {
-        "logging/setLevel" => set_level(mcp, session, request),
-        "resources/subscribe" => watch(mcp, caller, session, request).await,
-        "resources/unsubscribe" => request.text("uri").map(|uri| session.unwatch(&uri)),
-        "initialize" => Err(RpcError::new(
-            INVALID_REQUEST,
-            "The session is already initialized",
-        )),
-        _ => return None,
-    };
-    Some(outcome.and_then(|()| raw(&json!({}))))
+) -> Result<Box<RawValue>, RpcError> {
+    match request.method.as_str() {
+        "logging/setLevel" => set_level(mcp, session, request)?,
+        "resources/subscribe" => watch(mcp, caller, session, request).await?,
+        "resources/unsubscribe" => session.unwatch(&request.text("uri")?),
+        _ => {
+            let reason = "The session is already initialized";
+            return Err(RpcError::new(INVALID_REQUEST, reason));
+        }
+    }
+    raw(&json!({}))
 }
 
 fn set_level(mcp: &McpServer, session: &Session, request: &Request) -> Result<(), RpcError> {
@@ -130,18 +138,21 @@ pub(super) struct Answering {
     running: Option<Running>,
     session: Arc<Session>,
     id: Box<RawValue>,
+    /// The task of the request.
+    task: task::Id,
 }
 
 impl Answering {
     /// Starts a request.
     ///
     /// # Errors
-    /// If a request with this id is running in the session.
+    /// If a request with this id is running in the session, and all responses share one stream.
     pub(super) fn start(
         mcp: &McpServer,
         caller: &Caller,
         session: &Arc<Session>,
         request: Request,
+        responses: Responses,
         can_stream: bool,
     ) -> Result<Self, RpcError> {
         let id = request.id.clone();
@@ -153,8 +164,9 @@ impl Answering {
             let handle = running.abort_handle();
             (running, handle)
         };
-        let running = session.begin(id.get(), start)?;
+        let running = session.begin(id.get(), responses, start)?;
         Ok(Self {
+            task: running.abort_handle().id(),
             running: Some(running),
             session: Arc::clone(session),
             id,
@@ -178,7 +190,7 @@ impl Source for Answering {
             }
             Event::Cancelled => {
                 self.running = None;
-                if !self.session.has_aborted(self.id.get()) {
+                if !self.session.has_aborted(self.task) {
                     return None;
                 }
                 let reason = "The session ended before the request was answered; a tool that was \

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::sessions::Session;
+use super::sessions::{Responses, Session};
 use super::source::{Listener, Source};
 use super::stateless::{self, RoundStep};
 use super::{Caller, stateful};
@@ -318,14 +318,17 @@ impl Conversation {
                 let out = self.out.clone();
                 tasks.spawn(async move {
                     let _held = held;
-                    let outcome = stateful::of_session(&mcp, &caller, &session, &request).await;
-                    if let Some(outcome) = outcome {
+                    if stateful::concerns_session(&request.method) {
+                        let outcome = stateful::of_session(&mcp, &caller, &session, &request).await;
                         let answer = message::response(Some(&request.id), &outcome);
                         drop(out.send(answer).await);
                         return;
                     }
                     let id = request.id.clone();
-                    match stateful::Answering::start(&mcp, &caller, &session, request, true) {
+                    let responses = Responses::OneStream;
+                    match stateful::Answering::start(
+                        &mcp, &caller, &session, request, responses, true,
+                    ) {
                         Ok(answering) => pour(answering, &out).await,
                         Err(error) => {
                             drop(out.send(message::response(Some(&id), &Err(error))).await);

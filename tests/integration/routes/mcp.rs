@@ -15,8 +15,10 @@ mod names;
 mod offered;
 mod server_requests;
 mod sessions;
+mod silence;
 mod stateless;
 mod tools;
+mod without_session;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

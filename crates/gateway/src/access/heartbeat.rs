@@ -9,9 +9,6 @@ use super::TokenValidity;
 /// proxies from closing the connection.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A comment, which clients ignore.
-const HEARTBEAT_COMMENT: &[u8] = b": \n\n";
-
 /// Adds heartbeats to an event stream, and ends the stream when the token of its request is no
 /// longer valid.
 #[derive(Debug)]
@@ -21,6 +18,9 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
+    /// A comment, which clients ignore.
+    pub const COMMENT: &[u8] = b": \n\n";
+
     /// Creates heartbeats for the stream of a request with this token.
     pub fn new(token: TokenValidity) -> Self {
         let next = Instant::now() + HEARTBEAT_INTERVAL;
@@ -35,7 +35,7 @@ impl Heartbeat {
     ) -> Option<Bytes> {
         let event = match timeout_at(self.next, event).await {
             Ok(event) => event?,
-            Err(_) => Bytes::from_static(HEARTBEAT_COMMENT),
+            Err(_) => Bytes::from_static(Self::COMMENT),
         };
         let now = Instant::now();
         if now >= self.next {

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -28,19 +28,35 @@ pub(super) fn accepts_stream(headers: &HeaderMap) -> bool {
     accepts(headers, "text/event-stream")
 }
 
+/// Returns whether the client names event streams, and does not only accept every response: a
+/// program that accepts everything may be unable to read an event stream.
+pub(super) fn names_stream(headers: &HeaderMap) -> bool {
+    ranges(headers)
+        .any(|range| range.eq_ignore_ascii_case("text/event-stream") || range == "text/*")
+}
+
+/// Returns the session id, unless it is missing or empty.
+pub(super) fn session_id(headers: &HeaderMap) -> Option<&HeaderValue> {
+    headers.get(SESSION_ID).filter(|id| !id.is_empty())
+}
+
 /// Returns whether the client accepts a single JSON message.
 pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     accepts(headers, "application/json")
 }
 
-fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+/// Returns the media ranges of the header `Accept`, without parameters.
+fn ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(header::ACCEPT).iter();
-    let mut ranges = values
+    values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .map(|range| range.split(';').next().unwrap_or_default().trim());
+        .map(|range| range.split(';').next().unwrap_or_default().trim())
+}
+
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let family = media_type.split('/').next().unwrap_or_default();
-    ranges.any(|range| {
+    ranges(headers).any(|range| {
         range.eq_ignore_ascii_case(media_type)
             || range == "*/*"
             || range.strip_suffix("/*") == Some(family)
@@ -70,8 +86,6 @@ pub(super) fn params(headers: &HeaderMap) -> HashMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     fn with(name: &'static str, value: &'static str) -> HeaderMap {
@@ -107,6 +121,16 @@ mod tests {
         }
         assert!(!accepts_stream(&with("accept", "application/json")));
         assert!(!accepts_stream(&HeaderMap::new()));
+        for (accept, is_named) in [
+            ("application/json, text/event-stream", true),
+            ("Text/Event-Stream; q=0.5", true),
+            ("text/*", true),
+            ("*/*", false),
+            ("application/json", false),
+        ] {
+            let named = names_stream(&with("accept", accept));
+            assert_eq!(named, is_named, "{accept}");
+        }
     }
 
     #[test]

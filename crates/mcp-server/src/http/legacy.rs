@@ -1,31 +1,30 @@
 //! Revisions up to 2025-11-25, with sessions.
 
+mod batch;
+
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use pillion_core::json_values;
 use pillion_mcp_client::{ProtocolVersion, RpcError};
-use serde::Deserialize;
+use serde_json::Map;
 use serde_json::value::RawValue;
 
 use super::headers::{self, SESSION_ID};
-use super::stream::{body, body_while_valid};
-use super::{Caller, Exchange, accepted, event_stream, failed, invalid, json as json_response};
-use crate::McpServer;
-use crate::sessions::Session;
-use crate::source::{Listener, Source};
-use crate::stateful::{Answering, handle_message, initialize, of_session};
+use super::stream::{before_silence, body, body_after_silence, body_while_valid};
+use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
+use crate::sessions::{Responses, Session};
+use crate::source::{Listener, PendingResponse, Source};
+use crate::stateful::{Answering, concerns_session, handle_message, initialize, of_session};
 use crate::stateless::VERSION;
-use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
+pub(super) use batch::post as batch;
+use pillion_gateway::access::TokenValidity;
+use pillion_gateway::calling_client::message::{self, Inbound, Request};
 
 /// The error code for a request without a session, as other servers use it.
 const NO_SESSION: i64 = -32000;
 const SESSION_NOT_FOUND: i64 = -32001;
-
-/// Maximum number of messages in one batch. Only revision 2025-03-26 has batches.
-const MAX_IN_BATCH: usize = 100;
 
 pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
     if let Inbound::Request(request) = &inbound
@@ -38,6 +37,9 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
             }
             Err(error) => failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
         };
+    }
+    if headers::session_id(exchange.headers).is_none() {
+        return post_without_session(exchange, inbound).await;
     }
     let session = match session(exchange) {
         Ok(session) => session,
@@ -52,6 +54,48 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     }
 }
 
+/// Handles a message of a client that does not repeat the id of its session, as some clients do
+/// not. A request that needs nothing of a session is handled in a session for itself, which has no
+/// capabilities.
+async fn post_without_session(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
+    let session = match own_session(exchange) {
+        Ok(session) => session,
+        Err(response) => return response,
+    };
+    match inbound {
+        Inbound::Request(request) if concerns_session(&request.method) => {
+            let error = RpcError::new(NO_SESSION, needs_session(&request.method));
+            failed(StatusCode::BAD_REQUEST, Some(&request.id), error)
+        }
+        Inbound::Request(request) => answer(exchange, &session, request).await,
+        Inbound::Notification { method, .. } if method == "notifications/cancelled" => {
+            let reason = needs_session(&method);
+            invalid(StatusCode::BAD_REQUEST, NO_SESSION, &reason)
+        }
+        Inbound::Notification { .. } => accepted(),
+        Inbound::Response { .. } => {
+            let reason = needs_session("A response");
+            invalid(StatusCode::BAD_REQUEST, NO_SESSION, &reason)
+        }
+    }
+}
+
+fn needs_session(what: &str) -> String {
+    format!(
+        "{what} needs a session: send initialize, and repeat the header Mcp-Session-Id of its \
+         response"
+    )
+}
+
+/// Returns a session for one request, of the revision that the request names. A client that names
+/// none has the revision that MCP sets for it (2025-06-18, "Protocol Version Header").
+#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
+fn own_session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
+    let version = version(exchange)?.unwrap_or(ProtocolVersion::V2025_03_26);
+    let owner = exchange.caller.owner();
+    Ok(Arc::new(Session::new(version, Map::new(), owner)))
+}
+
 fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Response {
     let message = message::response(Some(&request.id), &Ok(result));
     let mut response = json_response(StatusCode::OK, message);
@@ -64,7 +108,7 @@ fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Respon
 /// Returns the session that the request names.
 #[expect(clippy::result_large_err, reason = "the error is the answer itself")]
 fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
-    let Some(id) = exchange.headers.get(SESSION_ID) else {
+    let Some(id) = headers::session_id(exchange.headers) else {
         let reason = "The header Mcp-Session-Id is missing: send initialize first";
         return Err(invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason));
     };
@@ -75,104 +119,71 @@ fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
         let reason = "Session not found";
         return Err(invalid(StatusCode::NOT_FOUND, SESSION_NOT_FOUND, reason));
     };
-    let version = exchange.headers.get(VERSION);
-    let version = version.map(|version| version.to_str().ok()?.parse::<ProtocolVersion>().ok());
-    if version == Some(None) {
-        let reason = "Unsupported protocol version";
-        return Err(invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason));
-    }
+    version(exchange)?;
     Ok(session)
 }
 
+/// Returns the revision that the request's header names, if there is one.
+#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
+fn version(exchange: &Exchange<'_>) -> Result<Option<ProtocolVersion>, Response> {
+    let Some(version) = exchange.headers.get(VERSION) else {
+        return Ok(None);
+    };
+    let version = version.to_str().ok().and_then(|it| it.parse().ok());
+    version.map(Some).ok_or_else(|| {
+        let reason = "Unsupported protocol version";
+        invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason)
+    })
+}
+
 async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Request) -> Response {
-    if let Some(outcome) = of_session(exchange.mcp, &exchange.caller, session, &request).await {
-        let message = message::response(Some(&request.id), &outcome);
-        return json_response(StatusCode::OK, message);
+    if concerns_session(&request.method) {
+        let (mcp, caller) = (exchange.mcp.clone(), exchange.caller.clone());
+        let session = Arc::clone(session);
+        let response = PendingResponse::new(async move {
+            let outcome = of_session(&mcp, &caller, &session, &request).await;
+            Some(message::response(Some(&request.id), &outcome))
+        });
+        return respond(exchange, response, PendingResponse::is_finished).await;
     }
     let can_stream = headers::accepts_stream(exchange.headers);
     let id = request.id.clone();
-    let answering = Answering::start(exchange.mcp, &exchange.caller, session, request, can_stream);
-    let mut answering = match answering {
-        Ok(answering) => answering,
-        Err(error) => return failed(StatusCode::BAD_REQUEST, Some(&id), error),
-    };
-    match answering.next().await {
+    let answering = Answering::start(
+        exchange.mcp,
+        &exchange.caller,
+        session,
+        request,
+        Responses::Separate,
+        can_stream,
+    );
+    match answering {
+        Ok(answering) => respond(exchange, answering, Answering::is_finished).await,
+        Err(error) => failed(StatusCode::BAD_REQUEST, Some(&id), error),
+    }
+}
+
+/// Returns the messages of `source` as a response: JSON if the first message is the last one and
+/// comes soon, or else an event stream.
+async fn respond<S: Source>(
+    exchange: &Exchange<'_>,
+    mut source: S,
+    is_finished: fn(&S) -> bool,
+) -> Response {
+    match before_silence(exchange.headers, source.next()).await {
+        None => event_stream(body_after_silence(source, TokenValidity::default())),
         // A cancelled request has no response.
-        None => event_stream(body(None, answering)),
-        Some(last) if answering.is_finished() && headers::accepts_json(exchange.headers) => {
+        Some(None) => event_stream(body(None, source)),
+        Some(Some(last)) if is_finished(&source) && prefers_json(exchange.headers) => {
             json_response(StatusCode::OK, last)
         }
-        Some(first) => event_stream(body(Some(first), answering)),
+        Some(Some(first)) => event_stream(body(Some(first), source)),
     }
 }
 
-/// Handles a batch of messages, as in revision 2025-03-26. Notifications before a result are
-/// dropped.
-pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
-    #[derive(Deserialize)]
-    struct JsonRpcBatch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
-    let Ok(JsonRpcBatch(messages)) = json_values::from_str::<JsonRpcBatch<'_>>(text) else {
-        let error = RpcError::new(message::PARSE_ERROR, "Parse error");
-        return failed(StatusCode::BAD_REQUEST, None, error);
-    };
-    let session = match session(exchange) {
-        Ok(session) => session,
-        Err(response) => return response,
-    };
-    if session.version != ProtocolVersion::V2025_03_26 {
-        let reason = "This protocol version does not support batches";
-        return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, reason);
-    }
-    if messages.is_empty() || messages.len() > MAX_IN_BATCH {
-        let reason = format!("A batch must have 1 to {MAX_IN_BATCH} messages");
-        return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
-    }
-    // The results become one response.
-    let mut caller = exchange.caller.clone();
-    let memory = caller.context.result_memory.take();
-    caller.context.result_memory = memory.map(|memory| memory.shared());
-    let mut answers = Vec::new();
-    for message in messages {
-        match Inbound::parse(message.get()) {
-            Ok(Inbound::Request(request)) => {
-                answers.extend(answer_in_batch(exchange.mcp, &caller, &session, request).await);
-            }
-            Ok(other) => handle_message(&session, other),
-            Err(unreadable) => {
-                let id = unreadable.id.as_deref();
-                answers.push(message::response(id, &Err(unreadable.error)));
-            }
-        }
-    }
-    if answers.is_empty() {
-        return accepted();
-    }
-    let mut whole = vec![b'['];
-    whole.extend(answers.join(&b','));
-    whole.push(b']');
-    json_response(StatusCode::OK, whole.into())
-}
-
-async fn answer_in_batch(
-    mcp: &McpServer,
-    caller: &Caller,
-    session: &Arc<Session>,
-    request: Request,
-) -> Option<Bytes> {
-    if let Some(outcome) = of_session(mcp, caller, session, &request).await {
-        return Some(message::response(Some(&request.id), &outcome));
-    }
-    let id = request.id.clone();
-    let answering = Answering::start(mcp, caller, session, request, false);
-    let mut answering = match answering {
-        Ok(answering) => answering,
-        Err(error) => return Some(message::response(Some(&id), &Err(error))),
-    };
-    let mut last = None;
-    while let Some(message) = answering.next().await {
-        last = Some(message);
-    }
-    last
+/// Returns whether a single message is sent as JSON: unless the client accepts only event streams.
+/// A client that says nothing can read JSON.
+fn prefers_json(headers: &HeaderMap) -> bool {
+    headers::accepts_json(headers) || !headers::accepts_stream(headers)
 }
 
 /// Opens the stream for messages that belong to no request.

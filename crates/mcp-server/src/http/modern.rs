@@ -8,9 +8,11 @@ use pillion_mcp_client::RpcError;
 use serde_json::value::RawValue;
 
 use super::headers;
-use super::stream::{body, body_while_valid};
+use super::stream::{before_silence, body, body_after_silence, body_while_valid};
 use super::{Exchange, accepted, event_stream, json as json_response};
+use crate::source::OpeningListener;
 use crate::stateless::{Answering, RoundStep, UNSUPPORTED_VERSION, listen, requester};
+use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::link::Requester;
 use pillion_gateway::calling_client::message::{
     self, HEADER_MISMATCH, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
@@ -35,22 +37,34 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         Err(error) => return super::failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
     };
     if request.method == "subscriptions/listen" {
-        return match listen(exchange.mcp, &exchange.caller, &request).await {
-            Ok((first, listener)) => {
-                let token_validity = exchange.token_validity.clone();
-                event_stream(body_while_valid(Some(first), listener, token_validity))
-            }
-            Err(error) => failed(&request, error),
-        };
+        return subscribe(exchange, &request).await;
     }
     let answering = Answering::start(exchange.mcp, &exchange.caller, &request, requester);
     let mut answering = match answering {
         Ok(answering) => answering,
         Err(error) => return failed(&request, error),
     };
-    match answering.step().await {
-        RoundStep::Notice(first) => event_stream(body(Some(first), answering)),
-        RoundStep::Done(outcome) => finished(&request, outcome),
+    match before_silence(exchange.headers, answering.step()).await {
+        None => event_stream(body_after_silence(answering, TokenValidity::default())),
+        Some(RoundStep::Notice(first)) => event_stream(body(Some(first), answering)),
+        Some(RoundStep::Done(outcome)) => finished(&request, outcome),
+    }
+}
+
+/// Handles `subscriptions/listen`.
+async fn subscribe(exchange: &Exchange<'_>, request: &Arc<Request>) -> Response {
+    let (mcp, caller) = (exchange.mcp.clone(), exchange.caller.clone());
+    let (token, id) = (exchange.token_validity.clone(), request.id.clone());
+    let request_of_listener = Arc::clone(request);
+    let opening = async move { listen(&mcp, &caller, &request_of_listener).await };
+    let mut listener = OpeningListener::new(id, opening);
+    match before_silence(exchange.headers, listener.open())
+        .await
+        .flatten()
+    {
+        None => event_stream(body_after_silence(listener, token)),
+        Some(Ok(first)) => event_stream(body_while_valid(Some(first), listener, token)),
+        Some(Err(error)) => failed(request, error),
     }
 }
 

@@ -1,6 +1,6 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{ACCEPT, Session};
+use super::{ACCEPT, Session, last};
 use crate::http::send;
 use crate::sidecar::Sidecar;
 
@@ -61,10 +61,12 @@ fn only_its_user_can_use_a_session() {
 #[test]
 fn requests_need_a_known_session_and_revision() {
     let sidecar = Sidecar::start();
-    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel",
+        "params": {"level": "info"}});
+    let level = level.to_string();
     let status = |headers: &str| {
         let headers = format!("{ACCEPT}{headers}");
-        send(&sidecar.socket, "POST", "/mcp", &headers, ping.as_bytes()).status
+        send(&sidecar.socket, "POST", "/mcp", &headers, level.as_bytes()).status
     };
     assert_eq!(status(""), 400);
     assert_eq!(status("mcp-session-id: nope\r\n"), 404);
@@ -81,6 +83,38 @@ fn requests_need_a_known_session_and_revision() {
         send(&sidecar.socket, "GET", "/mcp", &headers, b"").status,
         406
     );
+}
+
+#[test]
+fn two_running_requests_of_one_id_get_their_own_responses() {
+    let sidecar = Sidecar::start();
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let call = |name: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments}})
+    };
+    let sleep = call("sleep", json!({"ms": 1_000}));
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| last(&session.send(&sleep)));
+        sidecar.wait_for_sleeps(1);
+        let quick = session.send(&call("calculator", json!({"expression": "6*7"})));
+        assert_eq!(last(&quick)["result"]["content"][0]["text"], "42");
+        let slow = slow.join().unwrap();
+        assert_eq!(slow["id"], 77);
+        assert_eq!(slow["result"]["isError"], false, "{slow}");
+    });
+    // A client that cancels the id means one of them: all end, and have no response.
+    let sleep = call("sleep", json!({"ms": 15_000}));
+    std::thread::scope(|scope| {
+        let calls = [(); 2].map(|()| scope.spawn(|| session.stream(&sleep).next()));
+        sidecar.wait_for_sleeps(3);
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": 77}});
+        assert_eq!(session.send(&cancel).status, 202);
+        for call in calls {
+            assert_eq!(call.join().unwrap(), None);
+        }
+    });
 }
 
 #[test]
