@@ -1,7 +1,7 @@
 //! The sessions of clients with a protocol revision that has a handshake.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -65,6 +65,18 @@ pub(super) struct Session {
     state: Mutex<State>,
 }
 
+/// A request of the client in progress.
+#[derive(Debug)]
+struct RunningRequest {
+    task: AbortHandle,
+    /// Exists while the client waits for the response.
+    client: Weak<AwaitingClient>,
+}
+
+/// Held while the client of a request waits for the response.
+#[derive(Debug, Default)]
+pub(super) struct AwaitingClient;
+
 /// How a client gets the responses to its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Responses {
@@ -88,7 +100,7 @@ struct State {
     questions: u64,
     /// Requests of the client in progress, by id as the client wrote it. A client may have several
     /// with one id, each over its own connection.
-    running: HashMap<String, Vec<AbortHandle>>,
+    running: HashMap<String, Vec<RunningRequest>>,
     /// The tasks of requests that the end of the session has aborted.
     cut_off: HashSet<task::Id>,
     has_ended: bool,
@@ -103,9 +115,9 @@ impl State {
     }
 
     fn forget_finished(&mut self) {
-        self.running.retain(|_, handles| {
-            handles.retain(|handle| !handle.is_finished());
-            !handles.is_empty()
+        self.running.retain(|_, requests| {
+            requests.retain(|request| !request.task.is_finished());
+            !requests.is_empty()
         });
     }
 }
@@ -259,25 +271,33 @@ impl Session {
     /// has ended, aborts the request.
     ///
     /// # Errors
-    /// If a request with this id is running, and the client gets all responses over one stream.
+    /// If a request with this id is running, and the client gets all responses over one stream or
+    /// no longer waits for the response to the running one: the client repeats a request whose
+    /// connection it has lost, which must not run twice.
     pub(super) fn begin<T>(
         &self,
         id: &str,
         responses: Responses,
+        client: &Arc<AwaitingClient>,
         start: impl FnOnce() -> (T, AbortHandle),
     ) -> Result<T, RpcError> {
         let mut state = self.state.lock();
         state.forget_finished();
-        if responses == Responses::OneStream && state.running.contains_key(id) {
+        let mut others = state.running.get(id).into_iter().flatten();
+        let is_ambiguous = |other: &RunningRequest| {
+            responses == Responses::OneStream || other.client.strong_count() == 0
+        };
+        if others.any(is_ambiguous) {
             return Err(message::used_id());
         }
-        let (request, handle) = start();
+        let (request, task) = start();
         if state.has_ended {
-            handle.abort();
-            state.cut_off.insert(handle.id());
+            task.abort();
+            state.cut_off.insert(task.id());
         } else {
+            let client = Arc::downgrade(client);
             let running = state.running.entry(id.to_owned()).or_default();
-            running.push(handle);
+            running.push(RunningRequest { task, client });
         }
         Ok(request)
     }
@@ -285,7 +305,8 @@ impl Session {
     /// Cancels the requests with this id.
     pub(super) fn cancel(&self, id: &str) {
         let cancelled = self.state.lock().running.remove(id);
-        cancelled.iter().flatten().for_each(AbortHandle::abort);
+        let cancelled = cancelled.iter().flatten();
+        cancelled.for_each(|request| request.task.abort());
     }
 
     /// Returns whether the end of the session has aborted the request in this task. Its client has
@@ -334,9 +355,9 @@ impl Session {
         state.stream = None;
         state.pending.clear();
         state.resources.clear();
-        for handle in state.running.drain().flat_map(|(_, handles)| handles) {
-            handle.abort();
-            state.cut_off.insert(handle.id());
+        for request in state.running.drain().flat_map(|(_, requests)| requests) {
+            request.task.abort();
+            state.cut_off.insert(request.task.id());
         }
     }
 }
@@ -373,9 +394,11 @@ mod tests {
         let endless = || tokio::spawn(std::future::pending::<()>());
         let (cancelled, running, late) = (endless(), endless(), endless());
         let (of_cancelled, of_running) = (cancelled.id(), running.id());
+        let client = Arc::new(AwaitingClient);
         let begin = |session: &Session, id: &str, task: AbortHandle| {
             let start = || ((), task);
-            session.begin(id, Responses::Separate, start).unwrap();
+            let begun = session.begin(id, Responses::Separate, &client, start);
+            begun.unwrap();
         };
         let again = endless();
         let of_again = again.id();
@@ -400,26 +423,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_id_may_be_used_again_unless_all_responses_share_a_stream() {
+    async fn an_id_may_be_used_again_if_every_client_waits_for_its_own_response() {
         let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), Owner::default());
-        let endless = || tokio::spawn(std::future::pending::<()>());
-        let tasks = [endless(), endless(), endless()];
-        let begin = |task: usize, responses| {
-            session.begin("1", responses, || ((), tasks[task].abort_handle()))
+        let begin = |responses, client: &Arc<AwaitingClient>| {
+            let task = tokio::spawn(std::future::pending::<()>());
+            let started = session.begin("1", responses, client, || ((), task.abort_handle()));
+            if started.is_err() {
+                task.abort();
+            }
+            started.map(|()| task)
         };
-        begin(0, Responses::OneStream).unwrap();
-        begin(1, Responses::OneStream).unwrap_err();
-        begin(1, Responses::Separate).unwrap();
+        let (first, second) = (Arc::default(), Arc::default());
+        let running = [
+            begin(Responses::OneStream, &first).unwrap(),
+            begin(Responses::Separate, &second).unwrap(),
+        ];
+        begin(Responses::OneStream, &second).unwrap_err();
+        // The client has lost the connection of the first one, and repeats the request.
+        drop(first);
+        begin(Responses::Separate, &second).unwrap_err();
         // The client cannot say which one it means.
         session.cancel("1");
-        let [first, second, third] = tasks;
-        for cancelled in [first, second] {
+        for cancelled in running {
             assert!(cancelled.await.unwrap_err().is_cancelled());
         }
-        let start = || ((), third.abort_handle());
-        session.begin("1", Responses::OneStream, start).unwrap();
-        assert!(!third.is_finished());
-        third.abort();
+        let task = begin(Responses::OneStream, &second).unwrap();
+        assert!(!task.is_finished());
+        task.abort();
     }
 
     #[tokio::test]
@@ -436,8 +466,9 @@ mod tests {
         let stream = listens.open_stream();
         let runs = open("eve");
         let endless = tokio::spawn(std::future::pending::<()>());
-        let start = || ((), endless.abort_handle());
-        runs.begin("1", Responses::Separate, start).unwrap();
+        let (client, start) = (Arc::default(), || ((), endless.abort_handle()));
+        runs.begin("1", Responses::Separate, &client, start)
+            .unwrap();
         let idle = open("eve");
         let next = open("eve");
         assert!(!is_in_map(&idle), "it is unused");

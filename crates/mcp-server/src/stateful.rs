@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 use tokio::task;
 
 use super::running::{Event, Running};
-use super::sessions::{Responses, Session};
+use super::sessions::{AwaitingClient, Responses, Session};
 use super::source::Source;
 use super::{Caller, subscriptions};
 use crate::McpServer;
@@ -140,13 +140,14 @@ pub(super) struct Answering {
     id: Box<RawValue>,
     /// The task of the request.
     task: task::Id,
+    _client: Arc<AwaitingClient>,
 }
 
 impl Answering {
     /// Starts a request.
     ///
     /// # Errors
-    /// If a request with this id is running in the session, and all responses share one stream.
+    /// Same as [`Session::begin`].
     pub(super) fn start(
         mcp: &McpServer,
         caller: &Caller,
@@ -164,8 +165,10 @@ impl Answering {
             let handle = running.abort_handle();
             (running, handle)
         };
-        let running = session.begin(id.get(), responses, start)?;
+        let client = Arc::default();
+        let running = session.begin(id.get(), responses, &client, start)?;
         Ok(Self {
+            _client: client,
             task: running.abort_handle().id(),
             running: Some(running),
             session: Arc::clone(session),
