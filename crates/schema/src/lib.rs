@@ -9,6 +9,9 @@
 //! Regular expressions without look-around and back-references take linear time; other
 //! expressions fail after a number of steps. The number of names that are matched against patterns
 //! is limited, too. [`json_values`] limits the values of JSON texts before they are parsed.
+//!
+//! [`repair()`] repairs a schema where it enters: in the definition of a tool, and in the list of a
+//! server.
 
 mod allowance;
 mod alternatives;

@@ -250,7 +250,7 @@ mod tests {
         )
             .prop_map(|(elicitation, sampling, experimental, tasks, roots)| {
                 json!({"elicitation": elicitation, "sampling": sampling, "roots": roots,
-                    "experimental": experimental.clone(), "extensions": experimental,
+                    "experimental": experimental, "extensions": experimental,
                     "tasks": tasks, "io.example/new": {}})
             });
         let capabilities = prop_oneof![Just(json!({})), capabilities].boxed();

@@ -49,7 +49,7 @@ pub(super) fn body_while_valid(
     source: impl Source,
     token: TokenValidity,
 ) -> Body {
-    events(first.as_deref().map(event), source, token)
+    events(first.map(|message| event(&message)), source, token)
 }
 
 fn events(first: Option<Bytes>, source: impl Source, token: TokenValidity) -> Body {

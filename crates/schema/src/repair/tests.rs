@@ -119,6 +119,9 @@ fn null_is_an_absent_keyword() {
     assert_eq!(repaired(written), expected);
 }
 
+/// Returns a schema with the given schema at some place, and makes a value of one for that place.
+type Place = fn(Value) -> (Value, fn(Value) -> Value);
+
 #[test]
 fn a_nullable_schema_allows_null_and_what_it_allowed_before() {
     let schemas = [
@@ -170,7 +173,7 @@ fn a_nullable_schema_allows_null_and_what_it_allowed_before() {
         ),
     ];
     // At each kind of place.
-    let places: [fn(Value) -> (Value, fn(Value) -> Value); 4] = [
+    let places: [Place; 4] = [
         |schema| (json!({"properties": {"v": schema}}), |v| json!({"v": v})),
         |schema| (json!({"additionalProperties": schema}), |v| json!({"x": v})),
         |schema| {
