@@ -16,6 +16,8 @@ mod limits;
 mod messages;
 #[path = "chat/native.rs"]
 mod native;
+#[path = "chat/odd_providers.rs"]
+mod odd_providers;
 #[path = "chat/scripts.rs"]
 mod scripts;
 #[path = "chat/shared_store.rs"]

@@ -412,11 +412,15 @@ impl ChatLoop {
 /// was filtered or only paused. Any other finish is an error, so that the next run asks again.
 fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {
-        Finish::Other(word) if !finish.is_pause() => Err(ModelError::new(
+        Finish::Stop | Finish::Length | Finish::Filtered => Ok(()),
+        Finish::Other(_) if finish.is_pause() => Ok(()),
+        Finish::Other(_) | Finish::ToolCalls => Err(ModelError::new(
             ModelErrorKind::Malformed,
-            format!("The provider '{provider}' ended the response without text: {word}"),
+            format!(
+                "The provider '{provider}' ended the response without text: {}",
+                finish.reason()
+            ),
         )),
-        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The providers' APIs: pure functions between a [`ModelTurn`] and HTTP bodies, one file per provider.
 
 mod anthropic;
+mod ending;
 mod event;
 mod failure;
 #[cfg(test)]
@@ -11,6 +12,8 @@ mod openai_chat;
 mod openai_responses;
 mod redaction;
 mod request;
+#[cfg(test)]
+mod shape_tests;
 #[cfg(test)]
 mod stream_tests;
 
@@ -98,6 +101,11 @@ pub(crate) trait AnswerStream: Send {
 
     /// Returns whether the provider has marked the answer as complete.
     fn is_complete(&self) -> bool;
+
+    /// Returns whether the answer is complete although the connection failed.
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_complete()
+    }
 
     /// Returns the complete answer after the end of the stream. If the stream ended too early, the
     /// error is [`Malformed`](crate::ModelErrorKind::Malformed).

@@ -10,6 +10,7 @@ use http::header::{HeaderName, HeaderValue};
 use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
+use super::ending::{self, Ending};
 use super::failure::{ProviderFailure, of_status, parse_error};
 use super::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
 use super::{AnswerStream, ProviderDialect};
@@ -186,13 +187,21 @@ fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
 }
 
 fn finish(body: &Value, has_calls: bool) -> Finish {
-    match body.get("stop_reason").and_then(Value::as_str) {
-        Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
-        Some("refusal") => Finish::Filtered,
-        Some("tool_use" | "end_turn" | "stop_sequence") | None if has_calls => Finish::ToolCalls,
-        Some("end_turn" | "stop_sequence") | None => Finish::Stop,
-        Some(other) => Finish::Other(other.to_owned()),
+    match ending::reason(body.get("stop_reason")) {
+        // The calls are of tools that Pillion does not run.
+        Some(word @ "tool_use") if !has_calls => Finish::Other(word.to_owned()),
+        reason => ending::finish(reason, ending_of, has_calls),
     }
+}
+
+fn ending_of(reason: &str) -> Option<Ending> {
+    Some(match reason {
+        "end_turn" | "stop_sequence" | "tool_use" => Ending::Complete,
+        "max_tokens" | "model_context_window_exceeded" => Ending::Length,
+        "refusal" => Ending::Filtered,
+        "pause_turn" => Ending::Paused,
+        _ => return None,
+    })
 }
 
 /// Anthropic's `input_tokens` exclude all tokens that were read from or written to the cache.

@@ -21,3 +21,23 @@ pub(super) fn data(provider: Provider, event: &SseEvent) -> Result<Option<Value>
         .map(Some)
         .map_err(|_| malformed(provider, "an event of the stream is not JSON"))
 }
+
+/// Returns the JSON of an event like [`data`], with the name of the event as `type` if the JSON has
+/// no type.
+///
+/// # Errors
+/// [`Malformed`](crate::ModelErrorKind::Malformed).
+pub(super) fn typed_data(
+    provider: Provider,
+    event: &SseEvent,
+) -> Result<Option<Value>, ModelError> {
+    let mut data = data(provider, event)?;
+    if let Some(Value::Object(members)) = &mut data
+        && !members.get("type").is_some_and(Value::is_string)
+        && event.event != "message"
+    {
+        let name = Value::from(event.event.to_string());
+        members.insert("type".to_owned(), name);
+    }
+    Ok(data)
+}

@@ -12,7 +12,8 @@ use http::header::HeaderName;
 use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{ProviderFailure, parse_error};
+use super::ending::{self, Ending};
+use super::failure::{ProviderFailure, malformed, parse_error};
 use super::request::{
     add_extra, json_headers, put, put_secret, segment, tools_of, without_idle_members,
 };
@@ -148,6 +149,10 @@ fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
         return Err(failure::parse_failure(&body).into_error(Provider::Google));
     }
     let calls = parse_tool_calls(Provider::Google, &body).map_err(|error| parse_error(&error))?;
+    let has_candidates = body.get("candidates").is_some_and(Value::is_array);
+    if !has_candidates && block_reason(body.get("promptFeedback")).is_none() {
+        return Err(malformed(Provider::Google, "candidates is missing"));
+    }
     Ok(TurnAnswer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),
@@ -156,30 +161,43 @@ fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
 }
 
 fn finish(body: &Value, has_calls: bool) -> Finish {
-    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
-    let Some(reason) = text("/candidates/0/finishReason") else {
-        return match text("/promptFeedback/blockReason") {
-            Some(_) => Finish::Filtered,
-            None if has_calls => Finish::ToolCalls,
-            None => Finish::Stop,
-        };
-    };
-    match reason {
-        "STOP" if has_calls => Finish::ToolCalls,
-        "STOP" => Finish::Stop,
-        "MAX_TOKENS" => Finish::Length,
+    let reason = ending::reason(body.pointer("/candidates/0/finishReason"));
+    if reason.is_none() && block_reason(body.get("promptFeedback")).is_some() {
+        return Finish::Filtered;
+    }
+    ending::finish(reason, ending_of, has_calls)
+}
+
+/// Returns why the prompt was blocked.
+fn block_reason(feedback: Option<&Value>) -> Option<&str> {
+    ending::reason(feedback?.get("blockReason"))
+}
+
+/// <https://ai.google.dev/api/generate-content#FinishReason>
+fn ending_of(reason: &str) -> Option<Ending> {
+    Some(match reason {
+        "STOP" => Ending::Complete,
+        "MAX_TOKENS" => Ending::Length,
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"
         | "BLOCKLIST"
         | "PROHIBITED_CONTENT"
         | "SPII"
+        | "MODEL_ARMOR"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
-        | "IMAGE_RECITATION" => Finish::Filtered,
-        // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, TOO_MANY_TOOL_CALLS, OTHER, ...
-        other => Finish::Other(other.to_owned()),
-    }
+        | "IMAGE_RECITATION" => Ending::Filtered,
+        "OTHER"
+        | "MALFORMED_FUNCTION_CALL"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MISSING_THOUGHT_SIGNATURE"
+        | "MALFORMED_RESPONSE"
+        | "IMAGE_OTHER"
+        | "NO_IMAGE" => Ending::Failed,
+        _ => return None,
+    })
 }
 
 fn usage(body: &Value) -> Usage {

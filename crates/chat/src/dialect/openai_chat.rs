@@ -9,6 +9,7 @@ use pillion_core::provider::{Provider, format_tools, refusal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::ending::{self, Ending};
 use super::failure::{ProviderFailure, malformed};
 use super::request::{add_extra, json_headers, openai_tool_choice, put_bearer};
 use super::{AnswerStream, ProviderDialect};
@@ -212,19 +213,28 @@ fn calls_of(choice: &Map<String, Value>) -> &[Value] {
     calls.map(Vec::as_slice).unwrap_or_default()
 }
 
-fn finish(reason: Option<&Value>, has_calls: bool) -> Finish {
-    match reason.and_then(Value::as_str) {
-        // `model_length` is Mistral's value.
-        Some("length" | "model_length") => Finish::Length,
-        Some("content_filter") => Finish::Filtered,
-        // DeepSeek, vLLM and OpenRouter: the answer broke off, and so did its last call.
-        Some("insufficient_system_resource" | "abort" | "error") if has_calls => Finish::Length,
+/// Some compatible servers send `stop`, or no reason, for an answer with calls.
+fn finish(member: Option<&Value>, has_calls: bool) -> Finish {
+    match ending::reason(member) {
         Some("tool_calls" | "function_call") => Finish::ToolCalls,
-        // Some compatible servers send `stop`, or no reason, for an answer with calls.
-        Some("stop") | None if has_calls => Finish::ToolCalls,
-        Some("stop") | None => Finish::Stop,
-        Some(other) => Finish::Other(other.to_owned()),
+        reason => ending::finish(reason, ending_of, has_calls),
     }
+}
+
+/// The reasons of OpenAI and of compatible servers. Gateways forward the reasons of other
+/// providers.
+fn ending_of(reason: &str) -> Option<Ending> {
+    Some(match reason.to_ascii_lowercase().as_str() {
+        "stop" | "tool_calls" | "function_call" => Ending::Complete,
+        // Text Generation Inference, and gateways to Anthropic.
+        "eos_token" | "stop_sequence" | "end_turn" | "tool_use" => Ending::Complete,
+        // `model_length` is Mistral's value; gateways to Anthropic and Google send `max_tokens`.
+        "length" | "model_length" | "max_tokens" => Ending::Length,
+        "content_filter" | "safety" | "refusal" => Ending::Filtered,
+        // DeepSeek, vLLM and OpenRouter.
+        "insufficient_system_resource" | "abort" | "error" => Ending::Failed,
+        _ => return None,
+    })
 }
 
 /// xAI and gateways to Gemini count reasoning tokens only in the total.

@@ -12,7 +12,8 @@ use http::HeaderMap;
 use pillion_core::provider::{Provider, assistant_text, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::{ProviderFailure, of_status, parse_error};
+use super::ending::{self, Ending};
+use super::failure::{ProviderFailure, malformed, of_status, parse_error};
 use super::request::{
     add_extra, json_headers, openai_tool_choice, put, put_bearer, tools_of, without_idle_members,
 };
@@ -122,6 +123,10 @@ fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
     let calls =
         parse_tool_calls(Provider::OpenAiResponses, &body).map_err(|error| parse_error(&error))?;
     assistant_text(Provider::OpenAiResponses, &body).map_err(|error| parse_error(&error))?;
+    if let Some(status @ ("in_progress" | "queued")) = ending::reason(body.get("status")) {
+        let what = format!("the response is not complete: its status is '{status}'");
+        return Err(malformed(Provider::OpenAiResponses, &what));
+    }
     Ok(TurnAnswer {
         finish: finish(&body, !calls.is_empty()),
         usage: usage(&body),
@@ -130,22 +135,36 @@ fn read_answer(body: Value) -> Result<TurnAnswer, ModelError> {
 }
 
 fn finish(body: &Value, has_calls: bool) -> Finish {
-    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
-    match (text("/status"), text("/incomplete_details/reason")) {
-        (Some("incomplete"), Some("max_output_tokens")) => Finish::Length,
-        (Some("incomplete"), Some("content_filter")) => Finish::Filtered,
-        // The answer broke off, and so did its last call.
-        (Some(status), _) if has_calls && status != "completed" => Finish::Length,
-        (Some("incomplete"), Some(other)) => Finish::Other(other.to_owned()),
-        (Some("completed") | None, _) => finish_of_output(&body["output"], has_calls),
-        (Some(other), _) => Finish::Other(other.to_owned()),
+    let word = |pointer: &str| ending::reason(body.pointer(pointer));
+    match word("/status") {
+        Some("completed") | None => finish_of_output(&body["output"], has_calls),
+        status => {
+            let reason = word("/incomplete_details/reason");
+            let reason = reason.filter(|_| status == Some("incomplete"));
+            ending::finish(reason.or(status), ending_of, has_calls)
+        }
     }
+}
+
+/// The reasons of an incomplete response.
+fn ending_of(reason: &str) -> Option<Ending> {
+    Some(match reason {
+        "max_output_tokens" => Ending::Length,
+        "content_filter" => Ending::Filtered,
+        "incomplete" | "failed" | "cancelled" => Ending::Failed,
+        _ => return None,
+    })
 }
 
 /// Derives the finish reason from the items: a complete response has no explicit reason.
 fn finish_of_output(output: &Value, has_calls: bool) -> Finish {
     let items = output.as_array().map(Vec::as_slice).unwrap_or_default();
     let has_item = |kind: &str| items.iter().any(|item| item["type"] == kind);
+    let is_cut_off =
+        |item: &&Value| item["type"] == "function_call" && item["status"] == "incomplete";
+    if items.iter().any(|item| is_cut_off(&item)) {
+        return Finish::Length;
+    }
     let has_part = |kind: &str| {
         let parts = items.iter().filter_map(|item| item["content"].as_array());
         parts.flatten().any(|part| part["type"] == kind)

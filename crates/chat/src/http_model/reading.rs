@@ -1,5 +1,4 @@
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
 use pillion_core::compute;
 use pillion_core::json_values::{MAX_VALUES, TooManyValues, count_with_strings, count_with_texts};
 use pillion_core::provider::{Provider, assistant_text};
@@ -43,14 +42,14 @@ pub(super) async fn read(
     }
     let provider = dialect.provider();
     let mut body = Body {
-        is_event_stream: is_event_stream(&answer),
         answer,
         provider,
         left: limits.answer_bytes,
         limit: limits.answer_bytes,
     };
     let start = body.start().await?;
-    if body.is_event_stream || !start.starts_with(b"{") && !start.starts_with(b"[") {
+    // No event begins with a bracket, whatever the content type says.
+    if !start.starts_with(b"{") && !start.starts_with(b"[") {
         let mut passed = |delta| {
             if is_streamed {
                 listener(delta);
@@ -201,7 +200,10 @@ async fn read_events(
         next = match body.chunk().await {
             Ok(next) => next,
             // The answer may be complete without an explicit end.
-            Err(error) => return body.finish(stream).await.map_err(|_| error.into()),
+            Err(error) if stream.is_complete_if_broken() => {
+                return body.finish(stream).await.map_err(|_| error.into());
+            }
+            Err(error) => return Err(error.into()),
         };
     }
 }
@@ -234,18 +236,9 @@ fn too_many_parts(provider: Provider) -> ModelError {
     dialect::malformed(provider, &what)
 }
 
-fn is_event_stream(answer: &HttpAnswer) -> bool {
-    let kind = answer.headers().get(CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.trim_start()
-        .to_ascii_lowercase()
-        .starts_with("text/event-stream")
-}
-
 /// A body that is read up to a limit.
 struct Body {
     answer: HttpAnswer,
-    is_event_stream: bool,
     provider: Provider,
     left: usize,
     limit: usize,

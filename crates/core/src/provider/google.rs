@@ -48,7 +48,11 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
         };
         let id = match call.optional("id")? {
             Some(id) => id.text()?.to_owned(),
-            None => synthesize_id(response_id, calls.len()),
+            None => String::new(),
+        };
+        let id = match id.is_empty() {
+            true => synthesize_id(response_id, calls.len()),
+            false => id,
         };
         calls.push(ToolCall::new(
             id,

@@ -45,10 +45,10 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
     };
     let mut parsed = Vec::new();
     for call in calls.items()? {
-        // Some compatible servers omit the type. Calls of type `custom` belong to tools that
-        // Pillion does not define.
+        // Some compatible servers omit the type or leave it empty. Calls of type `custom` belong to
+        // tools that Pillion does not define.
         let is_function = match call.optional("type")? {
-            Some(kind) => kind.text()? == "function",
+            Some(kind) => matches!(kind.text()?, "function" | ""),
             None => true,
         };
         if is_function {
@@ -116,13 +116,14 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
             message.insert("content".to_owned(), json!(""));
         }
     }
-    let functions = message
-        .get_mut("tool_calls")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-        .filter_map(|call| call.get_mut("function")?.as_object_mut());
-    for function in functions {
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for call in calls.into_iter().flatten() {
+        if call["type"] == "" {
+            call["type"] = json!("function");
+        }
+        let Some(function) = call.get_mut("function").and_then(Value::as_object_mut) else {
+            continue;
+        };
         let text = arguments_text(function.get("arguments").unwrap_or(&Value::Null));
         function.insert("arguments".to_owned(), json!(text));
     }

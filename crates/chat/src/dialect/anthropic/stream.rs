@@ -3,20 +3,33 @@ use pillion_core::provider::Provider;
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
+use super::super::ending::StreamedReason;
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
-use super::{is_error, parse_failure, read_answer};
-use crate::{Delta, ModelError, TurnAnswer};
+use super::{ending_of, is_error, parse_failure, read_answer};
+use crate::{Delta, Finish, ModelError, TurnAnswer};
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
 /// `message_stop`. Unknown events and deltas are ignored, as Anthropic's documentation requires.
 /// Unknown blocks stay as they were at their start.
-#[derive(Default)]
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
     blocks: Vec<Block>,
     calls: usize,
+    stop_reason: StreamedReason,
     is_complete: bool,
+}
+
+impl Default for MessageStream {
+    fn default() -> Self {
+        Self {
+            message: None,
+            blocks: Vec::new(),
+            calls: 0,
+            stop_reason: StreamedReason::new(ending_of),
+            is_complete: false,
+        }
+    }
 }
 
 /// A content block.
@@ -27,11 +40,12 @@ struct Block {
     input: String,
     /// The position of the call among the answer's calls, if the block is a call that Pillion runs.
     call: Option<usize>,
+    is_closed: bool,
 }
 
 impl AnswerStream for MessageStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(mut data) = event::data(Provider::Anthropic, event)? else {
+        let Some(mut data) = event::typed_data(Provider::Anthropic, event)? else {
             return Ok(());
         };
         match data.get("type").and_then(Value::as_str) {
@@ -63,9 +77,17 @@ impl AnswerStream for MessageStream {
         let Some(mut message) = self.message.filter(|_| self.is_complete) else {
             return Err(malformed_error("the stream ended early"));
         };
+        if let Some(reason) = self.stop_reason.reason() {
+            message.insert("stop_reason".to_owned(), json!(reason));
+        }
+        let lacks_arguments = self.blocks.iter().any(Block::lacks_arguments);
         let content = self.blocks.into_iter().map(Block::into_value).collect();
         message.insert("content".to_owned(), Value::Array(content));
-        read_answer(Value::Object(message))
+        let mut answer = read_answer(Value::Object(message))?;
+        if lacks_arguments && answer.finish == Finish::ToolCalls {
+            answer.finish = Finish::Length;
+        }
+        Ok(answer)
     }
 }
 
@@ -76,6 +98,7 @@ impl MessageStream {
         match message {
             Value::Object(mut message) if self.blocks.is_empty() => {
                 let content = message.get_mut("content").map(Value::take);
+                self.stop_reason.add(false, message.get("stop_reason"));
                 self.message = Some(message);
                 if let Some(Value::Array(blocks)) = content {
                     for block in blocks {
@@ -121,6 +144,7 @@ impl MessageStream {
             value,
             input: String::new(),
             call,
+            is_closed: false,
         });
         Ok(())
     }
@@ -128,6 +152,11 @@ impl MessageStream {
     fn add(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let block_index = self.block_index(data)?;
         let block = &mut self.blocks[block_index];
+        if block.is_closed {
+            return Err(malformed_error(
+                "a content_block_delta follows the end of its block",
+            ));
+        }
         let delta = &data["delta"];
         let piece = |key: &str| {
             delta[key]
@@ -177,10 +206,15 @@ impl MessageStream {
 
     /// Ends a block. A call without arguments, or with all arguments in its start event, has had no
     /// pieces of arguments yet. The result of a native call is emitted together with the call.
-    fn close_block(&self, block_index: usize, deltas: &mut Vec<Delta>) {
-        if let Some(block) = self.blocks.get(block_index)
-            && block.value["type"] == "mcp_tool_result"
-        {
+    fn close_block(&mut self, block_index: usize, deltas: &mut Vec<Delta>) {
+        let Some(block) = self.blocks.get_mut(block_index) else {
+            return;
+        };
+        if std::mem::replace(&mut block.is_closed, true) {
+            return;
+        }
+        let block = &self.blocks[block_index];
+        if block.value["type"] == "mcp_tool_result" {
             let id = &block.value["tool_use_id"];
             let mut calls = self.blocks.iter();
             let call =
@@ -190,8 +224,7 @@ impl MessageStream {
                 deltas.push(Delta::Native(json!({ "content": content })));
             }
         }
-        if let Some(block) = self.blocks.get(block_index)
-            && let Some(index) = block.call
+        if let Some(index) = block.call
             && block.input.is_empty()
         {
             let input = block.value.get("input").filter(|input| !input.is_null());
@@ -203,6 +236,9 @@ impl MessageStream {
     /// Applies the members of `message_delta` to the message. The token counts are totals for the
     /// whole message.
     fn change(&mut self, data: Value) -> Result<(), ModelError> {
+        self.message_mut()?;
+        self.stop_reason
+            .add(false, data["delta"].get("stop_reason"));
         let message = self.message_mut()?;
         let Value::Object(members) = data else {
             return Ok(());
@@ -210,7 +246,10 @@ impl MessageStream {
         for (key, value) in members {
             match (key.as_str(), value) {
                 ("type", _) | (_, Value::Null) => {}
-                ("delta", Value::Object(delta)) => message.extend(delta),
+                ("delta", Value::Object(delta)) => {
+                    let delta = delta.into_iter().filter(|(_, value)| !value.is_null());
+                    message.extend(delta);
+                }
                 ("usage", Value::Object(counts)) => {
                     let counts = counts.into_iter().filter(|(_, count)| !count.is_null());
                     match message.get_mut("usage") {
@@ -247,6 +286,14 @@ impl MessageStream {
 }
 
 impl Block {
+    /// Returns whether the block is a call that did not end and of whose arguments nothing arrived.
+    fn lacks_arguments(&self) -> bool {
+        let has_input = self.value["input"]
+            .as_object()
+            .is_some_and(|input| !input.is_empty());
+        self.call.is_some() && !self.is_closed && self.input.is_empty() && !has_input
+    }
+
     /// Returns the block in the form that it has in a message that is not streamed. An `input` that
     /// is invalid JSON because the answer ended stays a string, and the call then fails.
     fn into_value(mut self) -> Value {

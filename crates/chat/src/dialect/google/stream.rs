@@ -2,14 +2,14 @@ use pillion_core::provider::{Provider, synthesize_call_id};
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
+use super::super::ending::StreamedReason;
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
-use super::{failure, read_answer};
+use super::{block_reason, ending_of, failure, read_answer};
 use crate::{Delta, ModelError, TurnAnswer};
 
 /// Assembles a streamed response. Each event is a response with some of the parts; for other
 /// members, the last event that has the member counts.
-#[derive(Default)]
 pub(super) struct ContentStream {
     /// The response without its candidates.
     response: Map<String, Value>,
@@ -19,6 +19,20 @@ pub(super) struct ContentStream {
     content: Map<String, Value>,
     parts: Vec<Value>,
     calls: usize,
+    finish_reason: StreamedReason,
+}
+
+impl Default for ContentStream {
+    fn default() -> Self {
+        Self {
+            response: Map::new(),
+            candidate: None,
+            content: Map::new(),
+            parts: Vec::new(),
+            calls: 0,
+            finish_reason: StreamedReason::new(ending_of),
+        }
+    }
 }
 
 impl AnswerStream for ContentStream {
@@ -65,12 +79,19 @@ impl AnswerStream for ContentStream {
         false
     }
 
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_blocked() || self.finish_reason.is_certain()
+    }
+
     fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
-        if !self.has_ended() {
-            return Err(malformed_error("the stream ended early"));
+        if !self.is_blocked() && !self.finish_reason.has_ended() {
+            return Err(malformed_error(&self.finish_reason.early_end()));
         }
         let mut body = Map::new();
-        if let Some(rest) = self.candidate {
+        if let Some(mut rest) = self.candidate {
+            if let Some(reason) = self.finish_reason.reason() {
+                rest.insert("finishReason".to_owned(), json!(reason));
+            }
             let mut content = Map::new();
             if !self.parts.is_empty() {
                 content.insert("parts".to_owned(), Value::Array(self.parts));
@@ -89,12 +110,9 @@ impl AnswerStream for ContentStream {
 }
 
 impl ContentStream {
-    /// Returns whether a finish reason or a block reason has arrived.
-    fn has_ended(&self) -> bool {
-        let feedback = self.response.get("promptFeedback");
-        let is_blocked = feedback.is_some_and(|feedback| feedback["blockReason"].is_string());
-        let candidate = self.candidate.as_ref();
-        is_blocked || candidate.is_some_and(|candidate| candidate.contains_key("finishReason"))
+    /// Returns whether the prompt was blocked.
+    fn is_blocked(&self) -> bool {
+        block_reason(self.response.get("promptFeedback")).is_some()
     }
 
     fn add_candidate(
@@ -106,9 +124,11 @@ impl ContentStream {
             return Err(malformed_error("candidates[0] is not an object"));
         };
         let mut rest = self.candidate.take().unwrap_or_default();
+        let known_deltas = deltas.len();
+        let finish_reason = members.get("finishReason").cloned();
         for (key, value) in members {
             match (key.as_str(), value) {
-                (_, Value::Null) => {}
+                ("finishReason", _) | (_, Value::Null) => {}
                 ("content", Value::Object(content)) => self.add_content(content, deltas)?,
                 ("content", _) => {
                     return Err(malformed_error("candidates[0].content is not an object"));
@@ -119,6 +139,8 @@ impl ContentStream {
             }
         }
         self.candidate = Some(rest);
+        let has_content = deltas.len() > known_deltas;
+        self.finish_reason.add(has_content, finish_reason.as_ref());
         Ok(())
     }
 
@@ -177,7 +199,7 @@ impl ContentStream {
     /// Emits a complete call.
     fn call(&self, call: &Value) -> Delta {
         let response_id = self.response.get("responseId").and_then(Value::as_str);
-        let id = match call["id"].as_str() {
+        let id = match call["id"].as_str().filter(|id| !id.is_empty()) {
             Some(id) => id.to_owned(),
             None => synthesize_call_id(response_id, self.calls),
         };

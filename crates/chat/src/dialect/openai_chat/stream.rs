@@ -1,4 +1,5 @@
 mod calls;
+mod content;
 
 use pillion_core::json_values;
 use pillion_core::provider::Provider;
@@ -6,7 +7,8 @@ use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
 use super::super::AnswerStream;
-use super::{is_error, malformed_error, parse_failure, read_answer};
+use super::super::ending::StreamedReason;
+use super::{ending_of, is_error, malformed_error, parse_failure, read_answer};
 use crate::{Delta, ModelError, TurnAnswer};
 use calls::Calls;
 
@@ -15,14 +17,27 @@ const THINKING_MEMBERS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 /// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
 /// server that does not must at least send a finish reason.
-#[derive(Default)]
 pub(super) struct ChunkStream {
     /// The members of the completion except the choices; the last chunk with a member counts.
     completion: Map<String, Value>,
     message: Map<String, Value>,
     calls: Calls,
-    finish_reason: Option<Value>,
+    finish_reason: StreamedReason,
+    has_choice: bool,
     is_done: bool,
+}
+
+impl Default for ChunkStream {
+    fn default() -> Self {
+        Self {
+            completion: Map::new(),
+            message: Map::new(),
+            calls: Calls::default(),
+            finish_reason: StreamedReason::new(ending_of),
+            has_choice: false,
+            is_done: false,
+        }
+    }
 }
 
 impl AnswerStream for ChunkStream {
@@ -69,9 +84,16 @@ impl AnswerStream for ChunkStream {
         self.is_done
     }
 
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_done || self.finish_reason.is_certain()
+    }
+
     fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
-        if !self.is_done && self.finish_reason.is_none() {
-            return Err(malformed_error("the stream ended early"));
+        if !self.is_done && !self.finish_reason.has_ended() {
+            return Err(malformed_error(&self.finish_reason.early_end()));
+        }
+        if !self.has_choice {
+            return Err(malformed_error("choices[0] is missing"));
         }
         let mut message = self.message;
         message.entry("role").or_insert(json!("assistant"));
@@ -85,7 +107,7 @@ impl AnswerStream for ChunkStream {
         let choice = json!({
             "index": 0,
             "message": message,
-            "finish_reason": self.finish_reason,
+            "finish_reason": self.finish_reason.reason(),
         });
         body.insert("choices".to_owned(), json!([choice]));
         read_answer(Value::Object(body))
@@ -101,19 +123,19 @@ impl ChunkStream {
         if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
             return Ok(());
         }
-        if let Some(reason) = choice
-            .remove("finish_reason")
-            .filter(|reason| !reason.is_null())
-        {
-            self.finish_reason = Some(reason);
-        }
+        self.has_choice = true;
+        let known_deltas = deltas.len();
         // A compatible server that does not stream puts the whole message into one chunk.
         let delta = choice.remove("delta").or_else(|| choice.remove("message"));
         match delta {
-            Some(Value::Object(delta)) => self.add_delta(delta, deltas),
-            None | Some(Value::Null) => Ok(()),
-            Some(_) => Err(malformed_error("a delta is not an object")),
+            Some(Value::Object(delta)) => self.add_delta(delta, deltas)?,
+            None | Some(Value::Null) => {}
+            Some(_) => return Err(malformed_error("a delta is not an object")),
         }
+        let has_content = deltas.len() > known_deltas;
+        self.finish_reason
+            .add(has_content, choice.get("finish_reason"));
+        Ok(())
     }
 
     fn add_delta(
@@ -134,9 +156,13 @@ impl ChunkStream {
                 ("role", role) => {
                     self.message.insert(key, role);
                 }
+                ("content", value) => {
+                    let content = self.message.entry(key).or_insert(Value::Null);
+                    content::add(content, value, deltas)?;
+                }
                 (name, value) => {
                     if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
-                        if name == "content" || name == "refusal" {
+                        if name == "refusal" {
                             deltas.push(Delta::Text(text.to_owned()));
                         } else if THINKING_MEMBERS.contains(&name) && !has_thought {
                             // Some servers send the same text in both members.

@@ -4,6 +4,7 @@ use pillion_core::provider::Provider;
 use pillion_sse::SseEvent;
 use serde_json::{Value, json};
 
+use super::super::ending;
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
 use super::{failure_of, is_error, parse_failure, read_answer};
@@ -18,6 +19,7 @@ pub(super) struct ResponseStream {
     items: BTreeMap<u64, Value>,
     /// The calls that have begun, by their position in the output.
     calls: BTreeMap<u64, PartialCall>,
+    has_text: bool,
 }
 
 struct PartialCall {
@@ -28,13 +30,13 @@ struct PartialCall {
 
 impl AnswerStream for ResponseStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(mut data) = event::data(Provider::OpenAiResponses, event)? else {
+        let Some(mut data) = event::typed_data(Provider::OpenAiResponses, event)? else {
             return Ok(());
         };
         let output_index = data["output_index"].as_u64().unwrap_or(0);
         match data["type"].as_str() {
             Some("response.output_text.delta" | "response.refusal.delta") => {
-                push_delta(&data, Delta::Text, deltas);
+                self.has_text |= push_delta(&data, Delta::Text, deltas);
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
                 push_delta(&data, Delta::Thought, deltas);
@@ -57,11 +59,13 @@ impl AnswerStream for ResponseStream {
                 }
                 self.items.insert(output_index, item);
             }
-            Some("response.completed" | "response.incomplete" | "response.failed") => {
-                let response = data["response"].take();
+            Some(kind @ ("response.completed" | "response.incomplete" | "response.failed")) => {
+                let status = kind.trim_start_matches("response.").to_owned();
+                let mut response = data["response"].take();
                 if is_error(&response) {
                     return Err(parse_failure(&response).into_error(Provider::OpenAiResponses));
                 }
+                put_status(&mut response, status);
                 self.response = Some(response);
             }
             Some("error") => {
@@ -96,7 +100,11 @@ impl AnswerStream for ResponseStream {
             .is_some_and(|output| !output.is_empty());
         if !has_output {
             let items: Vec<_> = self.items.into_values().collect();
+            let items_are_missing = items.is_empty() && (self.has_text || !self.calls.is_empty());
             response.insert("output".to_owned(), json!(items));
+            if items_are_missing {
+                return Err(malformed_error("the response lacks its streamed output"));
+            }
         }
         read_answer(Value::Object(response))
     }
@@ -145,10 +153,22 @@ impl ResponseStream {
     }
 }
 
-fn push_delta(data: &Value, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
-    if let Some(text) = data["delta"].as_str().filter(|text| !text.is_empty()) {
-        deltas.push(delta(text.to_owned()));
+/// Sets the status of a response that its event says, unless the response has a final status.
+fn put_status(response: &mut Value, status: String) {
+    let is_final = !matches!(
+        ending::reason(response.get("status")),
+        None | Some("in_progress" | "queued")
+    );
+    if let (false, Some(response)) = (is_final, response.as_object_mut()) {
+        response.insert("status".to_owned(), Value::String(status));
     }
+}
+
+/// Returns whether the event has text.
+fn push_delta(data: &Value, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) -> bool {
+    let text = data["delta"].as_str().filter(|text| !text.is_empty());
+    deltas.extend(text.map(|text| delta(text.to_owned())));
+    text.is_some()
 }
 
 fn more_arguments(index: usize, arguments: &str) -> Delta {

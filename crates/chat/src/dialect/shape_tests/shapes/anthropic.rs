@@ -1,0 +1,162 @@
+use serde_json::{Value, json};
+
+use super::Shape;
+use crate::Finish;
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers write the values in place"
+)]
+pub(super) fn events(start: Value, pieces: &[Value], reason: Value, after: &[Value]) -> Vec<Value> {
+    let mut events = vec![
+        json!({"type": "message_start", "message": {"id": "m1", "role": "assistant", "content": [], "stop_reason": null, "usage": {"input_tokens": 3, "output_tokens": 1}}}),
+        json!({"type": "ping"}),
+        json!({"type": "content_block_start", "index": 0, "content_block": start}),
+    ];
+    events.extend(
+        pieces
+            .iter()
+            .map(|delta| json!({"type": "content_block_delta", "index": 0, "delta": delta})),
+    );
+    events.push(json!({"type": "content_block_stop", "index": 0}));
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null}, "usage": {"output_tokens": 4}}));
+    events.extend_from_slice(after);
+    events.push(json!({"type": "message_stop"}));
+    events
+}
+
+pub(super) fn streams() -> Vec<Shape> {
+    let pieces = [
+        json!({"type": "text_delta", "text": "You "}),
+        json!({"type": "text_delta", "text": "can."}),
+    ];
+    let text = |reason: Value, after: &[Value]| {
+        events(json!({"type": "text", "text": ""}), &pieces, reason, after)
+    };
+    let input = [
+        json!({"type": "input_json_delta", "partial_json": ""}),
+        json!({"type": "input_json_delta", "partial_json": "{\"sides\":"}),
+        json!({"type": "input_json_delta", "partial_json": "6}"}),
+    ];
+    let call = |reason: Value, after: &[Value]| {
+        events(
+            json!({"type": "tool_use", "id": "k1", "name": "roll", "input": {}}),
+            &input,
+            reason,
+            after,
+        )
+    };
+    let later = |reason: Value| {
+        [
+            json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}}),
+        ]
+    };
+    let six = || json!({"sides": 6});
+    let unclosed = || {
+        let mut events = events(
+            json!({"type": "tool_use", "id": "k1", "name": "roll", "input": {}}),
+            &[],
+            json!("tool_use"),
+            &[],
+        );
+        events.retain(|event| event["type"] != "content_block_stop");
+        events
+    };
+    vec![
+        Shape::text(
+            "text",
+            text(json!("end_turn"), &[]),
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
+            "empty reason",
+            text(json!(""), &[]),
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
+            "no reason",
+            text(json!(null), &[]),
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
+            "empty after max_tokens",
+            text(json!("max_tokens"), &later(json!(""))),
+            "You can.",
+            Finish::Length,
+        ),
+        Shape::text(
+            "null after max_tokens",
+            text(json!("max_tokens"), &later(json!(null))),
+            "You can.",
+            Finish::Length,
+        ),
+        Shape::text(
+            "end_turn after max_tokens",
+            text(json!("max_tokens"), &later(json!("end_turn"))),
+            "You can.",
+            Finish::Length,
+        ),
+        Shape::text(
+            "paused",
+            text(json!("pause_turn"), &[]),
+            "You can.",
+            Finish::Other("pause_turn".to_owned()),
+        ),
+        Shape::text(
+            "refusal",
+            text(json!("refusal"), &[]),
+            "You can.",
+            Finish::Filtered,
+        ),
+        Shape::text(
+            "thinking",
+            {
+                let thinking = [
+                    json!({"type": "thinking_delta", "thinking": "Hm"}),
+                    json!({"type": "signature_delta", "signature": "c2ln"}),
+                ];
+                events(
+                    json!({"type": "thinking", "thinking": "", "signature": ""}),
+                    &thinking,
+                    json!("max_tokens"),
+                    &[],
+                )
+            },
+            "",
+            Finish::Length,
+        ),
+        Shape::call(
+            "call",
+            call(json!("tool_use"), &[]),
+            six(),
+            Finish::ToolCalls,
+        ),
+        Shape::call(
+            "call with an empty reason",
+            call(json!(""), &[]),
+            six(),
+            Finish::ToolCalls,
+        ),
+        Shape::call(
+            "call cut by length",
+            call(json!("max_tokens"), &later(json!("tool_use"))),
+            six(),
+            Finish::Length,
+        ),
+        Shape::call(
+            "call without its end",
+            unclosed(),
+            json!({}),
+            Finish::Length,
+        ),
+        Shape::call(
+            "unknown reason",
+            call(json!("bored"), &[]),
+            six(),
+            Finish::Length,
+        ),
+    ]
+}

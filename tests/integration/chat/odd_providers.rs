@@ -1,0 +1,78 @@
+//! What models and providers are known to send in place of what their APIs document.
+
+use pillion_testkit::{FakeLlm, LlmAnswer};
+use serde_json::{Value, json};
+
+use super::{chat, config};
+use crate::http;
+use crate::program::Daemon;
+
+/// Returns a stream of these chunks, as the body of a response.
+fn stream(chunks: &[Value], is_done: bool) -> LlmAnswer {
+    let events = chunks.iter().map(|chunk| format!("data: {chunk}\n\n"));
+    let mut body: String = events.collect();
+    if is_done {
+        body.push_str("data: [DONE]\n\n");
+    }
+    LlmAnswer::error_response("200 OK", &body)
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers write the values in place"
+)]
+fn chunk(delta: Value, reason: Value) -> Value {
+    json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_an_empty_finish_reason_is_no_reason() {
+    let text = |text: &str| chunk(json!({"content": text}), json!(""));
+    let call = chunk(
+        json!({"tool_calls": [{"index": 0, "id": "k", "type": "function",
+            "function": {"name": "calculator", "arguments": "{\"expression\":\"6*7\"}"}}]}),
+        json!(""),
+    );
+    let end = |reason: &str| chunk(json!({}), json!(reason));
+    for (answers, expected) in [
+        (
+            vec![stream(
+                &[text("It is "), text("42."), end("stop"), end("")],
+                true,
+            )],
+            json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"}),
+        ),
+        (
+            vec![stream(&[text("It is 42.")], true)],
+            json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"}),
+        ),
+        (
+            vec![stream(&[text("It "), end("length"), end("")], true)],
+            json!({"status": "answered", "content": "It ", "finish_reason": "length"}),
+        ),
+        (
+            vec![stream(&[text("You must never ")], false)],
+            json!({"status": "failed", "error_code": "unavailable"}),
+        ),
+        (
+            vec![stream(std::slice::from_ref(&call), false)],
+            json!({"status": "failed", "tool_calls": []}),
+        ),
+        (
+            vec![
+                stream(&[call.clone(), end("length"), end("")], true),
+                LlmAnswer::text("Sorry."),
+            ],
+            json!({"status": "answered", "content": "Sorry."}),
+        ),
+    ] {
+        let llm = FakeLlm::start(answers).await;
+        let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+        let answer = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(answer[key], *value, "{answer}");
+        }
+        let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
+        assert_eq!(log["calls"], json!([]), "no cut call runs");
+    }
+}
