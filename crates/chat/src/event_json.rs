@@ -1,6 +1,7 @@
 //! Converts the events of a chat to the JSON that the REST API and PHP use.
 
 use pillion_core::json_values;
+use pillion_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::depth::is_too_deep;
@@ -66,10 +67,13 @@ impl ChatEvent {
 }
 
 impl EndedCall {
-    /// Returns the arguments from the model.
+    /// Returns the arguments from the model, repaired if they had to be.
     #[must_use]
     pub fn arguments(&self) -> Value {
-        parse_text_arguments(self.call.arguments.clone())
+        let repaired = self.result.metadata.get(ToolResult::REPAIRED_ARGUMENTS);
+        repaired
+            .cloned()
+            .unwrap_or_else(|| parse_text_arguments(self.call.arguments.clone()))
     }
 }
 

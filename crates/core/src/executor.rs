@@ -502,4 +502,6 @@ impl std::fmt::Debug for Executor {
 }
 
 #[cfg(test)]
+mod repair_tests;
+#[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ mod trace;
 
 pub use approval_policy::ApprovalPolicy;
 pub use call::ToolCall;
-pub(crate) use call::{arguments_object, arguments_text};
+pub(crate) use call::{arguments_object, arguments_text, parse_arguments};
 pub use context::{ApprovalRequestOptions, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;

@@ -7,9 +7,9 @@ pub(super) type JsonTypes = u8;
 pub(super) const NULL: JsonTypes = 1;
 pub(super) const OBJECT: JsonTypes = 2;
 pub(super) const ARRAY: JsonTypes = 4;
-const BOOLEAN: JsonTypes = 8;
+pub(super) const BOOLEAN: JsonTypes = 8;
 const NUMBER: JsonTypes = 16;
-const STRING: JsonTypes = 32;
+pub(super) const STRING: JsonTypes = 32;
 const ANY: JsonTypes = 63;
 
 /// Schemas that all apply.
@@ -292,7 +292,7 @@ fn type_named(name: &str) -> JsonTypes {
     }
 }
 
-fn type_of(value: &Value) -> JsonTypes {
+pub(super) fn type_of(value: &Value) -> JsonTypes {
     match value {
         Value::Null => NULL,
         Value::Object(_) => OBJECT,

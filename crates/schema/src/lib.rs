@@ -22,6 +22,7 @@ pub mod compute;
 mod counted;
 #[cfg(test)]
 mod hostile;
+mod json_text;
 pub mod json_values;
 mod lazy;
 mod mend;

@@ -13,7 +13,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: [Migration; 13] = [
     Migration {
         number: 1,
         name: "initial",
@@ -73,6 +73,11 @@ const MIGRATIONS: [Migration; 12] = [
         number: 12,
         name: "removed calls",
         sql: include_str!("migrations/0012_removed_calls.sql"),
+    },
+    Migration {
+        number: 13,
+        name: "repaired arguments",
+        sql: include_str!("migrations/0013_repaired_arguments.sql"),
     },
 ];
 

@@ -31,6 +31,11 @@ pub struct ToolCallEntry {
     /// The arguments, with the redactions of the call log.
     #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub arguments: Box<RawValue>,
+    /// The arguments after their repair, if a model wrote arguments that did not match the tool's
+    /// schema; redacted like `arguments`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub repaired_arguments: Option<Box<RawValue>>,
     /// The arguments with which the tool ran, if an approver changed them; redacted like
     /// `arguments`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use pillion_testkit::{FakeLlm, LlmAnswer};
 use serde_json::{Value, json};
 
-use super::{chat, config};
+use super::{approve_all, chat, config};
 use crate::http;
 use crate::program::Daemon;
 
@@ -75,4 +75,36 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
         assert_eq!(log["calls"], json!([]), "no cut call runs");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
+    let arguments = json!({"expression": "6 * 7"});
+    let twice = json!(arguments.to_string()).to_string();
+    let call = LlmAnswer::default().and_call("calculator", &twice);
+    let llm = FakeLlm::start([call, LlmAnswer::text("It is 42.")]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let socket = &daemon.socket;
+    let waiting = chat(socket, "", &json!({"message": "What is 6 * 7?"}));
+    assert_eq!(waiting["approvals"][0]["arguments"], arguments, "{waiting}");
+    let approvals = http::get(socket, "/api/v1/approvals/").json();
+    assert_eq!(
+        approvals["approvals"][0]["arguments"], arguments,
+        "{approvals}"
+    );
+    approve_all(socket);
+    let answer = chat(socket, waiting["id"].as_str().unwrap(), &json!({}));
+    assert_eq!(answer["content"], "It is 42.", "{answer}");
+    let log = http::get(socket, "/api/v1/tool-calls/").json();
+    let logged = &log["calls"][0];
+    assert_eq!(logged["status"], "success", "{log}");
+    assert_eq!(logged["repairedArguments"], arguments, "{log}");
+    assert_eq!(logged["arguments"], arguments, "{log}");
+
+    // A program has to send what the API documents.
+    let body = json!(twice).to_string();
+    let reply = http::post(socket, "/api/v1/tools/execute/calculator", body);
+    assert_eq!(reply.status, 400, "{reply:?}");
+    assert_eq!(reply.json()["error_code"], "invalid_input", "{reply:?}");
 }

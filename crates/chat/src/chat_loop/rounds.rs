@@ -237,6 +237,8 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
             CallProgress::Begun | CallProgress::Ended(_) => continue,
         };
         let mut context = context.clone();
+        // The provider runs a native call with the arguments as they are.
+        context.is_by_model = !call.is_native;
         context.approved.clear();
         if let Some(id) = waited_for {
             context.approved.extend(unused.take(&id));

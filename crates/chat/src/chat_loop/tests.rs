@@ -7,6 +7,7 @@ mod endings;
 mod failures;
 mod limits;
 mod native;
+mod odd_arguments;
 mod providers;
 mod results;
 mod states;

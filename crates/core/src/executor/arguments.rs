@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
 use super::{ExecutorConfig, run};
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
+use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, parse_arguments};
 use crate::{json_error_text, json_values};
 use pillion_schema::compute::{self, MAX_INLINE_BYTES};
 use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull, SchemaError};
@@ -21,33 +21,54 @@ use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull, SchemaError};
 /// not set.
 const NULLS: OptionalNull = OptionalNull::LeftOut;
 
+/// Arguments before the check against the schema.
+pub(super) struct Parsed {
+    pub(super) arguments: JsonObject,
+    /// Whether a model has encoded the object in another way than its API requires.
+    pub(super) is_repaired: bool,
+}
+
+impl From<JsonObject> for Parsed {
+    fn from(arguments: JsonObject) -> Self {
+        Self {
+            arguments,
+            is_repaired: false,
+        }
+    }
+}
+
 /// Parses arguments: an object, or a string that contains a JSON object. `null`, an empty string
 /// and `[]` (PHP's encoding of an empty object) mean no arguments. A long text is parsed on another
 /// thread when it is the turn of the caller's account.
-pub(super) async fn parse(
-    arguments: Value,
-    context: &CallContext,
-) -> Result<JsonObject, ToolFailure> {
+pub(super) async fn parse(arguments: Value, context: &CallContext) -> Result<Parsed, ToolFailure> {
+    let is_by_model = context.is_by_model;
     match arguments {
         Value::String(text) if text.len() > MAX_INLINE_BYTES => {
             let account = format!("arguments of {:?}", context.quota_account());
             let bytes = text.len();
-            let parse = move || parse_inline(Value::String(text));
+            let parse = move || parse_inline(Value::String(text), is_by_model);
             compute::run(&account, bytes, parse).await
         }
-        arguments => parse_inline(arguments),
+        arguments => parse_inline(arguments, is_by_model),
     }
 }
 
-fn parse_inline(arguments: Value) -> Result<JsonObject, ToolFailure> {
+fn parse_inline(arguments: Value, is_by_model: bool) -> Result<Parsed, ToolFailure> {
     match arguments {
-        Value::Object(arguments) => Ok(arguments),
-        Value::Null => Ok(JsonObject::new()),
-        Value::Array(items) if items.is_empty() => Ok(JsonObject::new()),
-        Value::String(text) if text.trim().is_empty() => Ok(JsonObject::new()),
+        Value::Object(arguments) => Ok(arguments.into()),
+        Value::Null => Ok(JsonObject::new().into()),
+        Value::Array(items) if items.is_empty() => Ok(JsonObject::new().into()),
+        Value::String(text) if text.trim().is_empty() => Ok(JsonObject::new().into()),
         Value::String(text) => match json_values::from_str(&text) {
-            Ok(Value::Object(arguments)) => Ok(arguments),
-            Ok(Value::Null) => Ok(JsonObject::new()),
+            Ok(Value::Object(arguments)) => Ok(arguments.into()),
+            Ok(Value::Null) => Ok(JsonObject::new().into()),
+            Ok(_) if is_by_model => match parse_arguments(&text) {
+                Ok(Value::Object(arguments)) => Ok(Parsed {
+                    arguments,
+                    is_repaired: true,
+                }),
+                _ => Err(not_an_object()),
+            },
             Ok(_) => Err(not_an_object()),
             Err(error) => Err(ToolFailure::invalid_input(format!(
                 "Invalid JSON in arguments: {}",
@@ -71,6 +92,8 @@ pub(super) struct Checks {
 /// Arguments that match their schema.
 pub(super) struct Checked {
     pub(super) arguments: JsonObject,
+    /// Whether the arguments of a model were repaired.
+    pub(super) is_repaired: bool,
     /// How long the call waited for the check.
     pub(super) took: Duration,
 }
@@ -90,14 +113,18 @@ impl Checks {
     }
 
     /// Checks the arguments against the tool's schema and fills in the schema's defaults, within
-    /// the call's deadline.
+    /// the call's deadline. Repairs the arguments of a model.
     pub(super) async fn check(
         &self,
         config: &ExecutorConfig,
         tool: &Arc<RegisteredTool>,
-        mut arguments: JsonObject,
+        parsed: Parsed,
         context: &CallContext,
     ) -> Result<Checked, ToolFailure> {
+        let Parsed {
+            mut arguments,
+            is_repaired,
+        } = parsed;
         let briefly = match tool.schema() {
             Ok(Some(schema)) => schema.validate_briefly(&mut arguments, NULLS),
             Ok(None) => Some(Ok(())),
@@ -106,11 +133,20 @@ impl Checks {
         match briefly {
             Some(Ok(())) => Ok(Checked {
                 arguments,
+                is_repaired,
                 took: Duration::ZERO,
             }),
-            Some(Err(violation)) => Err(ToolFailure::invalid_input(violation.to_string())),
+            Some(Err(violation)) if !context.is_by_model => {
+                Err(ToolFailure::invalid_input(violation.to_string()))
+            }
             // Boxed, because the future of every call would be larger otherwise.
-            None => Box::pin(self.beside(config, tool, arguments, context)).await,
+            Some(Err(_)) | None => {
+                let checked = Box::pin(self.beside(config, tool, arguments, context)).await;
+                checked.map(|checked| Checked {
+                    is_repaired: is_repaired || checked.is_repaired,
+                    ..checked
+                })
+            }
         }
     }
 
@@ -132,6 +168,7 @@ impl Checks {
             .acquire(need, config.queue_timeout, deadline)
             .await?;
         let of_thread = Arc::clone(tool);
+        let is_by_model = context.is_by_model;
         let check = spawn_blocking(move || {
             // Held until the check has ended, even if the call has been dropped.
             let _place = place;
@@ -140,14 +177,20 @@ impl Checks {
                 Err(failure) => return (arguments, Err(failure)),
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let checked = compiled.map_or(Ok(Ok(())), |schema| {
-                schema.validate_within(&mut arguments, NULLS, left.min(MAX_CHECK_TIME))
+            let left = left.min(MAX_CHECK_TIME);
+            let checked = compiled.map_or(Ok(Ok(false)), |schema| match is_by_model {
+                true => schema.repair_within(&mut arguments, NULLS, left),
+                false => {
+                    let checked = schema.validate_within(&mut arguments, NULLS, left);
+                    checked.map(|checked| checked.map(|()| false))
+                }
             });
             (arguments, Ok(checked))
         });
         match timeout_at(deadline, check).await {
-            Ok(Ok((arguments, Ok(Ok(Ok(())))))) => Ok(Checked {
+            Ok(Ok((arguments, Ok(Ok(Ok(is_repaired)))))) => Ok(Checked {
                 arguments,
+                is_repaired,
                 took: began.elapsed(),
             }),
             Ok(Ok((_, Ok(Ok(Err(violation)))))) => {

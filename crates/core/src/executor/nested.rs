@@ -38,6 +38,8 @@ impl NestedCallRunner for Calls {
             nesting: Some(Arc::new(nesting)),
             further_calls: None,
             result_memory: None,
+            // The tool has written the arguments.
+            is_by_model: false,
             ..context
         };
         Box::pin(async move { executor.execute_one(call, &context).await })

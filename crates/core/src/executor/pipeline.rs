@@ -79,9 +79,12 @@ impl Executor {
 
         let tool = resolve::found(tool, &call.name)?;
         resolve::admit(&tool, &call.name, &context)?;
-        let mut arguments = arguments::parse(call.arguments, &context).await?;
-        tool.restore_property_keys(&mut arguments);
-        let checked = checks.check(config, &tool, arguments, &context).await?;
+        let mut parsed = arguments::parse(call.arguments, &context).await?;
+        tool.restore_property_keys(&mut parsed.arguments);
+        let checked = checks.check(config, &tool, parsed, &context).await?;
+        if checked.is_repaired {
+            open.repaired(&checked.arguments);
+        }
         let (mut arguments, mut waited) = (checked.arguments, waited + checked.took);
         let limit = config.timeout_of(&tool);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
@@ -199,7 +202,11 @@ impl Executor {
             return Err(ToolFailure::new(ErrorCode::Denied, message));
         }
         let SharedExecutor { config, checks, .. } = &*self.shared;
-        let checked = checks.check(config, tool, edited, context).await;
+        let context = CallContext {
+            is_by_model: false,
+            ..context.clone()
+        };
+        let checked = checks.check(config, tool, edited.into(), &context).await;
         checked.map_err(|mut failure| {
             failure.message = format!("The arguments of the approver: {}", failure.message);
             failure

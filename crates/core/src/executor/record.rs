@@ -141,6 +141,8 @@ impl<'a> Watch<'a> {
 pub(super) struct Open<'a> {
     watch: Option<Watch<'a>>,
     entry: Option<Entry>,
+    /// The arguments of the call after their repair.
+    repaired_arguments: Option<JsonObject>,
     /// The arguments that an approver set in place of the call's own.
     approved_arguments: Option<JsonObject>,
     /// The deadline of the call, as far as it is known.
@@ -153,6 +155,7 @@ impl<'a> Open<'a> {
         Self {
             watch,
             entry,
+            repaired_arguments: None,
             approved_arguments: None,
             deadline: None,
             respond_by: None,
@@ -176,6 +179,14 @@ impl<'a> Open<'a> {
     /// Returns the call-log entry of the call, if there is a call log.
     pub(super) fn entry(&mut self) -> Option<&mut Entry> {
         self.entry.as_mut()
+    }
+
+    /// Notes the arguments of the call after their repair, for the call log and the result.
+    pub(super) fn repaired(&mut self, arguments: &JsonObject) {
+        if let Some(entry) = &mut self.entry {
+            entry.repaired(arguments);
+        }
+        self.repaired_arguments = Some(arguments.clone());
     }
 
     /// Notes the arguments that an approver set in place of the call's own, for the call log and
@@ -209,11 +220,19 @@ impl<'a> Open<'a> {
         if let Some(entry) = &mut self.entry {
             entry.end(result, respond_by).await;
         }
-        if let Some(arguments) = self.approved_arguments.take() {
-            let arguments = json!(arguments);
-            result
-                .metadata
-                .insert(ToolResult::APPROVED_ARGUMENTS.to_owned(), arguments);
+        for (key, arguments) in [
+            (
+                ToolResult::REPAIRED_ARGUMENTS,
+                self.repaired_arguments.take(),
+            ),
+            (
+                ToolResult::APPROVED_ARGUMENTS,
+                self.approved_arguments.take(),
+            ),
+        ] {
+            if let Some(arguments) = arguments {
+                result.metadata.insert(key.to_owned(), json!(arguments));
+            }
         }
         if let Some(watch) = self.watch.take() {
             watch.finish(result);

@@ -111,6 +111,9 @@ pub struct ToolCallRecord {
     pub caller: Option<String>,
     /// The arguments as JSON, redacted.
     pub arguments: String,
+    /// The arguments after their repair, as JSON, redacted, if a model's arguments had to be
+    /// repaired.
+    pub repaired_arguments: Option<String>,
     /// The arguments with which the tool ran, as JSON, redacted, if an approver changed them.
     pub approved_arguments: Option<String>,
     /// The status of the call.
@@ -159,6 +162,7 @@ impl ToolCallRecord {
             principal: None,
             caller: None,
             arguments,
+            repaired_arguments: None,
             approved_arguments: None,
             status: CallStatus::Running,
             completed_at: None,

@@ -85,6 +85,38 @@ impl ToolCall {
     }
 }
 
+/// Maximum number of encodings of a model's arguments as a JSON string.
+const MAX_ENCODINGS: usize = 4;
+
+/// Parses the arguments that a model has written as text. Some models encode an object twice, as a
+/// JSON string that contains the object, or write a list for an empty object. The result is an
+/// object if the text can be read as an object.
+///
+/// # Errors
+/// If the text, or the text that it encodes, is not JSON.
+pub(crate) fn parse_arguments(text: &str) -> serde_json::Result<Value> {
+    let mut parsed = parse_text(text)?;
+    for _ in 1..MAX_ENCODINGS {
+        parsed = match parsed {
+            Value::String(text) => parse_text(&text)?,
+            other => return Ok(other),
+        };
+    }
+    Ok(parsed)
+}
+
+fn parse_text(text: &str) -> serde_json::Result<Value> {
+    let empty = || Value::Object(Map::new());
+    if text.trim().is_empty() {
+        return Ok(empty());
+    }
+    Ok(match json_values::from_str(text)? {
+        Value::Null => empty(),
+        Value::Array(items) if items.is_empty() => empty(),
+        other => other,
+    })
+}
+
 /// See [`ToolCall::arguments_text`].
 pub(crate) fn arguments_text(arguments: &Value) -> String {
     match arguments {
@@ -103,10 +135,8 @@ pub(crate) fn arguments_object(arguments: &Value) -> Value {
         Value::Null => empty(),
         // PHP's encoding of an empty object.
         Value::Array(items) if items.is_empty() => empty(),
-        Value::String(text) if text.trim().is_empty() => empty(),
-        Value::String(text) => match json_values::from_str(text) {
+        Value::String(text) => match parse_arguments(text) {
             Ok(object @ Value::Object(_)) => object,
-            Ok(Value::Array(items)) if items.is_empty() => empty(),
             _ => json!({ "INVALID_JSON": text }),
         },
         other => json!({ "INVALID_JSON": other.to_string() }),

@@ -65,6 +65,10 @@ pub struct CallContext {
     pub approval_id: Option<String>,
     /// Options of the approval that the call may need.
     pub approval: ApprovalRequestOptions,
+    /// Whether a model has written the arguments. Where the tool's schema shows what the model
+    /// meant, arguments that do not match the schema are repaired
+    /// ([`ToolResult::REPAIRED_ARGUMENTS`](super::ToolResult::REPAIRED_ARGUMENTS)).
+    pub is_by_model: bool,
     /// Further application data for tools.
     pub extra: JsonObject,
     /// The link to the caller for progress and elicitation, if the interface supports either.

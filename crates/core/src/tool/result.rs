@@ -121,6 +121,10 @@ impl ToolResult {
     /// The key of the metadata with the arguments that an approver set in place of the call's own.
     pub const APPROVED_ARGUMENTS: &str = "approved_arguments";
 
+    /// The key of the metadata with the arguments that the call ran with, if a model's own arguments
+    /// had to be repaired ([`CallContext::is_by_model`](super::CallContext::is_by_model)).
+    pub const REPAIRED_ARGUMENTS: &str = "repaired_arguments";
+
     /// Returns the note that tells the model with which arguments the call ran, if an approver
     /// changed them. [`to_message`](Self::to_message) and [`content`](Self::content) end with it.
     #[must_use]

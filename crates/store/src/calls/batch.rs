@@ -121,6 +121,7 @@ fn insert(database: &Database, records: usize, replaces: &str) -> String {
         "owner",
         "life",
         "status",
+        "repaired_arguments",
         "approved_arguments",
         "completed_at",
         "duration_us",

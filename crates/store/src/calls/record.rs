@@ -6,7 +6,7 @@ use pillion_core::tool::ErrorCode;
 use crate::database::{Row, Value, unreadable};
 
 /// The columns of a call, in the order of [`values`].
-pub(super) const COLUMNS: [&str; 19] = [
+pub(super) const COLUMNS: [&str; 20] = [
     "id",
     "owner",
     "life",
@@ -17,6 +17,7 @@ pub(super) const COLUMNS: [&str; 19] = [
     "principal",
     "caller",
     "arguments",
+    "repaired_arguments",
     "approved_arguments",
     "status",
     "completed_at",
@@ -28,7 +29,7 @@ pub(super) const COLUMNS: [&str; 19] = [
     "bytes",
 ];
 
-pub(super) fn values(call: &ToolCallRecord) -> [Value; 19] {
+pub(super) fn values(call: &ToolCallRecord) -> [Value; 20] {
     let duration = call.duration.map(|duration| {
         let microseconds = duration.as_micros();
         i64::try_from(microseconds).unwrap_or(i64::MAX)
@@ -44,6 +45,7 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 19] {
         (&call.principal).into(),
         (&call.caller).into(),
         (&call.arguments).into(),
+        (&call.repaired_arguments).into(),
         (&call.approved_arguments).into(),
         call.status.as_str().into(),
         call.completed_at.into(),
@@ -59,8 +61,8 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 19] {
 /// Returns the number of bytes that count toward the log's size limit.
 pub(super) fn bytes(call: &ToolCallRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let arguments = call.arguments.len() + length(&call.approved_arguments);
-    arguments + length(&call.result) + length(&call.error)
+    let changed = length(&call.repaired_arguments) + length(&call.approved_arguments);
+    call.arguments.len() + changed + length(&call.result) + length(&call.error)
 }
 
 pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
@@ -85,6 +87,7 @@ pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
         principal: row.optional_text("principal")?,
         caller: row.optional_text("caller")?,
         arguments: row.text("arguments")?,
+        repaired_arguments: row.optional_text("repaired_arguments")?,
         approved_arguments: row.optional_text("approved_arguments")?,
         status: status(row)?,
         completed_at: row.optional_timestamp("completed_at")?,

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant as TokioInstant;
 
 use super::Writer;
+use super::redaction::REDACTED;
 use crate::store::{
     CallId, CallStatus, StoreError, Timestamp, ToolCallRecord, write_once_available,
 };
@@ -89,6 +90,17 @@ impl Entry {
     /// Notes that the approval was used up for this call.
     pub(in crate::executor) fn approved(&mut self) {
         self.is_approved = true;
+    }
+
+    /// Sets the arguments of the call after their repair.
+    pub(in crate::executor) fn repaired(&mut self, arguments: &JsonObject) {
+        let arguments = Value::Object(arguments.clone());
+        let repaired = self.writer.redaction.arguments(&arguments);
+        if repaired.contains(REDACTED) {
+            // The same value was text of the original arguments, in which no keys are redacted.
+            self.record.arguments.clone_from(&repaired);
+        }
+        self.record.repaired_arguments = Some(repaired);
     }
 
     /// Sets the arguments that an approver set in place of the call's own.

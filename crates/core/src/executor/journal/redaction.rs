@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::executor::output::truncate;
 use crate::json_values;
+use crate::tool::parse_arguments;
 
 /// Replaces redacted values.
-const REDACTED: &str = "[redacted]";
+pub(super) const REDACTED: &str = "[redacted]";
 
 /// Maximum size of a recorded error message, in bytes.
 const MAX_ERROR_LEN: usize = 4 * 1024;
@@ -81,6 +82,11 @@ impl Redaction {
         match arguments {
             Value::Null => "{}".to_owned(),
             Value::String(text) => match json_values::from_str::<Value>(text) {
+                // Encoded twice: the keys to redact are in the inner text.
+                Ok(Value::String(inner)) => match parse_arguments(&inner) {
+                    Ok(parsed) => self.text(&parsed),
+                    Err(_) => json!({ "unreadable_bytes": inner.len() }).to_string(),
+                },
                 Ok(parsed) => self.text(&parsed),
                 Err(_) => json!({ "unreadable_bytes": text.len() }).to_string(),
             },

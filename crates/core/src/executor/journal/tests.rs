@@ -228,6 +228,32 @@ async fn f4_a_call_is_recorded_before_it_runs_and_when_it_ends() {
     assert_eq!(result.metadata["record_id"], json!(ended.id.to_string()));
 }
 
+/// A model has encoded the arguments twice, so that the original has no keys to redact.
+#[tokio::test]
+async fn f4_repaired_arguments_are_recorded_and_redacted() {
+    let log = Arc::<Written>::default();
+    let executor = executor(&log);
+    for (arguments, recorded) in [
+        (json!({"n": 1}), r#"{"n":1}"#),
+        (
+            json!({"n": 1, "api_key": "hunter2"}),
+            r#"{"n":1,"api_key":"[redacted]"}"#,
+        ),
+    ] {
+        let twice = json!(arguments.to_string()).to_string();
+        let context = CallContext {
+            is_by_model: true,
+            ..CallContext::default()
+        };
+        let call = ToolCall::new("c", "echo", json!(twice));
+        assert!(executor.execute_one(call, &context).await.success);
+        let records = log.records.lock();
+        let last = records.last().unwrap();
+        assert_eq!(last.repaired_arguments.as_deref(), Some(recorded));
+        assert_eq!(last.arguments, recorded);
+    }
+}
+
 #[tokio::test]
 async fn f4_a_call_that_does_not_run_is_recorded_with_its_reason() {
     let log = Arc::<Written>::default();

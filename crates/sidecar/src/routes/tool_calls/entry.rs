@@ -20,6 +20,7 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
         principal: call.principal,
         caller: call.caller,
         arguments: stored_json(&call.arguments),
+        repaired_arguments: call.repaired_arguments.as_deref().map(stored_json),
         approved_arguments: call.approved_arguments.as_deref().map(stored_json),
         status: call.status.as_str().to_owned(),
         // A successful call without a duration is a cached result.
@@ -56,7 +57,8 @@ pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
 /// Returns the size of a call's stored JSON.
 pub(super) fn bytes(call: &ToolCallRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    call.arguments.len() + length(&call.approved_arguments) + length(&call.result)
+    let changed = length(&call.repaired_arguments) + length(&call.approved_arguments);
+    call.arguments.len() + changed + length(&call.result)
 }
 
 /// Returns milliseconds, rounded to the microsecond.

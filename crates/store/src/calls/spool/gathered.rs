@@ -218,6 +218,7 @@ fn short_end(call: &ToolCallRecord) -> ToolCallRecord {
             true => call.arguments.clone(),
             false => "{}".to_owned(),
         },
+        repaired_arguments: None,
         approved_arguments: None,
         result: None,
         error: error.map(|_| "Not recorded: the disk was full".to_owned()),

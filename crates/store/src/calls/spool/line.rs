@@ -23,6 +23,8 @@ struct RecordLine<'a> {
     caller: Option<Cow<'a, str>>,
     arguments: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    repaired_arguments: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     approved_arguments: Option<Cow<'a, str>>,
     status: Cow<'a, str>,
     completed_at: Option<i64>,
@@ -64,6 +66,7 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
         principal: call.principal.as_deref().map(Cow::from),
         caller: call.caller.as_deref().map(Cow::from),
         arguments: (&call.arguments).into(),
+        repaired_arguments: call.repaired_arguments.as_deref().map(Cow::from),
         approved_arguments: call.approved_arguments.as_deref().map(Cow::from),
         status: call.status.as_str().into(),
         completed_at: call.completed_at.map(Timestamp::as_millis),
@@ -155,6 +158,7 @@ fn parse(line: &[u8]) -> Option<ToolCallRecord> {
         principal: text(line.principal),
         caller: text(line.caller),
         arguments: line.arguments.into_owned(),
+        repaired_arguments: text(line.repaired_arguments),
         approved_arguments: text(line.approved_arguments),
         status: CallStatus::from_name(&line.status)?,
         completed_at: line.completed_at.map(Timestamp::from_millis),

@@ -1,0 +1,49 @@
+//! Arguments that the model has written in another form than its API requires.
+
+use std::sync::atomic::Ordering;
+
+use pillion_core::provider::Provider;
+use pillion_core::tool::ToolResult;
+use pillion_testkit::LlmAnswer;
+use serde_json::json;
+
+use super::bench::{Bench, results};
+use crate::ChatEvent;
+
+#[tokio::test]
+async fn h5_arguments_that_are_encoded_twice_are_read() {
+    let twice = json!(json!({"text": "a"}).to_string()).to_string();
+    for provider in [Provider::OpenAiChat, Provider::OpenAiResponses] {
+        for stream in [false, true] {
+            let calls = LlmAnswer::default()
+                .and_call("echo", &twice)
+                .and_call("echo", "[]");
+            let mut bench = Bench::at(provider, [calls, LlmAnswer::text("Done.")]).await;
+            bench.chat = bench.chat.streamed(stream);
+            let mut state = bench.begin();
+            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+            assert_eq!(bench.tools.echoed.load(Ordering::SeqCst), 2);
+            let ended = bench.events.iter().filter_map(|event| match event {
+                ChatEvent::ToolFinished(ended) => {
+                    Some(ended.result.metadata[ToolResult::REPAIRED_ARGUMENTS].clone())
+                }
+                _ => None,
+            });
+            let mut ended: Vec<_> = ended.collect();
+            ended.sort_by_key(ToString::to_string);
+            assert_eq!(ended, [json!({"text": "a"}), json!({})]);
+            // The model reads its calls as they ran.
+            let sent = bench.llm.bodies()[1].to_string();
+            assert!(!sent.contains("INVALID_JSON"), "{sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h5_a_text_that_looks_like_json_stays_text() {
+    let call = LlmAnswer::call("echo", &json!({"text": "[1, 2]"}));
+    let mut bench = Bench::new([call, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    assert_eq!(results(state.messages()), ["[1, 2]"]);
+}

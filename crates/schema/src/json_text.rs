@@ -1,0 +1,135 @@
+//! Repairs arguments in which a model has written JSON as text.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::alternatives::{
+    ARRAY, BOOLEAN, JsonTypes, MAX_STEPS, OBJECT, STRING, SchemaLocation, SchemaReader, type_of,
+};
+use super::{CheckAborted, CompiledSchema, Effort, InvalidArguments, OptionalNull, json_values};
+
+/// Maximum number of encodings around a value.
+const MAX_ENCODINGS: usize = 4;
+
+impl CompiledSchema {
+    /// Validates like [`validate_within`](Self::validate_within), and repairs arguments that do not
+    /// match: text is replaced by the JSON value that the text contains, where the schema allows no
+    /// text but a value of that type. Returns whether the arguments were repaired.
+    ///
+    /// ```
+    /// use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull};
+    /// use serde_json::json;
+    /// let schema = CompiledSchema::compile(&json!({"properties": {"ids": {"type": "array"}}}))?;
+    /// let mut arguments = json!({"ids": "[1, 2]"}).as_object().cloned().unwrap_or_default();
+    /// let repaired = schema.repair_within(&mut arguments, OptionalNull::Wrong, MAX_CHECK_TIME);
+    /// assert_eq!(repaired, Ok(Ok(true)));
+    /// assert_eq!(arguments["ids"], json!([1, 2]));
+    /// # Ok::<(), pillion_schema::SchemaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`validate_within`](Self::validate_within), with the violation of the arguments as
+    /// they are if the repaired arguments do not match either.
+    pub fn repair_within(
+        &self,
+        arguments: &mut Map<String, Value>,
+        nulls: OptionalNull,
+        time: Duration,
+    ) -> Result<Result<bool, InvalidArguments>, CheckAborted> {
+        let effort = Effort::full(time);
+        let Err(violation) = self.read_arguments(arguments, nulls, &effort)? else {
+            return Ok(Ok(false));
+        };
+        let mut meant = Value::Object(arguments.clone());
+        let mut reader = SchemaReader::new(&self.schema, MAX_STEPS);
+        let place = reader.place(&self.schema);
+        if !decode_texts(&mut reader, place, &mut meant) {
+            return Ok(Err(violation));
+        }
+        let Value::Object(mut meant) = meant else {
+            return Ok(Err(violation));
+        };
+        match self.read_arguments(&mut meant, nulls, &effort)? {
+            Ok(()) => {
+                *arguments = meant;
+                Ok(Ok(true))
+            }
+            Err(_) => Ok(Err(violation)),
+        }
+    }
+}
+
+/// Decodes the texts in `value` at locations that allow no text. Returns whether there are any.
+fn decode_texts<'s>(
+    reader: &mut SchemaReader<'s>,
+    mut place: SchemaLocation<'s>,
+    value: &mut Value,
+) -> bool {
+    let mut is_changed = false;
+    if let Value::String(text) = value
+        && let Some(meant) = decoded(text, place.types())
+    {
+        *value = meant;
+        is_changed = true;
+    }
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                let place = reader.element(&place, index);
+                is_changed |= decode_texts(reader, place, item);
+            }
+        }
+        Value::Object(members) => {
+            reader.narrow(&mut place, members);
+            for (name, member) in members.iter_mut() {
+                let place = reader.member(&place, name);
+                is_changed |= decode_texts(reader, place, member);
+            }
+        }
+        _ => {}
+    }
+    is_changed
+}
+
+/// Returns the value of one of the `types` that a text contains; `None` if text is one of the types.
+fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
+    if types & STRING != 0 {
+        return None;
+    }
+    let mut text = text.to_owned();
+    for _ in 0..MAX_ENCODINGS {
+        match json_values::from_str(&text) {
+            Ok(Value::String(inner)) => text = inner,
+            Ok(value) => return is_meant(&text, &value, types).then_some(value),
+            Err(_) => break,
+        }
+    }
+    // The spelling of Python.
+    match text.trim() {
+        "True" if types & BOOLEAN != 0 => Some(Value::Bool(true)),
+        "False" if types & BOOLEAN != 0 => Some(Value::Bool(false)),
+        _ => None,
+    }
+}
+
+fn is_meant(text: &str, value: &Value, types: JsonTypes) -> bool {
+    let types = match value {
+        // PHP's encoding of an empty object.
+        Value::Array(items) if items.is_empty() && types & OBJECT != 0 => types | ARRAY,
+        // An integer that is too large would lose digits.
+        Value::Number(number) if number.is_f64() => {
+            let is_integer = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            let digits = text.trim();
+            match is_integer(digits.strip_prefix('-').unwrap_or(digits)) {
+                true => 0,
+                false => types,
+            }
+        }
+        _ => types,
+    };
+    types & type_of(value) != 0
+}
+
+#[cfg(test)]
+mod tests;
