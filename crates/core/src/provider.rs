@@ -41,6 +41,7 @@ mod offered;
 mod openai_chat;
 mod openai_responses;
 mod property_keys;
+mod result_media;
 mod root_schema;
 #[cfg(test)]
 mod round_trip_tests;
@@ -52,6 +53,7 @@ pub use name::{Provider, UnknownProvider};
 pub use native_calls::{NativeCall, NativeCalls, format_permits, native_calls};
 pub use native_mcp::{NativeApproval, NativeMcpServer};
 pub(crate) use property_keys::PropertyKeys;
+pub use result_media::{excess_result_media, result_media, text_part};
 
 use serde_json::Value;
 
@@ -361,7 +363,10 @@ pub fn assistant_messages(
 /// | `Anthropic` | one message of role `user` with all the `tool_result` blocks; a failure has `is_error: true` |
 /// | `Google` | one message of role `user` with all the `functionResponse` parts; `response` is `{result}`, or `{error}` for a failure |
 ///
-/// The content is that of [`ToolResult::content`].
+/// The content is that of [`ToolResult::content`]. A successful MCP result with images, recordings
+/// or files that the provider accepts is a list of text and these items instead: at most 8 items
+/// with 5 MB of Base64 each and 12 MB together. Google's items follow the `functionResponse` parts.
+/// `OpenAiChat` accepts only text.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, format_results};

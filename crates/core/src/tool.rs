@@ -39,7 +39,7 @@ pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
 pub(crate) use pausable_clock::{PausableClock, Pause, Resumption};
 pub use quota_account::QuotaAccount;
 pub use result::ToolResult;
-pub(crate) use result::reading_of;
+pub(crate) use result::{Media, ResultPart, reading_of};
 pub use result_memory::{ReserveFuture, ReserveMemory, ResultMemory};
 pub use server_response::ServerResponse;
 pub use trace::TraceContext;

@@ -56,8 +56,8 @@ class ToolResult implements \JsonSerializable
     /**
      * Returns the text for the model: the result, or `Error: ` and the error. For an MCP result with only
      * text blocks, returns the text, with one line for each block; for an MCP result without blocks, the JSON
-     * of its structured content. Any other result is returned as JSON, or unchanged if it is a string. If an
-     * approver changed the arguments of the call, a note with the arguments follows.
+     * of its structured content. Any other result is returned as JSON, or unchanged if it is a string. Images,
+     * recordings and files become markers such as `[image image/png, 8 bytes]`. If an approver changed the arguments of the call, a note with the arguments follows.
      *
      * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */

@@ -75,7 +75,6 @@ final class ToolResultTest extends TestCase
     {
         $one = ['type' => 'text', 'text' => 'one', 'annotations' => ['priority' => 1]];
         $two = ['type' => 'text', 'text' => 'two'];
-        $image = ['type' => 'image', 'data' => 'AAAA', 'mimeType' => 'image/png'];
         yield 'text' => [['content' => [$one]], 'one'];
         yield 'texts' => [
             ['content' => [$one, $two], 'structuredContent' => ['a' => 1], 'isError' => false, '_meta' => ['b' => 1], 'resultType' => 'complete'],
@@ -96,7 +95,6 @@ final class ToolResultTest extends TestCase
             'three',
         ];
         $whole = [
-            'an image' => ['content' => [$two, $image]],
             'a text that is none' => ['content' => [['type' => 'text', 'text' => 1]]],
             'a member of its own' => ['content' => [$two], 'sources' => ['a']],
             'a map of blocks' => ['content' => ['k' => $two]],
@@ -108,6 +106,54 @@ final class ToolResultTest extends TestCase
         foreach ($whole as $name => $result) {
             yield $name => [$result, json_encode($result, JSON_UNESCAPED_SLASHES)];
         }
+    }
+
+    public function testE10AnImageIsAMarkerOrAnImage(): void
+    {
+        $image = ['type' => 'image', 'data' => 'iVBORw0KGgo=', 'mimeType' => 'image/png'];
+        $result = new ToolResult('c', 't', ['content' => [['type' => 'text', 'text' => 'Done.'], $image]]);
+        $text = "Done.\n[image image/png, 8 bytes]";
+        self::assertSame([$text, $text], [$result->toMessage(), $result->toMessageFormat()['content']]);
+        self::assertSame($text, ProviderFormat::results('openai', [$result])[0]['content']);
+        $blocks = ProviderFormat::results('anthropic', [$result])[0]['content'][0]['content'];
+        self::assertSame($image['data'], $blocks[1]['source']['data']);
+        $output = ProviderFormat::results('openai-responses', [$result])[0]['output'];
+        self::assertSame("data:image/png;base64,$image[data]", $output[1]['image_url']);
+        $parts = ProviderFormat::results('google', [$result])[0]['parts'];
+        self::assertSame($text, $parts[0]['functionResponse']['response']['result']);
+        self::assertSame($image['data'], $parts[2]['inlineData']['data']);
+    }
+
+    /** @dataProvider media */
+    public function testE10EncodedDataAreNeverText(mixed $result, string $text): void
+    {
+        self::assertSame($text, (new ToolResult('c', 't', $result))->toMessageFormat()['content']);
+    }
+
+    public static function media(): iterable
+    {
+        $data = str_repeat('QUJD', 100);
+        $image = ['type' => 'image', 'data' => $data, 'mimeType' => 'image/png'];
+        $blocks = [
+            $image,
+            ['type' => 'audio', 'data' => "AA\nAA", 'mimeType' => 'audio/wav'],
+            ['type' => 'resource', 'resource' => ['uri' => 'file:///a', 'mimeType' => 'text/plain', 'text' => 'Hi']],
+            ['type' => 'resource', 'resource' => ['uri' => 'file:///b', 'blob' => 'AAAA']],
+            ['type' => 'resource_link', 'uri' => 'file:///c', 'name' => "c\n", 'mimeType' => 'text/csv', 'size' => 7, 'description' => 'All sales'],
+            ['type' => 'hologram', 'depth' => 3],
+        ];
+        $lines = [
+            '[image image/png, 300 bytes]', '[audio audio/wav, 3 bytes]', '[resource file:///a]', 'Hi',
+            '[resource file:///b application/octet-stream, 3 bytes]', '[resource link file:///c c , text/csv, 7 bytes]', 'All sales',
+            '{"type":"hologram","depth":3}',
+        ];
+        yield 'blocks' => [['content' => $blocks], implode("\n", $lines)];
+        yield 'structured' => [['content' => [$image], 'structuredContent' => ['a' => 1]], "$lines[0]\n{\"a\":1}"];
+        $marked = '{"type":"image","data":"' . $lines[0] . '","mimeType":"image/png"}';
+        yield 'a list' => [[$image], "[$marked]"];
+        yield 'a form of its own' => [['shot' => $image, 'big' => 1.0], '{"shot":' . $marked . ',"big":1.0}'];
+        yield 'source' => [['source' => ['media_type' => 'image/png', 'data' => $data]], '{"source":{"media_type":"image/png","data":"[file image/png, 300 bytes]"}}'];
+        yield 'text' => [['data' => $data], '{"data":"' . $data . '"}'];
     }
 
     public function testE10AModelReadsThatAnMcpCallFailed(): void

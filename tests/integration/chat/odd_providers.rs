@@ -1,6 +1,6 @@
 //! What models and providers are known to send in place of what their APIs document.
 
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, LlmDialect, Reply};
 use serde_json::{Value, json};
 
 use super::{approve_all, chat, config};
@@ -107,4 +107,75 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     let reply = http::post(socket, "/api/v1/tools/execute/calculator", body);
     assert_eq!(reply.status, 400, "{reply:?}");
     assert_eq!(reply.json()["error_code"], "invalid_input", "{reply:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
+    let data = format!("iVBORw0KGgo{}=", "A".repeat(300_000));
+    let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
+    let content = json!([{"type": "text", "text": "Took a screenshot."}, image]);
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/list", |_| {
+            Reply::result(&json!({"tools": [{"name": "shoot", "inputSchema": {"type": "object"}}]}))
+        })
+        .on("tools/call", move |_| {
+            Reply::result(&json!({ "content": content }))
+        })
+        .start();
+    for (dialect, api, pointer) in [
+        (LlmDialect::OpenAiChat, "openai", "/messages/2/content"),
+        (
+            LlmDialect::OpenAiResponses,
+            "openai-responses",
+            "/input/2/output/1/image_url",
+        ),
+        (
+            LlmDialect::Anthropic,
+            "anthropic",
+            "/messages/2/content/0/content/1/source/data",
+        ),
+        (
+            LlmDialect::Google,
+            "google",
+            "/contents/2/parts/2/inlineData/data",
+        ),
+    ] {
+        let answers = [
+            LlmAnswer::call("far_shoot", &json!({})),
+            LlmAnswer::text("Done."),
+        ];
+        let llm = FakeLlm::with_answers(dialect, answers).await;
+        let more = format!(
+            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
+            server.url
+        );
+        let toml = config(&llm, &more)
+            .replace("max_retries", &format!("api = \"{api}\"\nmax_retries"))
+            .replacen(
+                "function_calling = true",
+                "function_calling = true, mcp = true",
+                1,
+            );
+        let daemon = Daemon::with_config(&toml, &[]);
+        let answer = chat(&daemon.socket, "", &json!({"message": "Take a screenshot"}));
+        assert_eq!(answer["content"], "Done.", "{api}: {answer}");
+        let sent = &llm.bodies()[1];
+        let found = sent
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let count = sent.to_string().matches(&data).count();
+        if api == "openai" {
+            assert_eq!(found, "Took a screenshot.\n[image image/png, 225008 bytes]");
+            assert_eq!(count, 0);
+        } else {
+            assert!(found.ends_with(&data), "{api}: {sent}");
+            assert_eq!(count, 1, "{api}");
+        }
+        // The client reads what the model reads as text.
+        assert_eq!(
+            answer["tool_calls"][0]["content"],
+            "Took a screenshot.\n[image image/png, 225008 bytes]"
+        );
+    }
 }

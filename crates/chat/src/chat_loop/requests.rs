@@ -212,16 +212,22 @@ impl ChatLoop {
         other_bytes: u64,
         how: Trim,
     ) -> Result<FittedConversation<'a>, ModelError> {
-        let ProviderConversation { system, messages } = &state.conversation;
+        let mut conversation = Cow::Borrowed(&state.conversation);
+        let messages = &state.conversation.messages;
+        if let Some(messages) = trim::without_old_media(state.provider(), messages) {
+            conversation.to_mut().messages = messages;
+        }
+        let ProviderConversation { system, messages } = &*conversation;
         let other_bytes = other_bytes + system.as_ref().map_or(0, size::text_size);
         let bytes = other_bytes + messages.iter().map(size::bytes).sum::<u64>();
         let tokens = size::tokens(bytes, state.measured);
         let max_tokens = self.max_request_tokens();
+        let old = state.round_at.min(messages.len());
         // A size that was rejected once will be too long again.
         let known = state.refused_tokens.map(|refused| refused / 4 * 3);
         let target = max_tokens.into_iter().chain(known).min();
         let mut fitted = FittedConversation {
-            conversation: Cow::Borrowed(&state.conversation),
+            conversation,
             bytes,
             tokens,
             saved: 0,
@@ -234,7 +240,6 @@ impl ChatLoop {
             (Trim::AsNeeded, _) => 0,
         };
         if bytes_to_trim > 0 {
-            let old = state.round_at.min(messages.len());
             let shorter = fitted.conversation.to_mut();
             fitted.saved = trim::trim(
                 state.provider(),

@@ -6,6 +6,7 @@ mod cut_off;
 mod endings;
 mod failures;
 mod limits;
+mod media;
 mod native;
 mod odd_arguments;
 mod providers;

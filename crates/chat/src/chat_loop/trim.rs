@@ -1,10 +1,29 @@
-use pillion_core::provider::Provider;
+use pillion_core::provider::{Provider, excess_result_media, result_media, text_part};
 use serde_json::{Value, json};
 
 use super::size;
 
 /// Replaces a result that was left out.
 const TRIMMED_RESULT: &str = "[This result was left out to keep the conversation short]";
+
+/// Replaces an image, a recording or a file of an older result, of which a request has only the newest.
+const OLD_MEDIA: &str = "[This item of an older result was left out]";
+
+/// Returns the messages of a request: without the oldest images, recordings and files of results, if
+/// all of them together exceed the limits of a request.
+pub(crate) fn without_old_media(provider: Provider, messages: &[Value]) -> Option<Vec<Value>> {
+    let excess = excess_result_media(provider, messages);
+    if excess.is_empty() {
+        return None;
+    }
+    let mut messages = messages.to_vec();
+    for (index, pointer) in excess {
+        if let Some(item) = messages[index].pointer_mut(&pointer) {
+            *item = text_part(provider, OLD_MEDIA);
+        }
+    }
+    Some(messages)
+}
 
 /// Returns the index of the first of the tool results at the end of the conversation; the number of
 /// messages if the conversation ends with another message.
@@ -18,19 +37,26 @@ pub(crate) fn last_round(provider: Provider, messages: &[Value]) -> usize {
 pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u64 {
     let mut saved = 0;
     for message in messages {
-        for pointer in results(provider, message) {
+        let mut pointers = results(provider, message);
+        if provider == Provider::Google {
+            // Google's items are beside the results.
+            pointers.extend(result_media(provider, message));
+        }
+        for pointer in pointers {
             if saved >= enough {
                 return saved;
             }
             let Some(result) = message.pointer_mut(&pointer) else {
                 continue;
             };
+            let is_response = pointer.ends_with("/response");
             let note = match provider {
-                Provider::Google => json!({ "result": TRIMMED_RESULT }),
+                Provider::Google if is_response => json!({ "result": TRIMMED_RESULT }),
+                Provider::Google => text_part(provider, TRIMMED_RESULT),
                 _ => json!(TRIMMED_RESULT),
             };
             let before = match provider {
-                Provider::Google => size::text_size(result),
+                Provider::Google if is_response => size::text_size(result),
                 _ => size::bytes(result),
             };
             let after = size::text_size(&note);

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::node::{Node, arguments};
 use super::offered::OfferedTool;
-use super::{Provider, ProviderError};
+use super::result_media::{SentPart, parts_of_results};
+use super::{Provider, ProviderError, text_part};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 
 #[cfg(test)]
@@ -86,13 +87,15 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
 
 /// Returns one message, because the API requires the results of all calls in the next message.
 pub(super) fn format_results(results: &[ToolResult]) -> Value {
+    let parts = parts_of_results(Provider::Anthropic, results);
     let blocks: Vec<_> = results
         .iter()
-        .map(|result| {
+        .zip(parts)
+        .map(|(result, parts)| {
             let mut block = json!({
                 "type": "tool_result",
                 "tool_use_id": result.tool_call_id,
-                "content": result.content(),
+                "content": content(result, parts),
             });
             if !result.success {
                 block["is_error"] = json!(true);
@@ -101,4 +104,15 @@ pub(super) fn format_results(results: &[ToolResult]) -> Value {
         })
         .collect();
     json!({"role": "user", "content": blocks})
+}
+
+fn content(result: &ToolResult, parts: Option<Vec<SentPart<'_>>>) -> Value {
+    let Some(parts) = parts else {
+        return json!(result.content());
+    };
+    let parts = parts.iter().map(|part| match part {
+        SentPart::Text(text) => text_part(Provider::Anthropic, text),
+        SentPart::Media(media) => media.to_anthropic(),
+    });
+    parts.collect()
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::node::{Node, arguments};
 use super::offered::OfferedTool;
+use super::result_media::{SentPart, parts_of_results};
 use super::{Provider, ProviderError};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 
@@ -108,7 +109,7 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
 }
 
 pub(super) fn format_results(results: &[ToolResult]) -> Value {
-    let parts: Vec<_> = results
+    let mut parts: Vec<_> = results
         .iter()
         .map(|result| {
             let mut response = json!({"name": result.tool_name});
@@ -119,6 +120,17 @@ pub(super) fn format_results(results: &[ToolResult]) -> Value {
             json!({"functionResponse": response})
         })
         .collect();
+    // Every model that sees images accepts them beside the results; only few accept them within.
+    for (result, sent) in results
+        .iter()
+        .zip(parts_of_results(Provider::Google, results))
+    {
+        for part in sent.into_iter().flatten() {
+            if let SentPart::Media(media) = part {
+                parts.extend(media.to_google(result));
+            }
+        }
+    }
     json!({"role": "user", "parts": parts})
 }
 

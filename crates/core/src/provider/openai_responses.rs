@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::node::{Node, arguments};
 use super::offered::OfferedTool;
-use super::{Provider, ProviderError, openai_chat};
+use super::result_media::{SentPart, parts_of_results};
+use super::{Provider, ProviderError, openai_chat, text_part};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_text};
 
 #[cfg(test)]
@@ -86,14 +87,26 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
 }
 
 pub(super) fn format_results(results: &[ToolResult]) -> Vec<Value> {
+    let parts = parts_of_results(Provider::OpenAiResponses, results);
+    let results = results.iter().zip(parts);
     results
-        .iter()
-        .map(|result| {
+        .map(|(result, parts)| {
             json!({
                 "type": "function_call_output",
                 "call_id": result.tool_call_id,
-                "output": result.content(),
+                "output": output(result, parts),
             })
         })
         .collect()
+}
+
+fn output(result: &ToolResult, parts: Option<Vec<SentPart<'_>>>) -> Value {
+    let Some(parts) = parts else {
+        return json!(result.content());
+    };
+    let parts = parts.iter().map(|part| match part {
+        SentPart::Text(text) => text_part(Provider::OpenAiResponses, text),
+        SentPart::Media(media) => media.to_openai_responses(),
+    });
+    parts.collect()
 }

@@ -1,3 +1,4 @@
+mod media;
 mod reading;
 
 use std::borrow::Cow;
@@ -6,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ErrorCode, JsonObject};
+pub(crate) use media::{Media, ResultPart};
 
 /// The result of a tool call.
 ///
@@ -73,9 +75,10 @@ impl ToolResult {
     }
 
     /// Returns what the model reads of the result. For an MCP result with only text blocks, their
-    /// text, joined by newlines; for an MCP result without blocks, its structured content; any
-    /// other result unchanged, including MCP results with other blocks. `None` if a failed result
-    /// contains nothing beyond the error message.
+    /// text, joined by newlines; for an MCP result with other blocks, their text, with a marker such
+    /// as `[image image/png, 8 bytes]` in place of encoded data; for an MCP result without blocks,
+    /// its structured content; any other result unchanged, except that encoded data become markers.
+    /// `None` if a failed result contains nothing beyond the error message.
     ///
     /// ```
     /// use pillion_core::tool::ToolResult;
@@ -161,6 +164,11 @@ impl ToolResult {
             Some(reading) => text_of(&reading),
             None => json!({ "error": self.error_text() }).to_string(),
         })
+    }
+
+    /// Returns the parts of a successful MCP result that is more than text.
+    pub(crate) fn parts(&self) -> Option<Vec<ResultPart<'_>>> {
+        reading::parts_of(&self.result).filter(|_| self.success)
     }
 
     /// Returns the error message, or a default message if there is none.

@@ -8,8 +8,9 @@ use Pillion\ToolResult;
 
 /**
  * The part of a result that a model reads: for an MCP result with only text blocks the text, one line per
- * block; for an MCP result without blocks the structured content; any other result unchanged, including
- * results with other kinds of blocks or with members that MCP does not define.
+ * block; for an MCP result with images, recordings or resources the text of its blocks, with markers in
+ * place of encoded data; for an MCP result without blocks the structured content; any other result
+ * unchanged, except that encoded data become markers.
  *
  * @internal
  */
@@ -48,25 +49,38 @@ final class ModelContent
     private static function select(mixed $result): mixed
     {
         $json = Json::text($result);
-        if (is_string($result) || !str_starts_with($json, '{')) {
+        if (is_string($result) || !in_array($json[0] ?? '', ['{', '['], true)) {
             return $result;
         }
         try {
             // PHP objects may also encode to an MCP result.
-            $envelope = Json::parse($json);
+            $tree = Json::parse($json);
         } catch (\JsonException) {
             return $result;
         }
+        $selected = $tree instanceof \stdClass ? self::selectBlocks($tree) : null;
+        if ($selected !== null) {
+            return $selected;
+        }
+        $readable = ResultMedia::withoutData($tree);
+        // The tree may have lost digits of numbers.
+        return $readable == $tree ? $result : $readable;
+    }
+
+    /** Returns the content of an MCP result; null for any other result. */
+    private static function selectBlocks(\stdClass $envelope): mixed
+    {
         $members = get_object_vars($envelope);
         $isMcp = isset($members['content']) || array_key_exists('structuredContent', $members);
         if (!$isMcp || array_diff(array_keys($members), self::MEMBERS) !== []) {
-            return $result;
+            return null;
         }
         $blocks = array_key_exists('content', $members) ? $members['content'] : [];
+        $structured = $envelope->structuredContent ?? null;
         if ($blocks === []) {
-            return $envelope->structuredContent ?? '';
+            return ResultMedia::withoutData($structured) ?? '';
         }
-        return is_array($blocks) ? self::joinTexts($blocks) ?? $result : $result;
+        return is_array($blocks) ? self::joinTexts($blocks) ?? ResultMedia::text($blocks, $structured) : null;
     }
 
     /**

@@ -4,15 +4,40 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::media::{self, ResultPart};
+
 /// Returns what a model reads of a tool's result. For an MCP result (`CallToolResult`) with only
-/// text blocks, their text, one block per line; for an MCP result without blocks, its structured
-/// content; anything else unchanged.
+/// text blocks, their text, one block per line; for an MCP result with images, recordings or
+/// resources, the text of its blocks, with a marker in place of encoded data; for an MCP result
+/// without blocks, its structured content; anything else unchanged, except that encoded data become
+/// markers.
 ///
-/// Results with other blocks keep the envelope, so that nothing is lost, and so do objects with
-/// members that a `CallToolResult` does not have, because they are a tool's own format.
+/// Objects with members that a `CallToolResult` does not have are a tool's own format.
 pub(super) fn of(result: &Value) -> Cow<'_, Value> {
+    if let Some(parts) = parts_of(result) {
+        let texts = parts.into_iter().map(|part| match part {
+            ResultPart::Text(text) => text,
+            ResultPart::Media(media) => media.marker().into(),
+        });
+        return Cow::Owned(texts.collect::<Vec<_>>().join("\n").into());
+    }
     let said = result.as_object().filter(|it| is_call_tool_result(it));
-    said.and_then(said_by).unwrap_or(Cow::Borrowed(result))
+    said.and_then(said_by)
+        .unwrap_or_else(|| media::without_data(result))
+}
+
+/// Returns the parts of an MCP result with images, recordings or resources; `None` for any other
+/// result.
+pub(super) fn parts_of(result: &Value) -> Option<Vec<ResultPart<'_>>> {
+    let envelope = result.as_object().filter(|it| is_call_tool_result(it))?;
+    let blocks = envelope.get("content")?.as_array()?;
+    media::parts_of(blocks, structured(envelope))
+}
+
+fn structured(envelope: &Map<String, Value>) -> Option<&Value> {
+    envelope
+        .get("structuredContent")
+        .filter(|structured| !structured.is_null())
 }
 
 /// The members of a `CallToolResult` (MCP 2025-11-25), and `resultType`, which every result has
@@ -39,14 +64,14 @@ fn said_by(envelope: &Map<String, Value>) -> Option<Cow<'_, Value>> {
         None => &[],
     };
     if blocks.is_empty() {
-        let structured = envelope.get("structuredContent").filter(|it| !it.is_null());
-        return Some(structured.map_or_else(|| Cow::Owned("".into()), Cow::Borrowed));
+        let structured = structured(envelope).map(media::without_data);
+        return Some(structured.unwrap_or_else(|| Cow::Owned("".into())));
     }
     let texts: Option<Vec<_>> = blocks.iter().map(text_in).collect();
     Some(Cow::Owned(texts?.join("\n").into()))
 }
 
-fn text_in(block: &Value) -> Option<&str> {
+pub(super) fn text_in(block: &Value) -> Option<&str> {
     let is_text = block.get("type")? == "text";
     block.get("text")?.as_str().filter(|_| is_text)
 }
@@ -90,7 +115,6 @@ mod tests {
     fn e10_any_other_result_is_unchanged() {
         let text = json!({"type": "text", "text": "a"});
         for result in [
-            json!({"content": [text, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),
             json!({"content": [{"type": "text", "text": 1}]}),
             json!({"content": [{"type": "resource", "text": "a"}]}),
             json!({"content": [text], "sources": ["a"]}),

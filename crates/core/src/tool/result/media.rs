@@ -1,0 +1,249 @@
+//! The content blocks of MCP results that are not text.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::truncated;
+
+/// Maximum length of a URI, a name or a media type in a marker, in bytes. A URI may contain data.
+const MAX_SHOWN_BYTES: usize = 512;
+
+/// Minimum length of data without a content block that is taken for data, in characters.
+const MIN_DATA_LEN: usize = 256;
+
+/// The members that hold encoded data beside a media type.
+const DATA_MEMBERS: [&str; 2] = ["data", "blob"];
+
+/// A part of an MCP result, as a model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ResultPart<'a> {
+    Text(Cow<'a, str>),
+    Media(Media<'a>),
+}
+
+/// An image, a recording or a file in a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Media<'a> {
+    /// `image`, `audio` or `resource`.
+    kind: &'a str,
+    uri: Option<&'a str>,
+    media_type: &'a str,
+    /// The data in Base64, as the server has sent them.
+    data: &'a str,
+}
+
+impl<'a> Media<'a> {
+    fn read(value: &'a Value, kind: &'a str, data_member: &str) -> Option<Self> {
+        let media_type = value.get("mimeType").and_then(Value::as_str);
+        Some(Self {
+            kind,
+            uri: value.get("uri").and_then(Value::as_str),
+            media_type: media_type.unwrap_or("application/octet-stream"),
+            data: value.get(data_member)?.as_str()?,
+        })
+    }
+
+    /// Returns the text that stands for the data.
+    pub(crate) fn marker(&self) -> String {
+        let uri = self.uri.map(|uri| format!(" {}", shown(uri)));
+        format!(
+            "[{}{} {}, {} bytes]",
+            self.kind,
+            uri.unwrap_or_default(),
+            shown(self.media_type),
+            decoded_len(self.data)
+        )
+    }
+
+    /// Returns the media type in the form that providers expect. The beginning of the data decides,
+    /// if it is known: providers reject an image with the media type of another format.
+    pub(crate) fn media_type(&self) -> String {
+        let known = [
+            ("iVBORw0KGgo", "image/png"),
+            ("/9j/", "image/jpeg"),
+            ("R0lGOD", "image/gif"),
+            ("JVBERi0", "application/pdf"),
+        ];
+        let mut known = known.into_iter();
+        if let Some((_, media_type)) = known.find(|(start, _)| self.data.starts_with(start)) {
+            return media_type.to_owned();
+        }
+        let declared = self.media_type.split(';').next().unwrap_or_default();
+        match declared.trim().to_ascii_lowercase().as_str() {
+            "image/jpg" => "image/jpeg".to_owned(),
+            declared => declared.to_owned(),
+        }
+    }
+
+    /// Returns the data as Base64 with padding and without white space; `None` if the data are not
+    /// Base64.
+    pub(crate) fn base64(&self) -> Option<Cow<'a, str>> {
+        let mut data = Cow::Borrowed(self.data);
+        if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
+            let text = data.split_ascii_whitespace();
+            data = Cow::Owned(text.collect());
+        }
+        let digits = data.trim_end_matches('=');
+        let padding = data.len() - digits.len();
+        let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+        let is_base64 = !digits.is_empty() && digits.len() % 4 != 1 && digits.bytes().all(is_digit);
+        if !is_base64 || padding > 2 {
+            return None;
+        }
+        let len = digits.len();
+        let is_padded = (len + padding).is_multiple_of(4);
+        Some(match is_padded {
+            true => data,
+            false => format!("{digits:=<width$}", width = len.next_multiple_of(4)).into(),
+        })
+    }
+}
+
+/// Returns the parts of the content of an MCP result: `None` if no block is an image, a recording,
+/// a resource or a link to one.
+pub(super) fn parts_of<'a>(
+    blocks: &'a [Value],
+    structured: Option<&'a Value>,
+) -> Option<Vec<ResultPart<'a>>> {
+    let is_text = |block: &Value| super::reading::text_in(block).is_some();
+    // The usual result.
+    if blocks.iter().all(is_text) {
+        return None;
+    }
+    let mut parts: Vec<_> = blocks.iter().map(part_of).collect();
+    if parts.iter().all(Option::is_none) {
+        return None;
+    }
+    for (part, block) in parts.iter_mut().zip(blocks) {
+        // A text block, or a block of a kind that this version does not know.
+        part.get_or_insert_with(|| {
+            ResultPart::Text(match super::reading::text_in(block) {
+                Some(text) => text.into(),
+                None => without_data(block).to_string().into(),
+            })
+        });
+    }
+    if let (false, Some(structured)) = (blocks.iter().any(is_text), structured) {
+        let text = without_data(structured).to_string();
+        parts.push(Some(ResultPart::Text(text.into())));
+    }
+    Some(parts.into_iter().flatten().collect())
+}
+
+/// Returns the part of a block that is not text; `None` for any other block.
+fn part_of(block: &Value) -> Option<ResultPart<'_>> {
+    match block.get("type")?.as_str()? {
+        "image" => Media::read(block, "image", "data").map(ResultPart::Media),
+        "audio" => Media::read(block, "audio", "data").map(ResultPart::Media),
+        "resource" => {
+            let resource = block.get("resource")?;
+            let uri = resource.get("uri")?.as_str()?;
+            match resource.get("text").and_then(Value::as_str) {
+                Some(text) => {
+                    let text = format!("[resource {}]\n{text}", shown(uri));
+                    Some(ResultPart::Text(text.into()))
+                }
+                None => Media::read(resource, "resource", "blob").map(ResultPart::Media),
+            }
+        }
+        "resource_link" => link(block).map(|text| ResultPart::Text(text.into())),
+        _ => None,
+    }
+}
+
+fn link(block: &Value) -> Option<String> {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).map(shown);
+    let mut words = format!("[resource link {}", text("uri")?);
+    if let Some(name) = text("title").or_else(|| text("name")) {
+        words += &format!(" {name}");
+    }
+    if let Some(media_type) = text("mimeType") {
+        words += &format!(", {media_type}");
+    }
+    if let Some(bytes) = block.get("size").and_then(Value::as_u64) {
+        words += &format!(", {bytes} bytes");
+    }
+    words.push(']');
+    if let Some(description) = block.get("description").and_then(Value::as_str) {
+        words += &format!("\n{description}");
+    }
+    Some(words)
+}
+
+/// Returns the value with a marker in place of each encoded image, recording or file.
+pub(super) fn without_data(value: &Value) -> Cow<'_, Value> {
+    if !has_data(value) {
+        return Cow::Borrowed(value);
+    }
+    let mut value = value.clone();
+    put_markers(&mut value);
+    Cow::Owned(value)
+}
+
+fn has_data(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(has_data),
+        Value::Object(members) => data_member(value).is_some() || members.values().any(has_data),
+        _ => false,
+    }
+}
+
+fn put_markers(value: &mut Value) {
+    while let Some((member, marker)) = data_member(value) {
+        value[member] = Value::String(marker);
+    }
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(put_markers),
+        Value::Object(members) => members.values_mut().for_each(put_markers),
+        _ => {}
+    }
+}
+
+/// Returns the member of an object that holds encoded data, and a marker for the data.
+fn data_member(value: &Value) -> Option<(&'static str, String)> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let media_type = ["mimeType", "mime_type", "media_type"].into_iter();
+    let declared = media_type.filter_map(text).next();
+    let kind = text("type").filter(|kind| matches!(*kind, "image" | "audio"));
+    declared.or(kind)?;
+    let mut members = DATA_MEMBERS.into_iter();
+    members.find_map(|member| {
+        let media = Media {
+            kind: kind.unwrap_or("file"),
+            uri: None,
+            media_type: declared.unwrap_or("application/octet-stream"),
+            data: text(member)?,
+        };
+        let is_data = media.data.len() >= MIN_DATA_LEN && media.base64().is_some();
+        is_data.then(|| (member, media.marker()))
+    })
+}
+
+/// Returns a text of a server on one line, without the end of a long text.
+fn shown(text: &str) -> Cow<'_, str> {
+    let start = truncated(text, MAX_SHOWN_BYTES);
+    if start.len() == text.len() && !start.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let line = start.chars().map(|character| match character.is_control() {
+        true => ' ',
+        false => character,
+    });
+    let mut line: String = line.collect();
+    if start.len() < text.len() {
+        line.push_str("...");
+    }
+    Cow::Owned(line)
+}
+
+/// Returns the size of data in Base64, in bytes.
+fn decoded_len(base64: &str) -> usize {
+    let digits = base64
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
+    digits.count() * 3 / 4
+}
+
+#[cfg(test)]
+mod tests;
