@@ -149,10 +149,13 @@ fn a_hostile_output_schema_delays_no_call() {
 
 #[tokio::test]
 async fn the_total_size_of_a_list_is_limited() {
-    let tool = json!({"name": "a", "description": "x".repeat(900)});
+    let pages = AtomicUsize::new(0);
     let server = FakeMcp::builder(Dialect::PlainHttp)
         .on("tools/list", move |_| {
-            Reply::result(&json!({"tools": [tool], "nextCursor": "more"}))
+            // A page or a cursor that repeats would end the list.
+            let page = pages.fetch_add(1, Ordering::SeqCst).to_string();
+            let tool = json!({"name": page, "description": "x".repeat(900)});
+            Reply::result(&json!({"tools": [tool], "nextCursor": page}))
         })
         .start();
     let mut config = config(&server.url, TransportKind::Http);

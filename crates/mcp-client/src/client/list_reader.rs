@@ -1,16 +1,22 @@
 //! Reads a server's list page by page, within limits of number and size.
 
-use std::borrow::Cow;
-use std::fmt;
+mod entries;
+mod findings;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pillion_schema::compute;
 use pillion_schema::json_values::{MAX_VALUES, count};
-use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::json;
+use serde::de::DeserializeSeed;
 use serde_json::value::RawValue;
 
-use super::as_object;
+use self::entries::PageEntries;
+use self::findings::PageFindings;
+use self::page::{NextCursor, Page};
 use crate::{EntryKind, MAX_IDENTIFIER_BYTES, McpErrorKind, shortened};
 
 /// Maximum size of one entry, in bytes: some requests read the whole entry.
@@ -34,6 +40,8 @@ pub(super) struct ListKind {
     pub(super) method: &'static str,
     /// The member of the result that holds the entries.
     key: &'static str,
+    /// The member of an entry that identifies the entry.
+    identifier: &'static str,
     entries: EntryKind,
     /// Maximum number of entries.
     max_entries: usize,
@@ -43,12 +51,14 @@ impl ListKind {
     pub(super) const TOOLS: Self = Self {
         method: "tools/list",
         key: "tools",
+        identifier: "name",
         entries: EntryKind::Tool,
         max_entries: 10_000,
     };
     pub(super) const RESOURCES: Self = Self {
         method: "resources/list",
         key: "resources",
+        identifier: "uri",
         entries: EntryKind::Resource,
         max_entries: 10_000,
     };
@@ -56,12 +66,14 @@ impl ListKind {
     pub(super) const RESOURCE_TEMPLATES: Self = Self {
         method: "resources/templates/list",
         key: "resourceTemplates",
+        identifier: "uriTemplate",
         entries: EntryKind::ResourceTemplate,
         max_entries: 1_000,
     };
     pub(super) const PROMPTS: Self = Self {
         method: "prompts/list",
         key: "prompts",
+        identifier: "name",
         entries: EntryKind::Prompt,
         max_entries: 10_000,
     };
@@ -77,6 +89,10 @@ pub(super) struct ListReader {
     /// The total number of JSON values of `entries`.
     values: usize,
     next: NextPage,
+    /// The cursors so far.
+    cursors: HashSet<String>,
+    /// The pages so far.
+    read: Vec<PageDigest>,
     pages: usize,
     max_pages: usize,
     /// The total size of the pages, in bytes.
@@ -87,8 +103,18 @@ pub(super) struct ListReader {
 /// The next page of a list.
 enum NextPage {
     First,
-    At(String),
+    /// At this cursor, which is JSON text.
+    At(Box<RawValue>),
     Nothing,
+}
+
+/// A page that was read.
+struct PageDigest {
+    /// The hash of the page's entries.
+    hash: u64,
+    /// The number of entries of the list before and after the page.
+    start: usize,
+    end: usize,
 }
 
 impl ListReader {
@@ -105,6 +131,8 @@ impl ListReader {
             bytes: 0,
             values: 0,
             next: NextPage::First,
+            cursors: HashSet::new(),
+            read: Vec::new(),
             pages: 0,
             max_pages,
             page_bytes: 0,
@@ -119,8 +147,8 @@ impl ListReader {
     /// Returns the parameters of the request for the next page; `None` after the last page.
     pub(super) fn next_page(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
         let params = match &self.next {
-            NextPage::First => json!({}),
-            NextPage::At(cursor) => json!({ "cursor": cursor }),
+            NextPage::First => "{}".to_owned(),
+            NextPage::At(cursor) => format!("{{\"cursor\":{cursor}}}"),
             NextPage::Nothing => return Ok(None),
         };
         if self.pages == self.max_pages {
@@ -128,7 +156,9 @@ impl ListReader {
             return Err(McpErrorKind::TooManyPages { limit });
         }
         self.pages += 1;
-        as_object(&params).map(Some)
+        RawValue::from_string(params)
+            .map(Some)
+            .map_err(McpErrorKind::Encode)
     }
 
     /// Adds the entries of a page. A long page is read on another thread.
@@ -149,292 +179,92 @@ impl ListReader {
     }
 
     fn add(&mut self, page: &RawValue) -> Result<(), serde_json::Error> {
-        let members = PageMembers { key: self.kind.key };
-        let page = members.deserialize(&mut serde_json::Deserializer::from_str(page.get()))?;
-        let mut limits = ExceededLimits::default();
-        if let Some(entries) = page.entries.filter(|entries| entries.get() != "null") {
+        let page = Page::read(page, self.kind)?;
+        let start = self.entries.len();
+        let mut findings = PageFindings::default();
+        let entries = page.entries.filter(|entries| entries.get() != "null");
+        if let Some(entries) = entries {
             let mut entries = serde_json::Deserializer::from_str(entries.get());
-            limits = PageEntries { list: self }.deserialize(&mut entries)?;
+            findings = PageEntries { list: self }.deserialize(&mut entries)?;
         }
-        let cursor: Option<String> = match page.next {
-            Some(cursor) => serde_json::from_str(cursor.get())?,
-            None => None,
+        let is_object = entries.is_some_and(|entries| entries.get().starts_with('{'));
+        findings.has_odd_form = page.is_misplaced || is_object;
+        let cursor = match page.next_cursor() {
+            NextCursor::None => None,
+            NextCursor::Cursor(cursor) => Some(cursor),
+            NextCursor::Unusable => {
+                findings.has_unusable_cursor = true;
+                None
+            }
         };
-        let cursor = cursor.filter(|cursor| !cursor.is_empty());
-        limits.has_long_cursor = cursor
-            .as_ref()
-            .is_some_and(|cursor| cursor.len() > MAX_IDENTIFIER_BYTES);
+        // The quotes do not count.
+        findings.has_long_cursor =
+            cursor.is_some_and(|cursor| cursor.get().len() > MAX_IDENTIFIER_BYTES + 2);
+        let cursor = cursor.filter(|_| !findings.has_long_cursor && !findings.is_full());
+        if let Some(cursor) = cursor {
+            let entries = entries.map_or("", RawValue::get);
+            findings.repeats = self.is_repeated(cursor, entries, start);
+        }
         // A full list needs no further pages.
-        let is_over = limits.is_full() || limits.has_long_cursor;
         self.next = match cursor {
-            Some(cursor) if !is_over => NextPage::At(cursor),
+            Some(cursor) if !findings.repeats => NextPage::At(cursor.to_owned()),
             _ => NextPage::Nothing,
         };
-        self.warn(&limits);
+        findings.warn(&self.server, self.kind);
         Ok(())
     }
 
-    fn warn(&self, limits: &ExceededLimits) {
-        let (server, kind) = (&self.server, self.kind.entries.as_str());
-        let max_entries = self.kind.max_entries;
-        let warn = |limit: fmt::Arguments<'_>| {
-            tracing::warn!(
-                mcp.server = server,
-                method = self.kind.method,
-                "MCP server `{server}` {limit}"
-            );
+    /// Returns whether the server ignores the cursor: it returns a cursor again, or the same page for
+    /// the third time in succession. Drops the copies of the page.
+    fn is_repeated(&mut self, cursor: &RawValue, entries: &str, start: usize) -> bool {
+        const MAX_COPIES: usize = 2;
+        let mut hasher = DefaultHasher::new();
+        entries.hash(&mut hasher);
+        let page = PageDigest {
+            hash: hasher.finish(),
+            start,
+            end: self.entries.len(),
         };
-        if limits.has_too_many {
-            warn(format_args!(
-                "lists more than {max_entries} {kind}s; the rest is dropped"
-            ));
-        }
-        if limits.has_too_many_bytes {
-            warn(format_args!(
-                "lists {kind}s of more than {MAX_LIST_BYTES} bytes; the rest is dropped"
-            ));
-        }
-        if limits.has_too_many_values {
-            warn(format_args!(
-                "lists {kind}s of more than {MAX_LIST_VALUES} JSON values; the rest is dropped"
-            ));
-        }
-        if limits.large_entries > 0 {
-            let (count, first) = (limits.large_entries, &limits.large_entry);
-            warn(format_args!(
-                "lists {count} {kind}s of more than {MAX_ENTRY_BYTES} bytes or {MAX_ENTRY_VALUES} \
-                 JSON values each, which are dropped; the first is {first:?}"
-            ));
-        }
-        if limits.has_long_cursor {
-            warn(format_args!(
-                "lists {kind}s with a cursor of more than {MAX_IDENTIFIER_BYTES} bytes; the rest \
-                 is dropped"
-            ));
-        }
-    }
-}
-
-/// The limits that a page exceeds.
-#[derive(Default)]
-struct ExceededLimits {
-    has_too_many: bool,
-    has_too_many_bytes: bool,
-    has_too_many_values: bool,
-    /// The number of entries over a limit of one entry.
-    large_entries: usize,
-    /// The beginning of the first of these entries.
-    large_entry: String,
-    has_long_cursor: bool,
-}
-
-impl ExceededLimits {
-    fn is_full(&self) -> bool {
-        self.has_too_many || self.has_too_many_bytes || self.has_too_many_values
-    }
-}
-
-/// The members of a page that are used.
-#[derive(Default)]
-struct Page<'a> {
-    entries: Option<&'a RawValue>,
-    next: Option<&'a RawValue>,
-}
-
-/// Reads [`Page`] without storing other members.
-struct PageMembers {
-    key: &'static str,
-}
-
-impl<'de> DeserializeSeed<'de> for PageMembers {
-    type Value = Page<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Page<'de>, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PageMembers {
-    type Value = Page<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Page<'de>, A::Error> {
-        let mut page = Page::default();
-        while let Some(name) = members.next_key::<Cow<'_, str>>()? {
-            match &*name {
-                "nextCursor" => page.next = Some(members.next_value()?),
-                name if name == self.key => page.entries = Some(members.next_value()?),
-                _ => drop(members.next_value::<IgnoredAny>()?),
+        let is_copy = |other: &&PageDigest| other.hash == page.hash && other.end > other.start;
+        let is_old_cursor = !self.cursors.insert(cursor.get().to_owned());
+        let copies = self.read.iter().rev().take_while(is_copy).count();
+        if is_old_cursor || copies >= MAX_COPIES {
+            if let Some(first) = self.read.iter().rev().take_while(is_copy).last() {
+                self.entries.truncate(first.end);
+            } else if self.read.iter().any(|other| is_copy(&other)) {
+                self.entries.truncate(start);
             }
+            return true;
         }
-        Ok(page)
-    }
-}
-
-/// Adds entries to a list within the limits.
-struct PageEntries<'a> {
-    list: &'a mut ListReader,
-}
-
-impl<'de> DeserializeSeed<'de> for PageEntries<'_> {
-    type Value = ExceededLimits;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PageEntries<'_> {
-    type Value = ExceededLimits;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a sequence")
+        self.read.push(page);
+        false
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let list = self.list;
-        let mut limits = ExceededLimits::default();
-        while let Some(entry) = entries.next_element::<&RawValue>()? {
-            let size = entry.get().len();
-            // Not counted if the entry is large.
-            let is_large = size > MAX_ENTRY_BYTES;
-            let values = if is_large {
-                0
-            } else {
-                count(entry.get().as_bytes())
-            };
-            if is_large || values > MAX_ENTRY_VALUES {
-                limits.large_entries += 1;
-                if limits.large_entries == 1 {
-                    limits.large_entry = shortened(entry.get(), MAX_SHOWN_BYTES).into_owned();
-                }
-                continue;
+    /// Adds an entry, unless it exceeds a limit.
+    fn add_entry(&mut self, entry: &RawValue, findings: &mut PageFindings) {
+        let size = entry.get().len();
+        // Not counted if the entry is large.
+        let is_large = size > MAX_ENTRY_BYTES;
+        let values = if is_large {
+            0
+        } else {
+            count(entry.get().as_bytes())
+        };
+        if is_large || values > MAX_ENTRY_VALUES {
+            findings.large_entries += 1;
+            if findings.large_entries == 1 {
+                findings.large_entry = shortened(entry.get(), MAX_SHOWN_BYTES).into_owned();
             }
-            limits.has_too_many = list.entries.len() == list.kind.max_entries;
-            limits.has_too_many_bytes = list.bytes + size > MAX_LIST_BYTES;
-            limits.has_too_many_values = list.values + values > MAX_LIST_VALUES;
-            if limits.is_full() {
-                while entries.next_element::<IgnoredAny>()?.is_some() {}
-                break;
-            }
-            list.bytes += size;
-            list.values += values;
-            list.entries.push(entry.to_owned());
+            return;
         }
-        Ok(limits)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KINDS: [ListKind; 4] = [
-        ListKind::TOOLS,
-        ListKind::RESOURCES,
-        ListKind::RESOURCE_TEMPLATES,
-        ListKind::PROMPTS,
-    ];
-
-    async fn read(kind: ListKind, pages: &[String]) -> (Vec<Box<RawValue>>, usize) {
-        let mut reader = ListReader::new(kind, "far", 100, usize::MAX);
-        let mut read = 0;
-        while let Some(_params) = reader.next_page().unwrap() {
-            let page = RawValue::from_string(pages[read].clone()).unwrap();
-            reader = reader.read(page).await.unwrap();
-            read += 1;
+        findings.has_too_many = self.entries.len() == self.kind.max_entries;
+        findings.has_too_many_bytes = self.bytes + size > MAX_LIST_BYTES;
+        findings.has_too_many_values = self.values + values > MAX_LIST_VALUES;
+        if findings.is_full() {
+            return;
         }
-        (reader.into_entries(), read)
-    }
-
-    fn page(kind: ListKind, entries: &[String], cursor: Option<&str>) -> String {
-        let entries = entries.join(",");
-        let cursor = cursor.map(|cursor| format!(r#","nextCursor":"{cursor}""#));
-        format!(
-            r#"{{"more":[{{}}],"{}":[{entries}]{}}}"#,
-            kind.key,
-            cursor.unwrap_or_default()
-        )
-    }
-
-    #[tokio::test]
-    async fn the_number_of_entries_of_every_list_is_limited() {
-        for kind in KINDS {
-            let entries: Vec<_> = (0..kind.max_entries * 2)
-                .map(|nth| nth.to_string())
-                .collect();
-            let half = kind.max_entries / 2;
-            let pages = [
-                page(kind, &entries[..half], Some("1")),
-                page(kind, &entries[half..], Some("2")),
-            ];
-            let (kept, pages) = read(kind, &pages).await;
-            assert_eq!((kept.len(), pages), (kind.max_entries, 2), "{}", kind.key);
-            let kept = kept.iter().map(|entry| entry.get());
-            assert!(kept.eq(entries.iter().take(kind.max_entries)));
-        }
-    }
-
-    #[tokio::test]
-    async fn the_size_of_the_entries_of_every_list_is_limited() {
-        for kind in KINDS {
-            let large = format!("\"{}\"", "x".repeat(MAX_ENTRY_BYTES));
-            let fits = format!("\"{}\"", "x".repeat(MAX_ENTRY_BYTES - 2));
-            let entries = [
-                large.clone(),
-                "1".to_owned(),
-                fits.clone(),
-                large,
-                "2".to_owned(),
-            ];
-            let (kept, _) = read(kind, &[page(kind, &entries, None)]).await;
-            let kept: Vec<_> = kept.iter().map(|entry| entry.get()).collect();
-            assert!(kept == ["1", &*fits, "2"], "{}", kind.key);
-
-            let many = vec![fits; 20];
-            let (kept, pages) = read(kind, &[page(kind, &many, Some("more"))]).await;
-            assert_eq!((kept.len(), pages), (16, 1), "{}", kind.key);
-        }
-    }
-
-    #[tokio::test]
-    async fn the_number_of_values_of_the_entries_of_every_list_is_limited() {
-        for kind in KINDS {
-            for (value, values) in [("0", 1), ("[]", 2), ("[0]", 2), (r#"{"":[]}"#, 3)] {
-                let of = |number: usize| format!("[{}]", vec![value; number].join(","));
-                let fits = of((MAX_ENTRY_VALUES - 1) / values);
-                let entries = [
-                    of(MAX_ENTRY_VALUES / values + 1),
-                    "1".to_owned(),
-                    fits.clone(),
-                ];
-                let (kept, _) = read(kind, &[page(kind, &entries, None)]).await;
-                let kept: Vec<_> = kept.iter().map(|entry| entry.get()).collect();
-                assert!(kept == ["1", &*fits], "{}", kind.key);
-
-                let pages = [
-                    page(kind, &vec![fits.clone(); 8], Some("1")),
-                    page(kind, &vec![fits; 8], Some("2")),
-                ];
-                let (kept, pages) = read(kind, &pages).await;
-                assert_eq!((kept.len(), pages), (10, 2), "{}", kind.key);
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn a_long_cursor_ends_a_list() {
-        let kind = ListKind::PROMPTS;
-        let one = ["1".to_owned()];
-        let cursor = "c".repeat(MAX_IDENTIFIER_BYTES);
-        let pages = [
-            page(kind, &one, Some(&cursor)),
-            page(kind, &one, Some(&format!("{cursor}c"))),
-        ];
-        let (kept, pages) = read(kind, &pages).await;
-        assert_eq!((kept.len(), pages), (2, 2));
+        self.bytes += size;
+        self.values += values;
+        self.entries.push(entry.to_owned());
     }
 }

@@ -1,0 +1,85 @@
+use std::fmt;
+
+use super::{ListKind, MAX_ENTRY_BYTES, MAX_ENTRY_VALUES, MAX_LIST_BYTES, MAX_LIST_VALUES};
+use crate::MAX_IDENTIFIER_BYTES;
+
+/// The limits that a page exceeds, and what is wrong with its form.
+#[derive(Default)]
+pub(super) struct PageFindings {
+    pub(super) has_too_many: bool,
+    pub(super) has_too_many_bytes: bool,
+    pub(super) has_too_many_values: bool,
+    /// The number of entries over a limit of one entry.
+    pub(super) large_entries: usize,
+    /// The beginning of the first of these entries.
+    pub(super) large_entry: String,
+    pub(super) has_long_cursor: bool,
+    pub(super) has_unusable_cursor: bool,
+    /// Whether the entries are in an object, or misplaced.
+    pub(super) has_odd_form: bool,
+    /// Whether the server ignores the cursor.
+    pub(super) repeats: bool,
+}
+
+impl PageFindings {
+    pub(super) fn is_full(&self) -> bool {
+        self.has_too_many || self.has_too_many_bytes || self.has_too_many_values
+    }
+
+    /// Logs the findings.
+    pub(super) fn warn(&self, server: &str, list: ListKind) {
+        let (kind, max_entries) = (list.entries.as_str(), list.max_entries);
+        let warn = |limit: fmt::Arguments<'_>| {
+            tracing::warn!(
+                mcp.server = server,
+                method = list.method,
+                "MCP server `{server}` {limit}"
+            );
+        };
+        if self.has_too_many {
+            warn(format_args!(
+                "lists more than {max_entries} {kind}s; the rest is dropped"
+            ));
+        }
+        if self.has_too_many_bytes {
+            warn(format_args!(
+                "lists {kind}s of more than {MAX_LIST_BYTES} bytes; the rest is dropped"
+            ));
+        }
+        if self.has_too_many_values {
+            warn(format_args!(
+                "lists {kind}s of more than {MAX_LIST_VALUES} JSON values; the rest is dropped"
+            ));
+        }
+        if self.large_entries > 0 {
+            let (count, first) = (self.large_entries, &self.large_entry);
+            warn(format_args!(
+                "lists {count} {kind}s of more than {MAX_ENTRY_BYTES} bytes or {MAX_ENTRY_VALUES} \
+                 JSON values each, which are dropped; the first is {first:?}"
+            ));
+        }
+        if self.has_odd_form {
+            warn(format_args!(
+                "does not list {kind}s as `{}`: [...], but in another form, which Pillion reads",
+                list.key
+            ));
+        }
+        if self.has_unusable_cursor {
+            warn(format_args!(
+                "lists {kind}s with a `nextCursor` that is neither a string nor a number; the rest \
+                 is dropped"
+            ));
+        }
+        if self.repeats {
+            warn(format_args!(
+                "ignores the cursor in the list of {kind}s; the repeated pages are dropped"
+            ));
+        }
+        if self.has_long_cursor {
+            warn(format_args!(
+                "lists {kind}s with a cursor of more than {MAX_IDENTIFIER_BYTES} bytes; the rest \
+                 is dropped"
+            ));
+        }
+    }
+}

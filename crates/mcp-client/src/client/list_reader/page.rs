@@ -1,0 +1,174 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::ListKind;
+
+/// The members of a page that are used, wherever an untyped server writes them.
+#[derive(Default)]
+pub(super) struct Page<'a> {
+    /// A list or an object of entries.
+    pub(super) entries: Option<&'a RawValue>,
+    /// `nextCursor`.
+    pub(super) next: Option<&'a RawValue>,
+    /// Whether the entries are not where the specification says.
+    pub(super) is_misplaced: bool,
+}
+
+/// What a server says about the page after this one.
+#[derive(Debug)]
+pub(super) enum NextCursor<'a> {
+    /// There is none: no cursor, or one of the values that untyped languages use for nothing.
+    None,
+    /// The cursor, as the server wrote it: a string or a number.
+    Cursor(&'a RawValue),
+    /// A value that is no cursor.
+    Unusable,
+}
+
+impl<'a> Page<'a> {
+    /// Reads the result of a list request without storing other members.
+    ///
+    /// # Errors
+    /// If the result is neither an object nor a list.
+    pub(super) fn read(result: &'a RawValue, kind: ListKind) -> Result<Self, serde_json::Error> {
+        if result.get().starts_with('[') {
+            // An empty result of PHP, or a list of entries instead of a page.
+            return Ok(Self {
+                entries: Some(result),
+                next: None,
+                is_misplaced: result.get() != "[]",
+            });
+        }
+        let (page, inner) = Self::read_members(result, kind.key)?;
+        match inner {
+            Some(inner) if page.entries.is_none() && inner.get().starts_with('{') => {
+                let (inner, _) = Self::read_members(inner, kind.key)?;
+                Ok(Self {
+                    is_misplaced: inner.entries.is_some(),
+                    next: inner.next.or(page.next),
+                    entries: inner.entries,
+                })
+            }
+            _ => Ok(page),
+        }
+    }
+
+    /// Returns the page, and the member `result`.
+    fn read_members(
+        object: &'a RawValue,
+        key: &'static str,
+    ) -> Result<(Self, Option<&'a RawValue>), serde_json::Error> {
+        let members = PageMembers { key };
+        members.deserialize(&mut serde_json::Deserializer::from_str(object.get()))
+    }
+
+    pub(super) fn next_cursor(&self) -> NextCursor<'a> {
+        let Some(next) = self.next else {
+            return NextCursor::None;
+        };
+        match next.get() {
+            "null" | "false" | "0" | "0.0" | "\"\"" | "[]" | "{}" => NextCursor::None,
+            text if text.starts_with(['"', '-']) => NextCursor::Cursor(next),
+            text if text.starts_with(|first: char| first.is_ascii_digit()) => {
+                NextCursor::Cursor(next)
+            }
+            _ => NextCursor::Unusable,
+        }
+    }
+}
+
+struct PageMembers {
+    key: &'static str,
+}
+
+impl<'de> DeserializeSeed<'de> for PageMembers {
+    type Value = (Page<'de>, Option<&'de RawValue>);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PageMembers {
+    type Value = (Page<'de>, Option<&'de RawValue>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object with `{}`", self.key)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let (mut page, mut inner) = (Page::default(), None);
+        while let Some(name) = members.next_key::<Cow<'_, str>>()? {
+            match &*name {
+                "nextCursor" => page.next = Some(members.next_value()?),
+                "result" => inner = Some(members.next_value()?),
+                name if name == self.key => page.entries = Some(members.next_value()?),
+                _ => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok((page, inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cursor(text: &str) -> String {
+        let page = RawValue::from_string(format!(r#"{{"tools":[],"nextCursor":{text}}}"#)).unwrap();
+        let page = Page::read(&page, ListKind::TOOLS).unwrap();
+        match page.next_cursor() {
+            NextCursor::Cursor(cursor) => cursor.get().to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn values_for_nothing_end_a_list() {
+        for end in ["null", "false", "0", "0.0", "\"\"", "[]", "{}"] {
+            assert_eq!(cursor(end), "None", "{end}");
+        }
+        for text in ["\"a\"", "\"0\"", "\" \"", "7", "-1", "1.5"] {
+            assert_eq!(cursor(text), text);
+        }
+        for text in ["true", "[1]", r#"{"a":1}"#] {
+            assert_eq!(cursor(text), "Unusable", "{text}");
+        }
+    }
+
+    #[test]
+    fn entries_are_found_where_untyped_servers_write_them() {
+        for (result, entries, is_misplaced) in [
+            (r#"{"tools":[1]}"#, Some("[1]"), false),
+            (r#"{"tools":{"0":1}}"#, Some(r#"{"0":1}"#), false),
+            (r#"{"result":{"tools":[1]}}"#, Some("[1]"), true),
+            (
+                r#"{"tools":[1],"result":{"tools":[2]}}"#,
+                Some("[1]"),
+                false,
+            ),
+            (r#"{"result":7}"#, None, false),
+            (r#"{"prompts":[1]}"#, None, false),
+            ("[1]", Some("[1]"), true),
+            ("[]", Some("[]"), false),
+            ("{}", None, false),
+        ] {
+            let result = RawValue::from_string(result.to_owned()).unwrap();
+            let page = Page::read(&result, ListKind::TOOLS).unwrap();
+            let found = page.entries.map(RawValue::get);
+            assert_eq!(
+                (found, page.is_misplaced),
+                (entries, is_misplaced),
+                "{result}"
+            );
+        }
+        for result in ["7", "\"x\"", "null"] {
+            let result = RawValue::from_string(result.to_owned()).unwrap();
+            assert!(Page::read(&result, ListKind::TOOLS).is_err(), "{result}");
+        }
+    }
+}
