@@ -184,3 +184,24 @@ fn e9_clients_that_disconnect_abruptly_leave_no_process() {
     assert_eq!(descendants(id).len(), 2, "what keeps the server, and it");
     assert_eq!(call(&daemon, "roll")["data"]["total"], 15);
 }
+
+#[test]
+fn noise_of_a_program_is_a_warning_once() {
+    let (program, arguments) = fake_stdio(&[
+        "list:roll",
+        "before-line:secret-noise",
+        "before-message:50%\r",
+    ]);
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"near\"\ncommand = \"{program}\"\nargs = {}\n",
+        json!(arguments)
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    for _ in 0..3 {
+        assert_eq!(call(&daemon, "roll")["data"]["total"], 15);
+    }
+    let log = daemon.log();
+    let warning = "MCP server `near` writes other text between its JSON-RPC messages";
+    assert_eq!(log.matches(warning).count(), 1, "{log}");
+    assert!(!log.contains("secret-noise"), "{log}");
+}

@@ -54,6 +54,7 @@ pub(super) struct HttpLink {
     /// Whether the server keeps a stream open after the response.
     keeps_streams: Arc<AtomicBool>,
     reachability: Arc<Reachability>,
+    pub(super) label: Arc<str>,
     pub(super) url: Url,
     pub(super) limits: Limits,
 }
@@ -89,6 +90,7 @@ impl HttpLink {
             shortcut,
             keeps_streams: Arc::default(),
             reachability: Arc::default(),
+            label: config.label.as_str().into(),
             client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
             authorizer: authorizer.map(Arc::new),
             headers,

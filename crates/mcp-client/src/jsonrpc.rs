@@ -1,5 +1,6 @@
 //! JSON-RPC 2.0 messages. Parts that the client does not interpret stay raw JSON.
 
+mod line;
 mod message_id;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub(crate) use line::MessageLine;
 pub(crate) use message_id::MessageId;
 
 use crate::peer_text::{MAX_ERROR_TEXT_BYTES, deserialize_error_text, shorten};
@@ -155,6 +157,8 @@ pub(crate) enum Incoming {
 #[serde(expecting = "a JSON-RPC message")]
 struct RawResponse<'a> {
     #[serde(borrow, default)]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
@@ -188,8 +192,19 @@ impl Incoming {
     }
 
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
-        use serde::de::Error;
+        Self::parse_with_version(text).map(|(message, _)| message)
+    }
+
+    /// Parses one message. The flag tells whether the message says that it is JSON-RPC 2.0.
+    fn parse_with_version(text: &str) -> Result<(Self, bool), serde_json::Error> {
         let envelope: RawResponse<'_> = serde_json::from_str(text)?;
+        let version = envelope.jsonrpc.map(RawValue::get);
+        let message = Self::of_envelope(envelope)?;
+        Ok((message, version == Some("\"2.0\"")))
+    }
+
+    fn of_envelope(envelope: RawResponse<'_>) -> Result<Self, serde_json::Error> {
+        use serde::de::Error;
         if let Some(params) = envelope.params {
             json_values::check(params.get().as_bytes()).map_err(Error::custom)?;
         }

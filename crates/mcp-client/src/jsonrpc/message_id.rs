@@ -18,6 +18,7 @@ pub(crate) struct MessageId {
     key: Option<Vec<u8>>,
     id: Option<RpcRequestId>,
     has_method: bool,
+    has_version: bool,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -34,6 +35,17 @@ impl MessageId {
     pub(crate) fn of(message: &[u8]) -> Option<RpcRequestId> {
         let mut scan = Self::default();
         scan.read(message);
+        scan.finish()
+    }
+
+    /// Returns the id in a message that says that it is JSON-RPC, which may follow other text.
+    pub(crate) fn of_json_rpc(line: &[u8]) -> Option<RpcRequestId> {
+        let start = memchr::memchr(b'{', line)?;
+        let mut scan = Self::default();
+        scan.read(&line[start..]);
+        if !scan.has_version {
+            return None;
+        }
         scan.finish()
     }
 
@@ -72,6 +84,7 @@ impl MessageId {
             b':' if self.depth == 1 && self.key.is_none() => {
                 let key = self.take_token();
                 self.has_method |= key == br#""method""#;
+                self.has_version |= key == br#""jsonrpc""#;
                 self.key = Some(key);
             }
             b',' => self.end_member(),

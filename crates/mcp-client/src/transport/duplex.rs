@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::SerializedRequest;
 use super::waiting::PendingRequests;
 use crate::McpErrorKind;
-use crate::jsonrpc::{Incoming, MessageId, RpcOutcome, RpcRequestId};
+use crate::jsonrpc::{Incoming, MessageLine, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
 
 /// Maximum number of messages that wait for a server that does not read; further callers wait, too.
@@ -41,6 +41,9 @@ pub(super) struct Inbox {
     answers: Answers,
     /// Whether any request has received its result.
     has_answered: bool,
+    server: Arc<str>,
+    /// Whether there was a warning about output that is not JSON-RPC.
+    has_warned: bool,
 }
 
 enum OutboundMessage {
@@ -55,7 +58,7 @@ enum OutboundMessage {
 
 /// Creates the three ends of a channel. Callers get an error as soon as the inbox or the outbox is
 /// dropped.
-pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, DuplexOutbox, Inbox) {
+pub(super) fn duplex(peer: Arc<Peer>, server: &Arc<str>) -> (Duplex, DuplexOutbox, Inbox) {
     let waiting = Arc::new(PendingRequests::new());
     let (outbox, messages) = mpsc::channel(MAX_QUEUED);
     let inbox = Inbox {
@@ -64,6 +67,8 @@ pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, DuplexOutbox, Inbox) {
         peer,
         answers: Answers::default(),
         has_answered: false,
+        server: Arc::clone(server),
+        has_warned: false,
     };
     let duplex = Duplex {
         waiting: Arc::clone(&waiting),
@@ -195,31 +200,43 @@ impl Drop for DuplexOutbox {
 }
 
 impl Inbox {
-    /// Handles a message or batch from the server. Skips input that is not JSON-RPC, unless it is
+    /// Handles a line or WebSocket message from the server. Skips what is not JSON-RPC, unless it is
     /// recognizable as the response to a waiting request.
     pub(super) fn take(&mut self, bytes: &[u8]) {
-        if bytes.trim_ascii().is_empty() {
-            return;
+        let MessageLine {
+            messages,
+            has_noise,
+            unreadable,
+        } = MessageLine::read(bytes);
+        if has_noise {
+            self.note_noise(bytes.len());
         }
-        let parsed = match std::str::from_utf8(bytes) {
-            Ok(text) => Incoming::parse(text).map_err(McpErrorKind::InvalidMessage),
-            Err(_) => Err(McpErrorKind::InvalidUtf8),
-        };
-        match parsed {
-            Ok(messages) => messages
-                .into_iter()
-                .for_each(|message| self.dispatch(message)),
-            Err(error) => {
-                let bytes_read = bytes.len();
-                tracing::debug!(
-                    %error, bytes_read,
-                    "Skipped server output that is not a JSON-RPC message"
-                );
-                if let Some(id) = MessageId::of(bytes) {
-                    self.waiting.reply(&id, Err(error));
-                }
+        for message in messages {
+            match message {
+                // The server logs the requests of this client.
+                Incoming::Request { method, .. } if has_noise && is_client_method(&method) => {}
+                message => self.dispatch(message),
             }
         }
+        if let Some((id, error)) = unreadable {
+            self.waiting.reply(&id, Err(error));
+        }
+    }
+
+    /// Logs output that is not JSON-RPC. The text itself is not logged: it may contain credentials.
+    fn note_noise(&mut self, bytes_read: usize) {
+        if self.has_warned {
+            tracing::debug!(bytes_read, "Skipped server output that is not JSON-RPC");
+            return;
+        }
+        self.has_warned = true;
+        let server = &*self.server;
+        tracing::warn!(
+            mcp.server = server,
+            bytes_read,
+            "MCP server `{server}` writes other text between its JSON-RPC messages; Pillion skips \
+            the text"
+        );
     }
 
     /// Handles a message larger than `limit` bytes: fails its request. If the message has no id and

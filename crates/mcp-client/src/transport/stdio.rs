@@ -92,7 +92,7 @@ impl StdioTransport {
         let last_words = LastStderrLine::default();
         let secrets = Secrets::of_environment(&link.command);
         let log = StderrLog::new(link.label.to_string(), secrets, last_words.clone());
-        let (duplex, outbox, inbox) = duplex(peer);
+        let (duplex, outbox, inbox) = duplex(peer, &link.label);
         let connection = Connection {
             inbox,
             process: Arc::clone(&process),

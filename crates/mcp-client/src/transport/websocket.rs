@@ -60,7 +60,7 @@ impl WebSocketTransport {
             .max_frame_size(Some(limit));
         let upgraded = upgrade::request(link).await?;
         let socket = UpgradedWebSocket::from_raw_socket(upgraded, Role::Client, Some(limits)).await;
-        let (duplex, outbox, inbox) = duplex(peer);
+        let (duplex, outbox, inbox) = duplex(peer, &link.label);
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
         let connection = tokio::spawn(async move {

@@ -36,7 +36,17 @@ def line(text):
     out.flush()
 
 
+def make_noise(id):
+    for flag in flags:
+        kind, _, text = flag.partition(":")
+        if kind == "before-message":
+            out.write(text.encode("utf-8", "surrogateescape"))
+        elif kind == "before-line":
+            line(text.replace("ID", json.dumps(id)))
+
+
 def answer(id, result):
+    make_noise(id)
     # The result first and the id last, as many servers write it.
     line(json.dumps({"result": result, "jsonrpc": "2.0", "id": id}))
 
