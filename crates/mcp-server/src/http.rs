@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use super::Caller;
 use super::stateless::VERSION;
 use crate::McpServer;
+use crate::stdio::message_of;
 use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 
@@ -49,7 +50,8 @@ impl Exchange<'_> {
             );
             return failed(StatusCode::BAD_REQUEST, None, error);
         };
-        if text.trim_start().starts_with('[') {
+        let text = message_of(text);
+        if text.starts_with('[') {
             return legacy::batch(&self, text).await;
         }
         let inbound = match Inbound::parse(text) {

@@ -224,10 +224,11 @@ impl Conversation {
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
             }
             let text = String::from_utf8_lossy(&line);
-            if text.trim().is_empty() {
+            let text = message_of(&text);
+            if text.is_empty() {
                 continue;
             }
-            match Inbound::parse(&text) {
+            match Inbound::parse(text) {
                 Ok(inbound) => {
                     if matches!(inbound, Inbound::Request(_)) {
                         // A client that does not read its responses is not read either.
@@ -375,6 +376,12 @@ impl Conversation {
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
     }
+}
+
+/// Returns the message of a line, without white space and byte order marks. Windows PowerShell and
+/// .NET write a byte order mark before the first line, and some editors before each line.
+pub(crate) fn message_of(line: &str) -> &str {
+    line.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}')
 }
 
 /// Returns the size of a request with this text: that of its values, if they are larger than the text.
@@ -529,6 +536,29 @@ mod tests {
         assert!(answer.contains("protocolVersion"), "{answer}");
         assert_eq!(mcp.state.sessions.len(), 0);
         drop(ours);
+        served.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn byte_order_marks_are_ignored_before_every_line() {
+        let (ours, served) = serve(&mcp_server(), Duration::ZERO);
+        let (reader, mut writer) = tokio::io::split(ours);
+        let ping = |id: u8| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        let text = format!(
+            "\u{feff}{}\u{feff}\n\u{feff} \r\n\u{feff}\u{feff}{}\r\n \u{feff}{}\n",
+            hello(),
+            ping(1),
+            ping(2)
+        );
+        writer.write_all(text.as_bytes()).await.unwrap();
+        let mut messages = BufReader::new(reader).lines();
+        for id in 0..3 {
+            let message = messages.next_line().await.unwrap().unwrap();
+            let message: serde_json::Value = serde_json::from_str(&message).unwrap();
+            assert_eq!(message["id"], id, "{message}");
+            assert!(message.get("result").is_some(), "{message}");
+        }
+        drop((writer, messages));
         served.await.unwrap().unwrap();
     }
 

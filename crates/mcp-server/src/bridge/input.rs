@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use tokio::sync::mpsc;
 
 use super::Event;
-use crate::stdio::MAX_LINE_LEN;
+use crate::stdio::{MAX_LINE_LEN, message_of};
 use pillion_gateway::calling_client::message::{self, Inbound};
 
 /// Reads the client's messages to the end.
@@ -26,7 +26,7 @@ pub(super) async fn read(
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         let text = String::from_utf8_lossy(&line);
-        let text = text.trim();
+        let text = message_of(&text);
         if text.is_empty() {
             continue;
         }
@@ -40,5 +40,25 @@ pub(super) async fn read(
         if events.send(event).await.is_err() {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn byte_order_marks_are_not_forwarded() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let input = format!("\u{feff}{ping}\n\u{feff}\r\n\u{feff} {ping}\r\n");
+        let (events, mut received) = mpsc::channel(8);
+        read(input.as_bytes(), events).await.unwrap();
+        for _ in 0..2 {
+            match received.recv().await {
+                Some(Event::Client(Inbound::Request(_), line)) => assert_eq!(line, ping),
+                _ => panic!("no request"),
+            }
+        }
+        assert!(matches!(received.recv().await, Some(Event::ClientClosed)));
     }
 }
