@@ -132,14 +132,45 @@ async fn e6_an_error_of_the_newest_revision_never_leads_to_the_handshake() {
 }
 
 #[tokio::test]
-async fn e6_a_rejected_credential_ends_the_detection() {
-    for status in ["401 Unauthorized", "403 Forbidden"] {
-        let server = older_server(vec![Fault::answer(status, "text/plain", "")]).await;
+async fn e6_a_server_that_requires_a_credential_for_unknown_methods_is_used_without_one() {
+    let challenge = [("WWW-Authenticate", "Bearer error=\"invalid_token\"")];
+    let unauthorized =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Unauthorized"}}"#;
+    for rejection in [
+        Fault::answer("401 Unauthorized", "text/plain", ""),
+        Fault::answer("403 Forbidden", "text/plain", "no"),
+        Fault::answer("401 Unauthorized", JSON, r#"{"error":"unauthorized"}"#),
+        Fault::answer("401 Unauthorized", JSON, unauthorized),
+        Fault::answer("403 Forbidden", JSON, unauthorized),
+        Fault::answer_with("401 Unauthorized", &challenge, ""),
+    ] {
+        let case = format!("{rejection:?}");
+        let server = older_server(vec![rejection]).await;
+        let client = client(&server.url, TransportKind::Auto);
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
+        assert_eq!(server.requests.calls("initialize").len(), 1, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn e6_a_rejected_credential_ends_the_detection_after_the_handshake() {
+    for (status, methods) in [
+        ("401 Unauthorized", &["server/discover", "initialize"][..]),
+        ("403 Forbidden", &["server/discover", "initialize"]),
+        ("407 Proxy Authentication Required", &["server/discover"]),
+    ] {
+        let server =
+            FaultServer::start(move |_| vec![Fault::answer(status, "text/plain", "")]).await;
         let error = roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap_err();
-        assert!(error.http_status().is_some());
-        assert_eq!(server.requests.all().len(), 1, "{status}");
+        assert_eq!(error.http_status(), status[..3].parse().ok());
+        let requests = server.requests.all();
+        let sent: Vec<_> = requests
+            .iter()
+            .map(|request| request.rpc_method())
+            .collect();
+        assert_eq!(sent, methods, "{status}");
     }
 }
 

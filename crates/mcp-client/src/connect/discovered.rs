@@ -70,17 +70,18 @@ pub(super) fn discovered(
             status,
             rpc: Some(error),
             ..
-        }) if !matches!(status, 401 | 403 | 407) => *error,
+        }) if status != 407 => *error,
         // Sent by a proxy, or by an overloaded server.
         Err(McpErrorKind::HttpStatus {
             status: 408 | 425 | 429 | 502..=504,
             ..
         }) => return Ok(Discovered::Silence),
-        Err(McpErrorKind::HttpStatus { status, .. }) if !matches!(status, 401 | 403 | 407) => {
+        // Many servers require a credential for each method that they do not know, and offer
+        // `initialize` and some tools to everybody.
+        Err(McpErrorKind::HttpStatus { status, .. }) if status != 407 => {
             return Ok(Discovered::Nothing);
         }
-        // The credential is missing or wrong, or there is no server: another request would fail the
-        // same way.
+        // There is no credential, or no server: another request would fail the same way.
         Err(
             error @ (McpErrorKind::HttpStatus { .. }
             | McpErrorKind::Connect(_)
