@@ -306,6 +306,8 @@ fn make(
     let mut builder = reqwest::Client::builder()
         .user_agent(PRODUCT)
         .connect_timeout(CONNECT_TIMEOUT)
+        // A client must accept these in responses (RFC 9112, section 5.2).
+        .http1_allow_obsolete_multiline_headers_in_responses(true)
         .redirect(if purpose.redirects {
             redirect::same_origin_only()
         } else {

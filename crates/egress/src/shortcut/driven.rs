@@ -9,7 +9,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
@@ -36,7 +36,11 @@ impl DrivenConnection {
     pub(super) async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
         let _ = stream.set_nodelay(true); // An error only makes the connection slower.
         let (stream, check) = WatchedStream::new(stream);
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
+        // A client must accept folded headers in responses (RFC 9112, section 5.2).
+        let handshake = Builder::new()
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.ok()?;
         Some(Self {
             runtime,
             sender,
