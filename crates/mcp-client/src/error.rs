@@ -81,6 +81,7 @@ impl McpError {
             | McpErrorKind::Timeout { .. }
             | McpErrorKind::Disconnected
             | McpErrorKind::ContentType { .. }
+            | McpErrorKind::ContentEncoding { .. }
             | McpErrorKind::TooLarge { .. }
             | McpErrorKind::TooManyValues(_)
             | McpErrorKind::TooManyEvents { .. }
@@ -197,6 +198,7 @@ impl McpError {
             McpErrorKind::InputRequired { .. } => ErrorClass::Denied,
             McpErrorKind::TaskCancelled { .. } => ErrorClass::Cancelled,
             McpErrorKind::ContentType { .. }
+            | McpErrorKind::ContentEncoding { .. }
             | McpErrorKind::TooLarge { .. }
             | McpErrorKind::TooManyValues(_)
             | McpErrorKind::TooManyEvents { .. }

@@ -3,6 +3,7 @@
 
 mod answer;
 mod attempts;
+mod body_form;
 mod failure;
 mod rejection;
 
@@ -26,9 +27,10 @@ use super::{
     Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization,
     ServerConfig, TransportKind,
 };
-use answer::read_answer;
-pub(super) use answer::{Answer, AnswerReader, content_type, is_event_stream, messages_of};
+pub(super) use answer::{Answer, AnswerReader, EventBody, messages_of};
+use answer::{event_body, read_answer};
 use attempts::Attempts;
+use body_form::ContentTypeWarning;
 pub(super) use failure::{check_status, is_status, not_oauth, sending};
 use pillion_egress::{
     ConnectionChoice, DirectClient, EgressClient, Purpose, Reachability, SendOutcome, Trust,
@@ -54,6 +56,7 @@ pub(super) struct HttpLink {
     /// Whether the server keeps a stream open after the response.
     keeps_streams: Arc<AtomicBool>,
     reachability: Arc<Reachability>,
+    content_type_warning: Arc<ContentTypeWarning>,
     pub(super) label: Arc<str>,
     pub(super) url: Url,
     pub(super) limits: Limits,
@@ -91,6 +94,7 @@ impl HttpLink {
             keeps_streams: Arc::default(),
             reachability: Arc::default(),
             label: config.label.as_str().into(),
+            content_type_warning: Arc::new(ContentTypeWarning::new(&config.label)),
             client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
             authorizer: authorizer.map(Arc::new),
             headers,
@@ -179,7 +183,7 @@ impl HttpLink {
     /// Reads the body of a response, or as much as is necessary to determine its kind.
     pub(super) async fn read(&self, response: reqwest::Response) -> Result<Answer, McpErrorKind> {
         let idle = Reachability::idle_before(&response);
-        let answer = read_answer(response, &self.limits).await;
+        let answer = read_answer(response, &self.limits, &self.content_type_warning).await;
         if matches!(answer, Err(McpErrorKind::Broken(_))) {
             self.reachability.note_cut_off(idle);
         }
@@ -218,18 +222,11 @@ impl HttpLink {
     }
 
     /// Opens an event stream.
-    pub(super) async fn get_stream(
-        &self,
-        extra: HeaderMap,
-    ) -> Result<reqwest::Response, McpErrorKind> {
+    pub(super) async fn get_stream(&self, extra: HeaderMap) -> Result<EventBody, McpErrorKind> {
         let mut extra = extra;
         extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let response = check_status(self.get(extra).await?).await?;
-        if !is_event_stream(&response) {
-            let content_type = content_type(&response).into_owned();
-            return Err(McpErrorKind::ContentType { content_type });
-        }
-        Ok(response)
+        event_body(response, &self.content_type_warning).await
     }
 
     /// Sends a GET request and returns the head of the response, whatever its status. Sends the

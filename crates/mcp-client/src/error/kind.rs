@@ -59,6 +59,12 @@ pub enum McpErrorKind {
         /// The beginning of the `Content-Type` header.
         content_type: String,
     },
+    /// The response is compressed, which no request of Pillion allows.
+    #[error("the response has the content encoding '{encoding}', which Pillion does not support")]
+    ContentEncoding {
+        /// The beginning of the `Content-Encoding` header.
+        encoding: String,
+    },
     /// The response is larger than the limit.
     #[error("the response is larger than {limit} bytes")]
     TooLarge {
@@ -225,6 +231,7 @@ impl McpErrorKind {
                 redact_json(error);
             }
             Self::ContentType { content_type: text }
+            | Self::ContentEncoding { encoding: text }
             | Self::NoCommonVersion { supported: text }
             | Self::UnknownResultType { result_type: text }
             | Self::ProcessEnded {
@@ -276,6 +283,7 @@ impl McpErrorKind {
                 | Self::ResponseLost(_)
                 | Self::NoResponse
                 | Self::ContentType { .. }
+                | Self::ContentEncoding { .. }
                 | Self::TooLarge { .. }
                 | Self::TooManyValues(_)
                 | Self::TooManyEvents { .. }

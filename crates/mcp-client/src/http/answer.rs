@@ -1,10 +1,12 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
+use super::body_form::{BodyForm, ContentTypeWarning};
 use crate::jsonrpc::Incoming;
 use crate::{Limits, McpErrorKind};
 use pillion_sse::{SseDecoder, SseEvent};
@@ -21,29 +23,47 @@ pub(crate) enum Answer {
     Stream(Box<AnswerReader>),
 }
 
-/// Reads as much of a response's body as is necessary to determine its kind.
-///
-/// Some servers send JSON as `text/plain`, or without a content type: a body that starts like a
-/// JSON-RPC message counts as one, whatever its content type.
-pub(crate) async fn read_answer(
+/// The body of a response that is an event stream, of which the beginning may have been read.
+pub(crate) struct EventBody {
+    response: reqwest::Response,
+    start: Vec<u8>,
+}
+
+/// Reads as much of a response's body as is necessary to determine its kind, whatever its content
+/// type.
+pub(super) async fn read_answer(
     mut response: reqwest::Response,
     limits: &Limits,
+    warning: &Arc<ContentTypeWarning>,
 ) -> Result<Answer, McpErrorKind> {
-    let content_type = content_type(&response);
-    if content_type == EVENT_STREAM {
-        let reader = AnswerReader::new(response, *limits);
+    check_encoding(&mut response).await?;
+    if content_type(&response) == EVENT_STREAM {
+        let reader = AnswerReader::sniffing(response, *limits, warning);
         return Ok(Answer::Stream(Box::new(reader)));
     }
-    let is_json = content_type == "application/json" || content_type.ends_with("+json");
-    let content_type = (!is_json).then(|| content_type.into_owned());
+    let is_json = is_json(&content_type(&response));
     let accepted = response.status() == StatusCode::ACCEPTED;
-    let body = read_body(&mut response, limits.max_response_bytes).await?;
+    let limit = limits.max_response_bytes;
+    let mut body = empty_body(&response, limit)?;
+    let mut form = None;
+    while read_chunk(&mut response, &mut body, limit).await? {
+        form = form.or_else(|| BodyForm::of(&body));
+        if form == Some(BodyForm::EventStream) {
+            warning.warn(&content_type(&response), BodyForm::EventStream);
+            let start = body;
+            let reader = AnswerReader::new(EventBody { response, start }, *limits);
+            return Ok(Answer::Stream(Box::new(reader)));
+        }
+    }
     let text = std::str::from_utf8(&body).map_err(|_| McpErrorKind::InvalidUtf8)?;
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Ok(Answer::Empty);
     }
     if is_json || text.starts_with(['{', '[']) {
+        if !is_json {
+            warning.warn(&content_type(&response), BodyForm::Json);
+        }
         return Incoming::parse(text)
             .map(Answer::Messages)
             .map_err(McpErrorKind::InvalidMessage);
@@ -52,16 +72,70 @@ pub(crate) async fn read_answer(
         // The body is a word such as `Accepted`.
         return Ok(Answer::Empty);
     }
-    let content_type = content_type.unwrap_or_default();
+    let content_type = content_type(&response).into_owned();
     Err(McpErrorKind::ContentType { content_type })
 }
 
-pub(crate) fn is_event_stream(response: &reqwest::Response) -> bool {
-    content_type(response) == EVENT_STREAM
+/// Returns the body of a successful response to a GET request if it is an event stream, whatever its
+/// content type.
+pub(super) async fn event_body(
+    mut response: reqwest::Response,
+    warning: &ContentTypeWarning,
+) -> Result<EventBody, McpErrorKind> {
+    /// How long to wait for the first event of a stream whose content type is wrong.
+    const START_TIMEOUT: Duration = Duration::from_secs(2);
+    const MAX_START: usize = 64 * 1024;
+    check_encoding(&mut response).await?;
+    let mut start = Vec::new();
+    let content_type = content_type(&response).into_owned();
+    if content_type == EVENT_STREAM {
+        return Ok(EventBody { response, start });
+    }
+    let first = async {
+        while read_chunk(&mut response, &mut start, MAX_START).await? {
+            if let Some(form) = BodyForm::of(&start) {
+                return Ok(form);
+            }
+        }
+        Ok(BodyForm::Other)
+    };
+    let form = match pillion_deadline::timeout(START_TIMEOUT, first).await {
+        Ok(Err(McpErrorKind::TooLarge { .. })) | Err(_) => BodyForm::Other,
+        Ok(form) => form?,
+    };
+    if form != BodyForm::EventStream {
+        return Err(McpErrorKind::ContentType { content_type });
+    }
+    warning.warn(&content_type, form);
+    Ok(EventBody { response, start })
+}
+
+/// Rejects a compressed body: Pillion requests none. A response without a body is not rejected.
+async fn check_encoding(response: &mut reqwest::Response) -> Result<(), McpErrorKind> {
+    let Some(encoding) = content_encoding(response) else {
+        return Ok(());
+    };
+    match response.chunk().await.map_err(broken)? {
+        Some(_) => Err(McpErrorKind::ContentEncoding { encoding }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the encoding of a body that is not plain, cut to 100 characters.
+pub(super) fn content_encoding(response: &reqwest::Response) -> Option<String> {
+    let value = response.headers().get(CONTENT_ENCODING)?;
+    let encoding = String::from_utf8_lossy(value.as_bytes());
+    let encoding = encoding.trim();
+    let is_plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+    (!is_plain).then(|| encoding.chars().take(100).collect())
+}
+
+fn is_json(content_type: &str) -> bool {
+    content_type == "application/json" || content_type.ends_with("+json")
 }
 
 /// Returns the content type without its parameters, in lower case, cut to 100 bytes.
-pub(crate) fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
+fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
     let value = response.headers().get(CONTENT_TYPE);
     let text = value
         .and_then(|value| value.to_str().ok())
@@ -75,34 +149,54 @@ pub(crate) fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
     Cow::Borrowed(shortened)
 }
 
-/// Reads a body of at most `limit` bytes.
-pub(crate) async fn read_body(
-    response: &mut reqwest::Response,
-    limit: usize,
-) -> Result<Vec<u8>, McpErrorKind> {
-    let too_large = McpErrorKind::TooLarge { limit };
+/// Returns an empty buffer for a body of at most `limit` bytes.
+fn empty_body(response: &reqwest::Response, limit: usize) -> Result<Vec<u8>, McpErrorKind> {
     let announced = response.content_length().unwrap_or(0);
-    if usize::try_from(announced).is_ok_and(|announced| announced > limit) {
-        return Err(too_large);
+    let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+    if announced > limit {
+        return Err(McpErrorKind::TooLarge { limit });
     }
-    let mut body = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
-    while let Some(chunk) = response.chunk().await.map_err(broken)? {
-        if body.len() + chunk.len() > limit {
-            return Err(too_large);
-        }
-        body.extend_from_slice(&chunk);
+    Ok(Vec::with_capacity(announced))
+}
+
+/// Reads the next part of a body of at most `limit` bytes. Returns `false` at its end.
+async fn read_chunk(
+    response: &mut reqwest::Response,
+    body: &mut Vec<u8>,
+    limit: usize,
+) -> Result<bool, McpErrorKind> {
+    let Some(chunk) = response.chunk().await.map_err(broken)? else {
+        return Ok(false);
+    };
+    if body.len() + chunk.len() > limit {
+        return Err(McpErrorKind::TooLarge { limit });
     }
-    Ok(body)
+    body.extend_from_slice(&chunk);
+    Ok(true)
 }
 
 fn broken(error: reqwest::Error) -> McpErrorKind {
     McpErrorKind::Broken(error.without_url().into())
 }
 
+/// Determines whether a body with the content type of an event stream is JSON.
+struct Sniffer {
+    is_json: bool,
+    warning: Arc<ContentTypeWarning>,
+}
+
 /// Reads the events of a response one by one, within all limits.
 pub(crate) struct AnswerReader {
     response: Option<reqwest::Response>,
     decoder: SseDecoder,
+    /// The bytes that were read, but not decoded yet; or JSON, which is read to its end.
+    start: Vec<u8>,
+    /// Notes a body that is no event stream although its content type says so; `None` once the body
+    /// is known to be one.
+    sniffer: Option<Sniffer>,
+    /// The message of a body that is JSON.
+    message: Option<SseEvent>,
+    max_event_bytes: usize,
     bytes: usize,
     events: usize,
     /// Number of bytes read after the response.
@@ -113,20 +207,41 @@ pub(crate) struct AnswerReader {
 }
 
 impl AnswerReader {
+    /// Creates a reader for the response to one request, which may be JSON.
+    fn sniffing(
+        response: reqwest::Response,
+        limits: Limits,
+        warning: &Arc<ContentTypeWarning>,
+    ) -> Self {
+        let start = Vec::new();
+        Self {
+            sniffer: Some(Sniffer {
+                is_json: false,
+                warning: Arc::clone(warning),
+            }),
+            ..Self::new(EventBody { response, start }, limits)
+        }
+    }
+
     /// Creates a reader for the response to one request.
-    fn new(response: reqwest::Response, limits: Limits) -> Self {
+    fn new(body: EventBody, limits: Limits) -> Self {
         Self {
             totals: Some(limits),
-            ..Self::endless(response, &limits)
+            ..Self::endless(body, &limits)
         }
     }
 
     /// Creates a reader for a stream that lasts as long as the session.
-    pub(crate) fn endless(response: reqwest::Response, limits: &Limits) -> Self {
+    pub(crate) fn endless(body: EventBody, limits: &Limits) -> Self {
+        let body_bytes = body.start.len();
         Self {
-            response: Some(response),
+            response: Some(body.response),
             decoder: SseDecoder::new(limits.max_event_bytes),
-            bytes: 0,
+            start: body.start,
+            sniffer: None,
+            message: None,
+            max_event_bytes: limits.max_event_bytes,
+            bytes: body_bytes,
             events: 0,
             skipped: 0,
             totals: None,
@@ -139,9 +254,11 @@ impl AnswerReader {
     }
 
     /// Continues the stream with another response. Counters are not reset.
-    pub(crate) fn resume(&mut self, response: reqwest::Response) {
+    pub(crate) fn resume(&mut self, body: EventBody) {
         self.decoder.resume();
-        self.response = Some(response);
+        self.sniffer = None;
+        self.start = body.start;
+        self.response = Some(body.response);
     }
 
     /// Returns the last `id` of the stream, from which it can be resumed.
@@ -157,7 +274,11 @@ impl AnswerReader {
     /// Returns the next event; `None` after a regular end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, McpErrorKind> {
         loop {
-            if let Some(event) = self.decoder.next_event() {
+            if self.sniffer.is_none() && !self.start.is_empty() {
+                let start = std::mem::take(&mut self.start);
+                self.decoder.feed(&start)?;
+            }
+            if let Some(event) = self.decoder.next_event().or_else(|| self.message.take()) {
                 self.events += 1;
                 return match self.totals {
                     Some(limits) if self.events > limits.max_events => {
@@ -179,14 +300,63 @@ impl AnswerReader {
                         let limit = limits.max_response_bytes;
                         return Err(McpErrorKind::TooLarge { limit });
                     }
-                    self.decoder.feed(&chunk)?;
+                    self.feed(&chunk)?;
                 }
                 None => {
                     self.response = None;
-                    self.decoder.finish()?;
+                    self.finish()?;
                 }
             }
         }
+    }
+
+    fn feed(&mut self, chunk: &[u8]) -> Result<(), McpErrorKind> {
+        let Some(sniffer) = &mut self.sniffer else {
+            return Ok(self.decoder.feed(chunk)?);
+        };
+        // Usually the first bytes tell the form, and are not copied.
+        let form = match self.start.is_empty() {
+            true => BodyForm::of(chunk),
+            false => None,
+        };
+        if matches!(form, Some(BodyForm::EventStream | BodyForm::Other)) {
+            self.sniffer = None;
+            return Ok(self.decoder.feed(chunk)?);
+        }
+        if self.start.len() + chunk.len() > self.max_event_bytes {
+            let limit = self.max_event_bytes;
+            return Err(McpErrorKind::TooLarge { limit });
+        }
+        self.start.extend_from_slice(chunk);
+        if sniffer.is_json {
+            return Ok(());
+        }
+        match BodyForm::of(&self.start) {
+            Some(BodyForm::Json) => {
+                sniffer.is_json = true;
+                sniffer.warning.warn(EVENT_STREAM, BodyForm::Json);
+            }
+            // The next call decodes the start.
+            Some(BodyForm::EventStream | BodyForm::Other) => self.sniffer = None,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), McpErrorKind> {
+        let start = std::mem::take(&mut self.start);
+        if self.sniffer.take().is_some_and(|sniffer| sniffer.is_json) {
+            let data = String::from_utf8(start).map_err(|_| McpErrorKind::InvalidUtf8)?;
+            self.message = Some(SseEvent {
+                event: "message".into(),
+                data: data.trim_start_matches('\u{feff}').trim().to_owned(),
+                id: None,
+            });
+            return Ok(());
+        }
+        self.decoder.feed(&start)?;
+        self.decoder.finish()?;
+        Ok(())
     }
 
     /// Reads the rest of a stream after the response and discards it. Reading to the end frees the

@@ -5,7 +5,8 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use pillion_sse::SseDecoder;
 use tokio::time::timeout;
 
-use super::answer::{is_event_stream, messages_of};
+use super::answer::{content_encoding, messages_of};
+use super::body_form::BodyForm;
 use crate::jsonrpc::{Incoming, MessageId, RpcOutcome, RpcRequestId};
 use crate::{McpErrorKind, RpcError};
 
@@ -44,10 +45,9 @@ impl Rejection {
         let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
         let challenge = text(headers.get(WWW_AUTHENTICATE));
         let status = response.status().as_u16();
-        let is_stream = is_event_stream(&response);
         let body = RejectionBody::read(&mut response).await;
         let answer = match request {
-            Some(request) => body.answer(request, is_stream),
+            Some(request) => body.answer(request),
             None => RejectionAnswer::Missing,
         };
         let rpc = match &answer {
@@ -90,6 +90,7 @@ struct RejectionBody {
 impl RejectionBody {
     async fn read(response: &mut reqwest::Response) -> Self {
         const BODY_TIMEOUT: Duration = Duration::from_secs(2);
+        let is_encoded = content_encoding(response).is_some();
         let mut bytes = Vec::new();
         let read = async {
             while let Ok(chunk) = response.chunk().await {
@@ -105,10 +106,12 @@ impl RejectionBody {
             false
         };
         let is_complete = timeout(BODY_TIMEOUT, read).await.unwrap_or(false);
+        let is_complete = is_complete && (bytes.is_empty() || !is_encoded);
         Self { bytes, is_complete }
     }
 
-    fn answer(&self, request: &RpcRequestId, is_stream: bool) -> RejectionAnswer {
+    fn answer(&self, request: &RpcRequestId) -> RejectionAnswer {
+        let is_stream = BodyForm::of(&self.bytes) == Some(BodyForm::EventStream);
         let parsed = if is_stream {
             Some(self.events())
         } else {

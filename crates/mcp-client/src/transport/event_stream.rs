@@ -55,8 +55,8 @@ impl EventStreamTransport {
         rule: EndpointRule,
         peer: Arc<Peer>,
     ) -> Result<Self, McpErrorKind> {
-        let response = link.get_stream(HeaderMap::new()).await?;
-        let mut reader = AnswerReader::endless(response, &link.limits);
+        let body = link.get_stream(HeaderMap::new()).await?;
+        let mut reader = AnswerReader::endless(body, &link.limits);
         let endpoint = match rule {
             EndpointRule::SameUrl => link.url.clone(),
             EndpointRule::Announced => announced_endpoint(&mut reader, &link.url).await?,

@@ -10,7 +10,7 @@ use super::pauses::Pauses;
 use super::resumption::{DEFAULT_WAIT, resume_header};
 use super::{PostConnection, SerializedRequest};
 use crate::McpErrorKind;
-use crate::http::{AnswerReader, messages_of};
+use crate::http::{AnswerReader, EventBody, messages_of};
 use crate::jsonrpc::{self, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::Answers;
@@ -88,9 +88,9 @@ async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
         ready.send_replace(true);
         resume_headers = HeaderMap::new();
         let asked = match stream {
-            Ok(response) => {
+            Ok(body) => {
                 had_stream = true;
-                let ended = read(&connection, response, &mut answers).await;
+                let ended = read(&connection, body, &mut answers).await;
                 if ended.was_of_use {
                     pauses.reset();
                 }
@@ -199,11 +199,11 @@ struct StreamEnd {
 /// Reads a stream to its end.
 async fn read(
     connection: &Arc<PostConnection>,
-    response: reqwest::Response,
+    body: EventBody,
     answers: &mut Answers,
 ) -> StreamEnd {
     let since = Instant::now();
-    let mut reader = AnswerReader::endless(response, &connection.link.limits);
+    let mut reader = AnswerReader::endless(body, &connection.link.limits);
     let mut has_said = false;
     let can_go_on = loop {
         match reader.next().await {

@@ -1,0 +1,134 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The form of a body, according to its first bytes.
+///
+/// Some servers send JSON as `text/plain` or as `text/event-stream`, or an event stream as
+/// `application/json` or without a content type: frameworks and proxies set a default. The first
+/// bytes are unambiguous: no event stream starts with a bracket, and no JSON-RPC message with the
+/// name of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyForm {
+    /// A JSON object or array.
+    Json,
+    /// Server-sent events.
+    EventStream,
+    /// Neither, such as text or HTML.
+    Other,
+}
+
+/// Maximum size of white space before the first byte that tells the form.
+const MAX_SPACE: usize = 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The fields of server-sent events.
+const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
+
+impl BodyForm {
+    /// Returns the form of a body that starts with these bytes; `None` if more bytes are necessary.
+    pub(super) fn of(start: &[u8]) -> Option<Self> {
+        let mut rest = start;
+        if rest.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(rest) {
+            return None;
+        }
+        while let Some(after) = rest.strip_prefix(BYTE_ORDER_MARK) {
+            rest = after;
+        }
+        let rest = rest.trim_ascii_start();
+        if rest.is_empty() && start.len() > MAX_SPACE {
+            return Some(Self::Other);
+        }
+        match rest.first()? {
+            b'{' | b'[' => return Some(Self::Json),
+            // A comment.
+            b':' => return Some(Self::EventStream),
+            _ => {}
+        }
+        for field in FIELDS {
+            if rest.len() <= field.len() && field.starts_with(rest) {
+                return None;
+            }
+            let after = rest.strip_prefix(field).and_then(<[u8]>::first);
+            if matches!(after, Some(b':' | b'\n' | b'\r')) {
+                return Some(Self::EventStream);
+            }
+        }
+        Some(Self::Other)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::EventStream => "an event stream",
+            Self::Other => "text",
+        }
+    }
+}
+
+/// Warns once that a server declares a wrong content type.
+#[derive(Debug)]
+pub(super) struct ContentTypeWarning {
+    server: String,
+    has_warned: AtomicBool,
+}
+
+impl ContentTypeWarning {
+    pub(super) fn new(server: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            has_warned: AtomicBool::new(false),
+        }
+    }
+
+    /// Warns that a body of this form has this content type, unless there was a warning before.
+    pub(super) fn warn(&self, content_type: &str, form: BodyForm) {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (server, form) = (&self.server, form.name());
+        tracing::warn!(
+            mcp.server = server,
+            content_type,
+            "MCP server `{server}` declares {form} as content type {content_type:?}; Pillion reads \
+            it as {form}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_the_form() {
+        use BodyForm::{EventStream, Json, Other};
+        for (body, form) in [
+            ("{}", Json),
+            ("\u{feff} \r\n[{}]", Json),
+            ("data: {}\n\n", EventStream),
+            ("data:{}\r\r", EventStream),
+            ("data\n\n", EventStream),
+            ("\u{feff}event: message\n", EventStream),
+            ("\n\nid: 7\n", EventStream),
+            ("retry:1\n", EventStream),
+            (": ping\n\n", EventStream),
+            ("<html>", Other),
+            ("database is down", Other),
+            ("ide", Other),
+            ("Accepted", Other),
+            ("DATA: x", Other),
+            ("7", Other),
+        ] {
+            assert_eq!(BodyForm::of(body.as_bytes()), Some(form), "{body}");
+            // Any shorter beginning tells the same, or too little.
+            for end in 0..body.len() {
+                let early = BodyForm::of(&body.as_bytes()[..end]);
+                assert!(early.is_none_or(|early| early == form), "{body} {end}");
+            }
+        }
+        assert_eq!(BodyForm::of(&[b' '; MAX_SPACE + 1]), Some(Other));
+        for start in ["", "\u{feff}", " \n", "d", "data", "even", "i", "retry"] {
+            assert_eq!(BodyForm::of(start.as_bytes()), None, "{start}");
+        }
+    }
+}
