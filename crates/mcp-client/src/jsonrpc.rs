@@ -335,6 +335,13 @@ pub(crate) fn request(
     written().map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
+/// Serializes a `ping` with an id that no other request has.
+pub(crate) fn ping() -> (RpcRequestId, Bytes) {
+    let id = RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()));
+    let message = request(&id, "ping", &serde_json::Map::new());
+    (id, message)
+}
+
 /// Serializes a notification.
 pub(crate) fn notification<P: Serialize + ?Sized>(method: &str, params: Option<&P>) -> Bytes {
     #[derive(Serialize)]

@@ -28,6 +28,7 @@ mod repeat;
 mod result_cache;
 mod secrets;
 mod session;
+mod session_loss;
 mod transport;
 mod whole_value;
 

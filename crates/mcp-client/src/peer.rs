@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,6 +54,8 @@ pub(super) struct Peer {
     /// Recipients of the notifications of each `subscriptions/listen`.
     subscribers: Mutex<HashMap<RpcRequestId, mpsc::Sender<Notification>>>,
     results: Arc<McpResultCache>,
+    /// Number of messages that were not responses.
+    messages: AtomicU64,
 }
 
 impl Peer {
@@ -61,6 +63,7 @@ impl Peer {
         Self {
             callbacks,
             results,
+            messages: AtomicU64::new(0),
             subscribers: Mutex::default(),
             limits: PeerLimits::new(),
             requests: ServerRequests::default(),
@@ -87,6 +90,9 @@ impl Peer {
     /// Handles a message that is not a response. Delivers a notification at once; for a request,
     /// returns the future response, which the transport sends.
     pub(super) fn handle_message(&self, message: Incoming) -> Option<Answer> {
+        if !matches!(message, Incoming::Response { .. }) {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+        }
         match message {
             Incoming::Response { .. } => None,
             Incoming::Notification { method, params } => {
@@ -96,6 +102,11 @@ impl Peer {
             }
             Incoming::Request { id, method, params } => self.answer(id, &method, params),
         }
+    }
+
+    /// Returns the number of requests and notifications of the server so far.
+    pub(super) fn message_count(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
     }
 
     fn answer(

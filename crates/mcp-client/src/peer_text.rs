@@ -42,7 +42,7 @@ pub(crate) fn shorten(text: String, max_bytes: usize) -> String {
 }
 
 /// Returns the longest beginning of `text` with at most `max_bytes` bytes.
-fn start_of(text: &str, max_bytes: usize) -> &str {
+pub(crate) fn start_of(text: &str, max_bytes: usize) -> &str {
     let mut end = text.len().min(max_bytes);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::{self, Metadata, MirroredHeaders};
 use super::peer::Peer;
 use super::repeat::{Repeat, is_first_break};
+use super::session_loss::{SessionLoss, session_loss_of_answer};
 use super::transport::{SerializedRequest, Transport};
-use super::{Feature, McpErrorKind, ProtocolVersion};
+use super::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use pillion_egress::MAX_REPEATS;
 
 /// An open connection: the transport, and what was negotiated.
@@ -29,6 +30,8 @@ pub(super) struct Session {
     handshake_result: Option<Box<RawValue>>,
     /// Set when the session was closed locally.
     ended: CloseSignal,
+    /// Whether the server no longer knows the session.
+    is_lost: AtomicBool,
 }
 
 /// The form of request ids.
@@ -62,6 +65,7 @@ impl Session {
             per_request: OnceLock::new(),
             handshake_result: None,
             ended: CloseSignal::default(),
+            is_lost: AtomicBool::new(false),
         }
     }
 
@@ -124,10 +128,36 @@ impl Session {
             session: self,
             id: Some(request.id.clone()),
         };
+        let messages_before = self.peer.message_count();
         let exchange = self.transport.exchange(request);
         let outcome = self.ended.run_until_closed(exchange).await?;
         guard.disarm();
+        if let Some(error) = rpc_error(&outcome) {
+            // Boxed, because it is rare and every exchange would be larger otherwise.
+            let rejected = Box::pin(self.was_rejected(method, error, messages_before));
+            if self.ended.run_until_closed(rejected).await? {
+                return Err(McpErrorKind::SessionExpired);
+            }
+        }
         check_values(method, outcome?)
+    }
+
+    /// Returns whether the server did not process a request because it no longer knows the session,
+    /// so that the request may be sent again in another session. `messages_before`: the number of
+    /// messages of the server before the request.
+    async fn was_rejected(&self, method: &str, error: &RpcError, messages_before: u64) -> bool {
+        let loss = session_loss_of_answer(error);
+        if loss == SessionLoss::None || !self.has(Feature::Handshake) {
+            return false;
+        }
+        // Progress or a request of the server may come from the tool.
+        let is_silent = self.peer.message_count() == messages_before;
+        if self.transport.has_session().await != Some(false) {
+            return false;
+        }
+        self.is_lost.store(true, Ordering::Release);
+        let has_not_run = loss != SessionLoss::MayHaveRun && is_silent;
+        has_not_run || Repeat::for_method(method).is_harmless()
     }
 
     /// Sends a notification of the caller.
@@ -290,7 +320,7 @@ impl Session {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.transport.is_open()
+        self.transport.is_open() && !self.is_lost.load(Ordering::Acquire)
     }
 
     /// Closes the session, also for callers that wait for a response.
@@ -303,6 +333,21 @@ impl Session {
     fn sends_cancelled_notification(&self) -> bool {
         let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
         self.version.is_some() && !seen
+    }
+}
+
+/// Returns the JSON-RPC error of a response, which may have an HTTP status that requests a
+/// credential.
+fn rpc_error(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<&RpcError> {
+    match outcome {
+        Ok(Err(error)) => Some(error),
+        Err(McpErrorKind::HttpStatus {
+            status: 401 | 403,
+            retry_after: None,
+            challenge: None,
+            rpc: Some(error),
+        }) => Some(error),
+        _ => None,
     }
 }
 

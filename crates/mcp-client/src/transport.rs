@@ -10,17 +10,23 @@ mod websocket;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::jsonrpc::{RpcOutcome, RpcRequestId};
+use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::MirroredHeaders;
 use super::repeat::Repeat;
+use super::session_loss::{SessionLoss, session_loss_of_answer};
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
 pub(super) use post::PostTransport;
 pub(super) use stdio::{StdioLink, StdioTransport};
 pub(super) use websocket::WebSocketTransport;
+
+/// Timeout for checking whether the server knows the session. A server that no longer knows the
+/// session rejects the `ping` at once.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A boxed future, so that transports can be used as `dyn Transport`.
 pub(super) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -42,6 +48,14 @@ pub(super) struct SerializedRequest {
     pub(super) repeat: Repeat,
 }
 
+/// Returns whether the server knows the session, if this is its JSON-RPC response to a `ping`.
+fn knows_session(pong: &RpcOutcome) -> Option<bool> {
+    Some(match pong {
+        Ok(_) => true,
+        Err(error) => session_loss_of_answer(error) == SessionLoss::None,
+    })
+}
+
 /// A connection to a server. The caller enforces deadlines: dropping a future abandons the exchange
 /// and frees its resources.
 pub(super) trait Transport: Send + Sync {
@@ -57,6 +71,24 @@ pub(super) trait Transport: Send + Sync {
         message: Bytes,
         repeat: Repeat,
     ) -> TransportFuture<'_, Result<(), McpErrorKind>>;
+
+    /// Returns whether the server knows the session, according to the response to a `ping`; `None`
+    /// if unknown.
+    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
+        Box::pin(async {
+            let (id, message) = jsonrpc::ping();
+            let ping = SerializedRequest {
+                id,
+                message,
+                mirrored: MirroredHeaders::new(),
+                endless: false,
+                opens: true,
+                repeat: Repeat::Harmless,
+            };
+            let outcome = pillion_deadline::timeout(PING_TIMEOUT, self.exchange(ping)).await;
+            knows_session(&outcome.ok()?.ok()?)
+        })
+    }
 
     /// Returns whether the connection is usable, as far as known without I/O.
     fn is_open(&self) -> bool;

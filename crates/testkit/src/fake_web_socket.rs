@@ -22,7 +22,9 @@ use crate::{Recorded, Recorder};
 /// `binary` answers in a binary message; `garbage` first sends messages that are not JSON-RPC;
 /// `ask` sends a request and answers with the response to it; `large` answers with `{"bytes": N}`
 /// bytes; `close` sends a close frame; `cut` closes the connection without one; `silent` does not
-/// answer; `deaf` also stops reading. `echo` answers with its arguments, and any other tool with
+/// answer; `deaf` also stops reading. After `forget`, all requests of the connection are rejected
+/// because of an unknown session; `lost` rejects only its own call like that, and `count-lost` answers
+/// with the number of these calls. `echo` answers with its arguments, and any other tool with
 /// the result of a dice roll.
 #[derive(Debug)]
 pub struct FakeWebSocket {
@@ -119,6 +121,14 @@ struct Connection {
     subprotocol: Subprotocol,
 }
 
+/// What the server knows about one connection.
+#[derive(Default)]
+struct Session {
+    is_forgotten: bool,
+    /// Number of calls of the tool `lost`.
+    lost: usize,
+}
+
 type Socket = WebSocketStream<TcpStream>;
 
 impl Connection {
@@ -148,6 +158,7 @@ impl Connection {
             return;
         };
         self.open.fetch_add(1, Ordering::SeqCst);
+        let mut session = Session::default();
         while let Some(Ok(message)) = socket.next().await {
             match message {
                 Message::Text(text) => {
@@ -155,7 +166,7 @@ impl Connection {
                     let revision = self.revision.lock().unwrap().clone();
                     let answered = match greeting(&message, revision.as_deref()) {
                         Some(greeting) => socket.send(Message::text(greeting)).await.ok(),
-                        None => answer(&mut socket, &message).await,
+                        None => answer(&mut socket, &message, &mut session).await,
                     };
                     if answered.is_none() {
                         break;
@@ -195,10 +206,17 @@ fn greeting(message: &Value, revision: Option<&str>) -> Option<String> {
 }
 
 /// Answers one message; `None` if the connection is closed.
-async fn answer(socket: &mut Socket, message: &Value) -> Option<()> {
+async fn answer(socket: &mut Socket, message: &Value, session: &mut Session) -> Option<()> {
     let Some(id) = message.get("id").cloned() else {
         return Some(());
     };
+    let tool = message["params"]["name"].as_str();
+    session.lost += usize::from(tool == Some("lost"));
+    if session.is_forgotten || tool == Some("lost") {
+        let error = json!({"code": -32001, "message": "Session not found"});
+        let text = json!({"jsonrpc": "2.0", "id": id, "error": error});
+        return socket.send(Message::text(text.to_string())).await.ok();
+    }
     let result = match message["method"].as_str() {
         Some("initialize") => json!({
             "protocolVersion": message["params"]["protocolVersion"],
@@ -211,6 +229,11 @@ async fn answer(socket: &mut Socket, message: &Value) -> Option<()> {
             let arguments = &message["params"]["arguments"];
             match message["params"]["name"].as_str() {
                 Some("echo") => arguments.clone(),
+                Some("forget") => {
+                    session.is_forgotten = true;
+                    json!({})
+                }
+                Some("count-lost") => json!(session.lost),
                 Some("large") => {
                     let bytes = arguments["bytes"].as_u64().unwrap();
                     json!("x".repeat(usize::try_from(bytes).unwrap()))

@@ -76,8 +76,8 @@ pub(super) fn discovered(
             status: 408 | 425 | 429 | 502..=504,
             ..
         }) => return Ok(Discovered::Silence),
-        // Many servers require a credential for each method that they do not know, and offer
-        // `initialize` and some tools to everybody.
+        // Many servers require a credential for each method that they do not know, but none for
+        // `initialize` and some tools.
         Err(McpErrorKind::HttpStatus { status, .. }) if status != 407 => {
             return Ok(Discovered::Nothing);
         }

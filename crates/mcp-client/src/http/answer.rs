@@ -191,8 +191,8 @@ pub(crate) struct AnswerReader {
     decoder: SseDecoder,
     /// The bytes that were read, but not decoded yet; or JSON, which is read to its end.
     start: Vec<u8>,
-    /// Notes a body that is no event stream although its content type says so; `None` once the body
-    /// is known to be one.
+    /// Detects a body that is JSON although its content type is that of an event stream; `None` once
+    /// the body is known to be an event stream.
     sniffer: Option<Sniffer>,
     /// The message of a body that is JSON.
     message: Option<SseEvent>,

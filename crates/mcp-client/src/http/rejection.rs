@@ -2,12 +2,13 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
-use pillion_sse::SseDecoder;
+use pillion_sse::{SseDecoder, SseEvent};
 use tokio::time::timeout;
 
 use super::answer::{content_encoding, messages_of};
 use super::body_form::BodyForm;
 use crate::jsonrpc::{Incoming, MessageId, RpcOutcome, RpcRequestId};
+use crate::session_loss::{ResponseForm, ResponseTopic, SessionLoss, session_loss};
 use crate::{McpErrorKind, RpcError};
 
 /// Maximum size of the body of a rejection, in bytes. The rest is not read.
@@ -18,6 +19,8 @@ pub(crate) struct Rejection {
     /// The [`McpErrorKind::HttpStatus`] of the response.
     pub(crate) error: McpErrorKind,
     pub(crate) answer: RejectionAnswer,
+    /// What the error message is about, or the body, if there is no JSON-RPC error.
+    topic: ResponseTopic,
 }
 
 /// What the body of a rejection says about its request. Only [`RejectionAnswer::Missing`] allows to
@@ -52,7 +55,11 @@ impl Rejection {
         };
         let rpc = match &answer {
             RejectionAnswer::Response(Err(error)) => Some(error.clone()),
-            _ => RpcError::of_error_body(&body.bytes),
+            _ => body.error(),
+        };
+        let topic = match &rpc {
+            Some(error) => ResponseTopic::of(&error.message),
+            None => ResponseTopic::of(&String::from_utf8_lossy(&body.bytes)),
         };
         let error = McpErrorKind::HttpStatus {
             status,
@@ -60,7 +67,54 @@ impl Rejection {
             challenge,
             rpc: rpc.map(Box::new),
         };
-        Self { error, answer }
+        Self {
+            error,
+            answer,
+            topic,
+        }
+    }
+
+    /// Returns what the rejection says about the session of its request. `has_session`: the request
+    /// named a session.
+    pub(crate) fn session_loss(&self, has_session: bool) -> SessionLoss {
+        let McpErrorKind::HttpStatus {
+            status,
+            retry_after,
+            challenge,
+            rpc,
+        } = &self.error
+        else {
+            return SessionLoss::None;
+        };
+        let form = match (&self.answer, rpc) {
+            (RejectionAnswer::Response(Ok(_)) | RejectionAnswer::Unknown, _) => {
+                return SessionLoss::None;
+            }
+            (RejectionAnswer::Response(Err(_)), _) => ResponseForm::Answer,
+            (RejectionAnswer::Missing, Some(error)) => ResponseForm::Error(error.code),
+            (RejectionAnswer::Missing, None) => ResponseForm::Other,
+        };
+        // Such a response is about a credential, or about the time of the next request.
+        if *status != 404 && (challenge.is_some() || retry_after.is_some()) {
+            return SessionLoss::None;
+        }
+        session_loss(*status, form, self.topic, has_session)
+    }
+
+    /// Returns whether the server knows the session, if this is the response to a `ping`; `None` if
+    /// unknown.
+    pub(crate) fn knows_session(&self, has_session: bool) -> Option<bool> {
+        if self.session_loss(has_session) != SessionLoss::None {
+            return Some(false);
+        }
+        let is_busy = matches!(
+            self.error,
+            McpErrorKind::HttpStatus {
+                status: 408 | 425 | 429 | 500..,
+                ..
+            }
+        );
+        (!is_busy).then_some(true)
     }
 
     /// Returns the response to the request, if there is one.
@@ -110,10 +164,18 @@ impl RejectionBody {
         Self { bytes, is_complete }
     }
 
+    /// Returns the first JSON-RPC error in the body, whatever its id.
+    fn error(&self) -> Option<RpcError> {
+        if !self.is_stream() {
+            return RpcError::of_error_body(&self.bytes);
+        }
+        let mut events = self.events().into_iter();
+        events.find_map(|event| RpcError::of_error_body(event.data.as_bytes()))
+    }
+
     fn answer(&self, request: &RpcRequestId) -> RejectionAnswer {
-        let is_stream = BodyForm::of(&self.bytes) == Some(BodyForm::EventStream);
-        let parsed = if is_stream {
-            Some(self.events())
+        let parsed: Option<Vec<Incoming>> = if self.is_stream() {
+            Some(self.events().iter().flat_map(messages_of).collect())
         } else {
             let text = String::from_utf8_lossy(&self.bytes);
             Incoming::parse(text.trim_start_matches('\u{feff}').trim()).ok()
@@ -133,16 +195,16 @@ impl RejectionBody {
         RejectionAnswer::Missing
     }
 
-    /// Returns the messages of an event stream, as far as the stream was read.
-    fn events(&self) -> Vec<Incoming> {
+    fn is_stream(&self) -> bool {
+        BodyForm::of(&self.bytes) == Some(BodyForm::EventStream)
+    }
+
+    /// Returns the events of an event stream, as far as the stream was read.
+    fn events(&self) -> Vec<SseEvent> {
         let mut decoder = SseDecoder::new(MAX_REASON_LEN);
-        let mut messages = Vec::new();
         if decoder.feed(&self.bytes).is_ok() {
             drop(decoder.finish());
         }
-        while let Some(event) = decoder.next_event() {
-            messages.extend(messages_of(&event));
-        }
-        messages
+        std::iter::from_fn(|| decoder.next_event()).collect()
     }
 }

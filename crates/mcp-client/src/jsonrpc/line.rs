@@ -69,7 +69,7 @@ fn messages_of(text: &str) -> Result<Vec<Incoming>, serde_json::Error> {
 }
 
 /// A message without other members. Some servers omit `jsonrpc`, but a log entry with an id has
-/// members of its own.
+/// further members.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only the names of the members matter")]

@@ -9,13 +9,14 @@ use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::waiting::PendingRequests;
-use super::{SerializedRequest, Transport, TransportFuture};
+use super::{PING_TIMEOUT, SerializedRequest, Transport, TransportFuture, knows_session};
 use crate::http::{
     Answer, AnswerReader, HttpLink, Rejection, RejectionAnswer, check_status, messages_of,
 };
-use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
+use crate::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
 use crate::repeat::Repeat;
+use crate::session_loss::SessionLoss;
 use crate::{McpErrorKind, ProtocolVersion};
 
 /// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
@@ -177,28 +178,61 @@ impl EventStreamState {
     ///
     /// # Errors
     /// [`McpErrorKind::SessionExpired`] if the session does not exist, so that the request was not
-    /// processed. Only an announced endpoint identifies a session, not the stream's own URL.
+    /// processed.
     async fn receive_rejection(
-        &self,
+        self: &Arc<Self>,
         response: reqwest::Response,
         id: &RpcRequestId,
         opens: bool,
         repeat: Repeat,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let is_not_found = response.status() == StatusCode::NOT_FOUND;
-        let may_be_lost = is_not_found && !opens && self.endpoint != self.link.url;
         let rejection = Rejection::read(response, Some(id)).await;
         let is_lost = match &rejection.answer {
-            RejectionAnswer::Missing => true,
-            RejectionAnswer::Unknown => repeat.is_harmless(),
+            _ if opens => false,
+            RejectionAnswer::Missing => match rejection.session_loss(self.names_session()) {
+                SessionLoss::Certain => true,
+                SessionLoss::IfPingConfirms => Box::pin(self.has_session()).await == Some(false),
+                _ => false,
+            },
+            RejectionAnswer::Unknown => {
+                is_not_found && self.names_session() && repeat.is_harmless()
+            }
+            // The session checks JSON-RPC responses of all transports.
             RejectionAnswer::Response(_) => false,
         };
-        if may_be_lost && is_lost {
+        if is_lost {
             // Other requests may still get their responses on the stream.
             self.forgotten.store(true, Ordering::Release);
             return Err(McpErrorKind::SessionExpired);
         }
         rejection.into_outcome(opens)
+    }
+
+    /// Returns whether the URL for POST requests identifies a session. The URL of the stream itself
+    /// does not.
+    fn names_session(&self) -> bool {
+        self.endpoint != self.link.url
+    }
+
+    /// Returns whether the server knows the session, if it responds to a `ping` quickly.
+    async fn has_session(self: &Arc<Self>) -> Option<bool> {
+        let ping = async {
+            let (id, message) = jsonrpc::ping();
+            let mut pending = self.waiting.register(&id).ok()?;
+            let response = self.send(message, Repeat::Harmless).await.ok()?;
+            if !response.status().is_success() {
+                let rejection = Rejection::read(response, Some(&id)).await;
+                return rejection.knows_session(self.names_session());
+            }
+            let pong = match self.receive(response, &id).await.ok()? {
+                Some(pong) => pong,
+                None => pending.reply().await.ok()?,
+            };
+            knows_session(&pong)
+        };
+        let ping = pillion_deadline::timeout(PING_TIMEOUT, ping);
+        ping.await.ok().flatten()
     }
 
     /// Sends a POST, and returns the JSON-RPC response only if it is in the body of the HTTP
@@ -213,6 +247,15 @@ impl EventStreamState {
             let rejected = self.receive_rejection(response, id, request.opens, request.repeat);
             return Box::pin(rejected).await.map(Some);
         }
+        self.receive(response, id).await
+    }
+
+    /// Returns the JSON-RPC response to a request if it is in the body of the HTTP response.
+    async fn receive(
+        self: &Arc<Self>,
+        response: reqwest::Response,
+        id: &RpcRequestId,
+    ) -> Result<Option<RpcOutcome>, McpErrorKind> {
         let mut answers = Answers::default();
         let mut response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
             let mut found = None;
@@ -292,6 +335,10 @@ impl Transport for EventStreamTransport {
         })
     }
 
+    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
+        Box::pin(self.poster.has_session())
+    }
+
     fn is_open(&self) -> bool {
         self.poster.waiting.is_open() && !self.poster.forgotten.load(Ordering::Acquire)
     }
@@ -318,9 +365,9 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::ServerConfig;
     use crate::callbacks::Callbacks;
     use crate::result_cache::McpResultCache;
-    use crate::{ServerConfig, jsonrpc};
 
     fn request(opens: bool) -> SerializedRequest {
         let id = RpcRequestId::Number(1);

@@ -315,6 +315,10 @@ impl Transport for PostTransport {
         })
     }
 
+    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
+        Box::pin(self.connection.has_session())
+    }
+
     fn is_open(&self) -> bool {
         !self.connection.over.load(Ordering::Acquire)
     }

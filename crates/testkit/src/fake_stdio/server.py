@@ -29,6 +29,10 @@ if "silent" in flags:
 out = sys.stdout.buffer
 # The methods received so far.
 seen = []
+# Not empty after the server has forgotten its session.
+forgotten = []
+# The calls of the tool `lost`, which rejects each call like a server that has forgotten its session.
+lost = []
 
 
 def line(text):
@@ -49,6 +53,11 @@ def answer(id, result):
     make_noise(id)
     # The result first and the id last, as many servers write it.
     line(json.dumps({"result": result, "jsonrpc": "2.0", "id": id}))
+
+
+def reject(id):
+    error = {"code": -32001, "message": "Session not found"}
+    line(json.dumps({"jsonrpc": "2.0", "id": id, "error": error}))
 
 
 def sleepers(count, **options):
@@ -85,6 +94,13 @@ def call(id, name, arguments):
         result = {"pids": sleepers(1, start_new_session=True)}
     elif name == "silent":
         return
+    elif name == "forget":
+        forgotten.append(True)
+    elif name == "lost":
+        lost.append(True)
+        return reject(id)
+    elif name == "count-lost":
+        result = len(lost)
     elif name == "garbage":
         for text in ("", "  ", "Hello!", "{", "[1]", '{"id":{}}', "null", '{"jsonrpc":"2.0"}'):
             line(text)
@@ -125,6 +141,8 @@ try:
         seen.append(method)
         if id is None:
             pass
+        elif forgotten:
+            reject(id)
         elif "modern" in flags and method == "server/discover":
             answer(id, {
                 "resultType": "complete",

@@ -6,16 +6,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::PostConnection;
 use super::pauses::Pauses;
 use super::resumption::{DEFAULT_WAIT, resume_header};
-use super::{PostConnection, SerializedRequest};
 use crate::McpErrorKind;
 use crate::http::{AnswerReader, EventBody, messages_of};
-use crate::jsonrpc::{self, RpcRequestId};
-use crate::metadata::MirroredHeaders;
 use crate::peer::Answers;
-use crate::repeat::Repeat;
-use crate::transport::TransportFuture;
 
 /// Pause before a stream that cannot be resumed is requested again.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,12 +22,12 @@ const MAX_RECONNECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Minimum lifetime after which a stream counts as useful, even without messages.
 const MIN_USEFUL_LIFETIME: Duration = Duration::from_secs(10);
 
+/// Timeout for checking whether the server knows the session.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long to wait for the stream to open. Some servers send the response head only with the first
 /// event.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Timeout for checking whether the server knows the session.
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
 /// the Server"). If the server has no such stream, no further stream is requested; if the session
@@ -140,49 +136,19 @@ async fn refused(
     };
     match status {
         408 | 425 | 429 | 500.. => Refused::ForNow,
-        400 | 404 => match connection.check_session(Err::<(), _>(error)) {
+        400 | 404 | 410 => match connection.check_session(Err::<(), _>(error)) {
             Err(McpErrorKind::SessionExpired) if had_stream => Refused::Forgotten,
             _ if resumes => Refused::ToResume,
-            _ => match connection.has_session().await {
-                Some(true) => Refused::ForGood,
-                Some(false) => Refused::Forgotten,
-                None => Refused::ForNow,
+            _ if connection.session.get().is_none() => Refused::ForGood,
+            _ => match pillion_deadline::timeout(PING_TIMEOUT, connection.ping()).await {
+                Ok(Some(true)) => Refused::ForGood,
+                Ok(Some(false)) => Refused::Forgotten,
+                Ok(None) | Err(_) => Refused::ForNow,
             },
         },
         // The server may have rejected the `Last-Event-ID`.
         _ if resumes && status != 405 => Refused::ToResume,
         _ => Refused::ForGood,
-    }
-}
-
-impl PostConnection {
-    /// Returns whether the server knows the session; `None` if unknown.
-    ///
-    /// Boxed, because [`exchange`](Self::exchange) uses this function as well.
-    pub(super) fn has_session(self: &Arc<Self>) -> TransportFuture<'static, Option<bool>> {
-        let connection = Arc::clone(self);
-        Box::pin(async move { connection.ping().await })
-    }
-
-    async fn ping(self: &Arc<Self>) -> Option<bool> {
-        if self.session.get().is_none() {
-            return Some(true);
-        }
-        let id = RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()));
-        let ping = SerializedRequest {
-            message: jsonrpc::request(&id, "ping", &serde_json::Map::new()),
-            id,
-            mirrored: MirroredHeaders::new(),
-            endless: false,
-            opens: false,
-            repeat: Repeat::Harmless,
-        };
-        match pillion_deadline::timeout(PING_TIMEOUT, self.exchange(ping)).await {
-            Ok(Ok(_)) => Some(true),
-            Ok(Err(McpErrorKind::SessionExpired)) => Some(false),
-            Ok(Err(McpErrorKind::HttpStatus { status, .. })) if status < 500 => Some(true),
-            Ok(Err(_)) | Err(_) => None,
-        }
     }
 }
 

@@ -1,0 +1,239 @@
+//! Which responses mean that the server no longer knows the session, and has not processed the
+//! request.
+//!
+//! The specification requires HTTP 404 (MCP 2025-11-25, "Session Management"). Servers, frameworks
+//! and proxies use many other responses after a restart. Only [`session_loss`] decides what a
+//! response means, for every transport.
+
+use crate::RpcError;
+use crate::peer_text::start_of;
+
+/// Maximum size of a text that is searched, in bytes.
+const MAX_SEARCHED_BYTES: usize = 4 * 1024;
+
+/// What a response says about the session of its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionLoss {
+    /// Nothing: the session exists as far as known.
+    None,
+    /// The server does not know the session and has not processed the request.
+    Certain,
+    /// Same, if a `ping` in the session confirms it. A tool that has run may use the same words for
+    /// its own session, but then the server answers the `ping`.
+    IfPingConfirms,
+    /// A `ping` tells whether the session exists. If it does not, the request may have been
+    /// processed before the session ended, so only a harmless request is sent again.
+    MayHaveRun,
+}
+
+/// The form of a response that is not a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResponseForm {
+    /// A JSON-RPC error with the id of the request, whatever the transport and the HTTP status.
+    Answer,
+    /// An HTTP error whose body is a JSON-RPC error with another id or none, and this code.
+    Error(i64),
+    /// An HTTP error with any other body, or none.
+    Other,
+}
+
+/// What the text of a response is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResponseTopic {
+    /// The server does not know the session: it is missing, invalid, expired or not initialized.
+    UnknownSession,
+    /// The session has ended, maybe while the request was processed.
+    EndedSession,
+    /// Anything else.
+    Other,
+}
+
+/// Returns what a response says about the session. `has_session`: the request named a session, by
+/// `Mcp-Session-Id` or by an announced endpoint.
+pub(crate) fn session_loss(
+    status: u16,
+    form: ResponseForm,
+    topic: ResponseTopic,
+    has_session: bool,
+) -> SessionLoss {
+    use ResponseForm::{Answer, Error};
+    use ResponseTopic::{EndedSession, UnknownSession};
+    use SessionLoss::{Certain, IfPingConfirms, MayHaveRun, None};
+    match (status, form, topic) {
+        // The server has read the request: an unknown session stops it, an ended one may not have.
+        (_, Answer, UnknownSession) => IfPingConfirms,
+        (_, Answer, EndedSession) => MayHaveRun,
+        (_, Answer, _) => None,
+        // Required by the specification.
+        (404, _, _) if has_session => Certain,
+        // The official TypeScript SDK, and servers that follow it.
+        (400, Error(-32600 | -32099..=-32000 | -1), UnknownSession | EndedSession)
+            if has_session =>
+        {
+            Certain
+        }
+        (410, _, _) if has_session => IfPingConfirms,
+        // These are about a proxy, or about the number or the time of requests.
+        (407 | 408 | 425 | 429 | 502 | 504, _, _) => None,
+        // Any other rejection that is about the session, such as 401 from older versions of `rmcp`,
+        // or 400 and 500 with text from frameworks.
+        (400..=599, _, UnknownSession | EndedSession) => IfPingConfirms,
+        _ => None,
+    }
+}
+
+/// Returns what a JSON-RPC error with the id of the request says about the session.
+pub(crate) fn session_loss_of_answer(error: &RpcError) -> SessionLoss {
+    let topic = ResponseTopic::of(&error.message);
+    session_loss(200, ResponseForm::Answer, topic, true)
+}
+
+impl ResponseTopic {
+    /// Returns the topic of an error message or of a body.
+    pub(crate) fn of(text: &str) -> Self {
+        const NOT_INITIALIZED: [&str; 9] = [
+            "not initialized",
+            "not initialised",
+            "not been initialized",
+            "not yet initialized",
+            "uninitialized",
+            "before initiali",
+            "must initialize",
+            "initialize first",
+            "initialization required",
+        ];
+        // A full server has no room for another session either.
+        const FULL: [&str; 4] = ["too many", "limit", "maximum", "quota"];
+        const ENDED: [&str; 5] = ["terminated", "closed", "ended", "deleted", "shut down"];
+        let text = start_of(text, MAX_SEARCHED_BYTES).to_ascii_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        if has(&NOT_INITIALIZED) {
+            return Self::UnknownSession;
+        }
+        if !text.contains("session") || has(&FULL) {
+            return Self::Other;
+        }
+        if has(&ENDED) {
+            Self::EndedSession
+        } else {
+            Self::UnknownSession
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ResponseForm::{Answer, Error, Other};
+    use super::SessionLoss::{Certain, IfPingConfirms, MayHaveRun, None};
+    use super::*;
+
+    fn loss(status: u16, form: ResponseForm, text: &str) -> SessionLoss {
+        session_loss(status, form, ResponseTopic::of(text), true)
+    }
+
+    #[test]
+    fn texts_about_the_session_are_recognized() {
+        for text in [
+            "Session not found",
+            "Bad Request: Server not initialized",
+            "Bad Request: No valid session ID provided",
+            "Bad Request: Mcp-Session-Id header is required",
+            r#"{"error":"Invalid or missing session ID"}"#,
+            "Unauthorized: Session not found",
+            "Not Found: unknown SESSION",
+            "Session expired",
+            "The session is not initialized: send initialize first",
+            "Received request before initialization was complete",
+            "Invalid or expired session.",
+        ] {
+            let topic = ResponseTopic::of(text);
+            assert_eq!(topic, ResponseTopic::UnknownSession, "{text}");
+        }
+        for text in [
+            "Session terminated",
+            "Not Found: Session has been terminated",
+            "session closed",
+        ] {
+            assert_eq!(
+                ResponseTopic::of(text),
+                ResponseTopic::EndedSession,
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "Not Found",
+            "The city is unknown",
+            "Too many sessions",
+            "Session limit reached",
+            "Request timed out",
+            "initialized",
+        ] {
+            assert_eq!(ResponseTopic::of(text), ResponseTopic::Other, "{text}");
+        }
+        let late = format!("{}session not found", "ä".repeat(MAX_SEARCHED_BYTES));
+        assert_eq!(ResponseTopic::of(&late), ResponseTopic::Other);
+    }
+
+    #[test]
+    fn every_response_has_one_meaning() {
+        let (unknown, ended) = ("Session not found", "Session terminated");
+        for (status, form, text, meaning) in [
+            (404, Other, "", Certain),
+            (404, Other, "Not Found", Certain),
+            (404, Error(-32001), unknown, Certain),
+            (404, Answer, unknown, IfPingConfirms),
+            (404, Answer, "Method not found", None),
+            (
+                400,
+                Error(-32000),
+                "Bad Request: Server not initialized",
+                Certain,
+            ),
+            (400, Error(-32000), ended, Certain),
+            (400, Error(-32602), unknown, IfPingConfirms),
+            (400, Error(-32602), "Invalid params", None),
+            (400, Other, "Invalid session ID", IfPingConfirms),
+            (400, Other, "Bad Request", None),
+            (400, Answer, unknown, IfPingConfirms),
+            (401, Error(-32001), "Session expired", IfPingConfirms),
+            (
+                401,
+                Other,
+                "Unauthorized: Session not found",
+                IfPingConfirms,
+            ),
+            (401, Other, "", None),
+            (410, Other, "", IfPingConfirms),
+            (410, Answer, "The offer is gone", None),
+            (429, Other, unknown, None),
+            (500, Error(-32603), ended, IfPingConfirms),
+            (500, Answer, ended, MayHaveRun),
+            (500, Other, "", None),
+            (502, Other, unknown, None),
+            (200, Answer, unknown, IfPingConfirms),
+            (200, Answer, ended, MayHaveRun),
+            (200, Answer, "The city is unknown", None),
+            (307, Other, unknown, None),
+        ] {
+            assert_eq!(
+                loss(status, form, text),
+                meaning,
+                "{status} {form:?} {text}"
+            );
+        }
+        // Without a session, a status alone says nothing about it.
+        for (status, text, meaning) in [
+            (404, "", None),
+            (410, "", None),
+            (404, unknown, IfPingConfirms),
+        ] {
+            let topic = ResponseTopic::of(text);
+            assert_eq!(
+                session_loss(status, Other, topic, false),
+                meaning,
+                "{status} {text}"
+            );
+        }
+    }
+}
