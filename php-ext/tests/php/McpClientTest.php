@@ -144,6 +144,19 @@ final class McpClientTest extends TestCase
         self::assertSame([[], 1.0, "grüße\u{1F600}"], [$body->params->list, $body->params->float, $body->params->text]);
     }
 
+    /** Shows the early release of an array only with an optimized extension. */
+    public function testTheOptionsOfACallStayTheCallers(): void
+    {
+        $client = self::client();
+        $kept = ['timeout' => 20, 'on_progress' => static fn (): bool => true, 'meta' => ['a' => ['b' => 1]]];
+        for ($nth = 0; $nth < 20; $nth++) {
+            $result = $client->callTool('roll', ['dice' => '1d20'], ['id' => "c$nth", 'meta' => ['n' => $nth]] + $kept);
+            self::assertSame(["c$nth", ['total' => 15, 'rolls' => [15]]], [$result->toolCallId, $result->result]);
+            $client->callTool('roll', ['dice' => '1d20'], $kept);
+        }
+        self::assertSame([20, ['a' => ['b' => 1]], true], [$kept['timeout'], $kept['meta'], $kept['on_progress']()]);
+    }
+
     /** @dataProvider badArguments */
     public function testBadArgumentsGiveClearErrors(\Closure $use, string $message): void
     {
