@@ -16,8 +16,8 @@ use Pillion\Fallback\McpOptions;
  * A client for an MCP server that the sidecar knows by the option `label`, or otherwise by its URL. The
  * client can list and call tools; every other method requires the extension and throws an exception.
  *
- * Results are what the server sent: objects are associative arrays, but `{}` is an empty `stdClass`, so that
- * `json_encode()` reproduces the original JSON.
+ * Results are what the server sent: objects are associative arrays, but `{}`, and an object with the keys `0`, `1` and
+ * so on, is a `stdClass`, so that `json_encode()` reproduces the original JSON.
  */
 class McpClient
 {

@@ -9,13 +9,13 @@ use crate::zend::{
     Failure, bool_of, empty_array, float_of, int_of, run_guarded, should_stop, string_of, table_of,
 };
 
-/// The PHP value of `{}`, which a PHP array cannot distinguish from `[]`.
+/// The PHP value of `{}`, and of an object with the keys `0`, `1`, `2` and so on, which a PHP array
+/// cannot distinguish from a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyObject {
-    /// An empty array, as `json_decode($json, true)` returns it. For values that PHP code reads.
+    /// An array, as `json_decode($json, true)` returns it. For values that PHP code reads.
     Array,
-    /// An empty `stdClass`. For values that PHP code sends on as JSON, so that an empty map stays a
-    /// map.
+    /// A `stdClass`. For values that PHP code sends on as JSON, so that a map stays a map.
     StdClass,
 }
 
@@ -42,14 +42,16 @@ pub fn decode_value(value: &Value, empty: EmptyObject) -> Result<Zval, Failure> 
     decode_tree(value, Seed::new(empty))
 }
 
-/// Converts a JSON tree to a PHP value without loss: `{}` becomes a `stdClass`, and an integer
-/// beyond 64 bits becomes a string of its digits, because a float would change the number.
+/// Converts arguments to a PHP value without loss: a map that an array would turn into a list becomes
+/// a `stdClass`, except the arguments themselves, and an integer beyond 64 bits becomes a string of its
+/// digits, because a float would change the number.
 ///
 /// # Errors
 /// Only a failure of the engine.
 pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
     let seed = Seed {
         keeps_digits: true,
+        is_root_array: true,
         ..Seed::new(EmptyObject::StdClass)
     };
     decode_tree(value, seed)
@@ -65,6 +67,8 @@ struct Seed {
     empty: EmptyObject,
     /// Whether integers beyond 64 bits become strings.
     keeps_digits: bool,
+    /// Whether this value becomes an array if it is a map, whatever `empty` says.
+    is_root_array: bool,
 }
 
 impl Seed {
@@ -72,7 +76,20 @@ impl Seed {
         Self {
             empty,
             keeps_digits: false,
+            is_root_array: false,
         }
+    }
+
+    /// Returns the seed of the values in a value.
+    fn inner(self) -> Self {
+        Self {
+            is_root_array: false,
+            ..self
+        }
+    }
+
+    fn makes_objects(self) -> bool {
+        self.empty == EmptyObject::StdClass && !self.is_root_array
     }
 }
 
@@ -121,12 +138,12 @@ impl<'de> Visitor<'de> for Seed {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Zval, A::Error> {
-        let Some(first) = list.next_element_seed(self)? else {
+        let Some(first) = list.next_element_seed(self.inner())? else {
             return Ok(empty_array());
         };
         let mut table = ZendHashTable::new();
         push::<A::Error>(&mut table, first)?;
-        while let Some(element) = list.next_element_seed(self)? {
+        while let Some(element) = list.next_element_seed(self.inner())? {
             push::<A::Error>(&mut table, element)?;
         }
         Ok(table_of(table))
@@ -134,23 +151,34 @@ impl<'de> Visitor<'de> for Seed {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Zval, A::Error> {
         let Some(first) = map.next_key_seed(KeySeed)? else {
-            return Ok(match self.empty {
-                EmptyObject::Array => empty_array(),
-                EmptyObject::StdClass => ZendObject::new_stdclass()
-                    .into_zval(false)
-                    .unwrap_or_else(|_| empty_array()),
-            });
+            return match self.makes_objects() {
+                false => Ok(empty_array()),
+                true => object_of(&ZendHashTable::new()).map_err(A::Error::custom),
+            };
         };
         let mut table = ZendHashTable::new();
+        let may_be_list = self.makes_objects() && first.as_bytes() == b"0";
         let mut next = Some(first);
         while let Some(key) = next {
-            let value = map.next_value_seed(self)?;
+            let value = map.next_value_seed(self.inner())?;
             table.insert(&*key, value).map_err(A::Error::custom)?;
             check_must_stop::<A::Error>()?;
             next = map.next_key_seed(KeySeed)?;
         }
+        if may_be_list && table.has_sequential_keys() {
+            return object_of(&table).map_err(A::Error::custom);
+        }
         Ok(table_of(table))
     }
+}
+
+/// Returns a `stdClass` with these properties.
+fn object_of(members: &ZendHashTable) -> ext_php_rs::error::Result<Zval> {
+    let mut object = ZendObject::new_stdclass();
+    for (key, value) in members {
+        object.set_property(&key.to_string(), value.shallow_clone())?;
+    }
+    object.into_zval(false)
 }
 
 fn push<E: Error>(table: &mut ZendHashTable, element: Zval) -> Result<(), E> {

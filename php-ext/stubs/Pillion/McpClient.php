@@ -6,8 +6,8 @@ namespace Pillion;
  * A client for an MCP server: tools, resources, prompts, completion, progress, cancellation, and requests
  * from the server.
  *
- * Results are what the server sent: objects are associative arrays, but `{}` is an empty `stdClass`, so that
- * `json_encode()` reproduces the original JSON. The process owns the sessions: clients with the same
+ * Results are what the server sent: objects are associative arrays, but `{}`, and an object with the keys `0`,
+ * `1` and so on, is a `stdClass`, so that `json_encode()` reproduces the original JSON. The process owns the sessions: clients with the same
  * configuration, credentials and callbacks for server requests share one open session, also across requests
  * of an FPM worker. Callbacks belong to the client object and run on PHP's thread while PHP waits for a call.
  */

@@ -159,7 +159,8 @@ final class MCPSSEClientTest extends TestCase
     {
         $json = '{"empty":{},"list":[1,"two",null,true,1.0],"big":1208925819614629174706176,'
             . '"nested":{"5":"five","05":"text"},"text":"grüße \ud83d\ude00",'
-            . '"max":9223372036854775807,"over":9223372036854775808}';
+            . '"max":9223372036854775807,"over":9223372036854775808,'
+            . '"counted":{"0":"a","1":["b",{"0":{}},{"1":"c"},{"00":"d"}]}}';
         self::assertSame(json_decode($json, true), $this->client->callTool('values'));
     }
 

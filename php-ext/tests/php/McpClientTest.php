@@ -135,6 +135,7 @@ final class McpClientTest extends TestCase
     {
         $result = self::client()->callTool('values');
         self::assertInstanceOf(\stdClass::class, $result->result['empty'], '{} is not []');
+        self::assertSame('{"0":"a","1":["b",{"0":{}},{"1":"c"},{"00":"d"}]}', json_encode($result->result['counted']));
         self::assertSame([1, 'two', null, true, 1.0], $result->result['list']);
         self::assertSame(PHP_INT_MAX, $result->result['max']);
         $sent = ['int' => PHP_INT_MIN, 'map' => new \stdClass(), 'list' => [], 'float' => 1.0, 'text' => "grüße\u{1F600}"];

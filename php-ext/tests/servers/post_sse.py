@@ -123,6 +123,7 @@ class Handler(serving.Handler):
             return {
                 "empty": {}, "list": [1, "two", None, True, 1.0], "big": 2**80, "nested": {"5": "five", "05": "text"},
                 "text": "grüße \U0001f600", "max": 2**63 - 1, "over": 2**63,
+                "counted": {"0": "a", "1": ["b", {"0": {}}, {"1": "c"}, {"00": "d"}]},
             }
         if name == "fails":
             return {"isError": True, "content": [{"type": "text", "text": "It is broken"}]}

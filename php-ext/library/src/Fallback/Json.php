@@ -119,14 +119,14 @@ final class Json
     }
 
     /**
-     * Converts a tree for PHP code that sends it on: maps become arrays, but an empty map remains a
-     * `stdClass`.
+     * Converts a tree for PHP code that sends it on: maps become arrays, but a map that would then be a list, such as
+     * an empty map, remains a `stdClass`.
      */
     public static function toLosslessArrays(mixed $tree): mixed
     {
         if ($tree instanceof \stdClass) {
-            $members = get_object_vars($tree);
-            return $members === [] ? new \stdClass() : array_map(self::toLosslessArrays(...), $members);
+            $members = array_map(self::toLosslessArrays(...), get_object_vars($tree));
+            return array_is_list($members) ? (object) $members : $members;
         }
         return is_array($tree) ? array_map(self::toLosslessArrays(...), $tree) : $tree;
     }

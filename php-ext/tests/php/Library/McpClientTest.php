@@ -40,7 +40,9 @@ final class McpClientTest extends TestCase
         self::assertStringStartsWith('{"type":"object","properties":{}', json_encode($tools['echo']['inputSchema']), 'an empty map stays one');
         $result = $this->client->callTool('roll', ['dice' => '1d20'], ['id' => 'c1']);
         self::assertSame(['c1', 'roll', true, ['total' => 15, 'rolls' => [15]]], [$result->toolCallId, $result->toolName, $result->success, $result->result]);
-        self::assertEquals(new \stdClass(), $this->client->callTool('values')->result['empty'], 'an empty object stays one');
+        $values = $this->client->callTool('values')->result;
+        self::assertEquals(new \stdClass(), $values['empty'], 'an empty object stays one');
+        self::assertSame('{"0":"a","1":["b",{"0":{}},{"1":"c"},{"00":"d"}]}', json_encode($values['counted']));
         self::assertSame(15, $this->client->request('tools/call', ['name' => 'roll', 'arguments' => ['dice' => '1d20']])['total']);
     }
 
