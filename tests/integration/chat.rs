@@ -360,10 +360,12 @@ async fn a_tool_with_a_long_name_is_called_by_its_short_name() {
     ])
     .await;
     let servers = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
         server.url
     );
-    let daemon = Daemon::with_config(&config(&llm, &servers), &[]);
+    let sees_servers = "function_calling = true, mcp = true";
+    let config = config(&llm, &servers).replace("function_calling = true", sees_servers);
+    let daemon = Daemon::with_config(&config, &[]);
     let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(answer["content"], "Done.", "{answer}");
     let tools = llm.bodies()[0]["tools"].clone();

@@ -112,7 +112,7 @@ fn e10_failures_and_results_with_other_content_keep_their_content() {
     let server = McpServer::start(tools(&["picture", "broken"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let outcome = call(&sidecar, "far_picture", &json!({}));
-    assert_eq!(outcome.text, outcome.data.to_string());
+    assert_eq!(outcome.text, "a picture\n[image image/png, 1 bytes]");
     assert_eq!(outcome.data["content"][1]["mimeType"], "image/png");
     let outcome = call(&sidecar, "far_broken", &json!({}));
     assert!(!outcome.success);
@@ -172,7 +172,7 @@ fn f6_a_tool_whose_name_has_other_characters_is_called_under_its_own_name() {
         (calendar, "calendar.add-event"),
         (shortened, long.as_str()),
     ] {
-        assert!(call(&sidecar, name, &json!({})).is_success(), "{name}");
+        assert!(call(&sidecar, name, &json!({})).success, "{name}");
         assert_eq!(server.last_tool(), own);
     }
     // MCP clients know the server's own names.

@@ -166,7 +166,7 @@ async fn f6_an_invalid_entry_is_skipped() {
 }
 
 #[tokio::test]
-async fn f6_only_a_tool_with_a_long_name_is_skipped() {
+async fn f6_a_name_that_is_too_long_with_its_prefix_is_shortened() {
     let fits = "y".repeat(126);
     let long = "y".repeat(127);
     let listed = json!({"tools": [{"name": fits}, {"name": long}, {"name": "good"}]});
@@ -181,5 +181,9 @@ async fn f6_only_a_tool_with_a_long_name_is_skipped() {
         .iter()
         .map(|tool| tool.definition().name().to_string())
         .collect();
-    assert_eq!(names, [format!("x_{fits}"), "x_good".to_owned()]);
+    let [first, shortened, last] = &names[..] else {
+        panic!("{names:?}");
+    };
+    assert_eq!([first, last], [&format!("x_{fits}"), "x_good"]);
+    assert!(shortened.len() == 128 && shortened.starts_with("x_yyy"));
 }

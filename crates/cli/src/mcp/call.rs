@@ -42,7 +42,7 @@ impl Call {
         let arguments = Arguments::read(resolved.words)?;
         let server = Server::new(resolved.server, options).await?;
         let called = server
-            .run_until_done(call(&server, &name, arguments))
+            .run_until_done(Box::pin(call(&server, &name, arguments)))
             .await?;
         if let Some(mismatch) = &called.output_mismatch {
             let mismatch = plain::one_line(mismatch);

@@ -35,7 +35,9 @@ impl List {
         };
         resolved.reject_extra_words()?;
         let server = Server::new(resolved.server, options).await?;
-        let lists = server.run_until_done(lists(&server, kind)).await?;
+        let lists = server
+            .run_until_done(Box::pin(lists(&server, kind)))
+            .await?;
         if options.json {
             print(&as_json(&lists)).map_err(McpCommandError::output)?;
             return Ok(ExitCode::SUCCESS);

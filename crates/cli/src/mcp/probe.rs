@@ -33,7 +33,7 @@ impl Probe {
         let resolved = self.positional.resolve(options)?;
         resolved.reject_extra_words()?;
         let server = Server::new(resolved.server, options).await?;
-        let outcome = server.run_until_done(probe(&server)).await;
+        let outcome = server.run_until_done(Box::pin(probe(&server))).await;
         let found = match outcome {
             Ok(found) => found,
             Err(error) => {

@@ -42,7 +42,7 @@ impl Prompt {
                 outcome => outcome,
             }
         };
-        let result = server.run_until_done(filling).await?;
+        let result = server.run_until_done(Box::pin(filling)).await?;
         if options.json {
             print(result.get()).map_err(McpCommandError::output)?;
             return Ok(ExitCode::SUCCESS);
