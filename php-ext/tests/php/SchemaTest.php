@@ -107,8 +107,7 @@ final class SchemaTest extends TestCase
     {
         yield 'an unknown type' => [['type' => 'money'], '/properties/a/type'];
         yield 'values that are no list' => [['enum' => 'x'], '/properties/a/enum'];
-        yield 'properties that are a list' => [['properties' => []], '/properties/a/properties'];
-        yield 'items that are a list' => [['items' => []], '/properties/a/items'];
+        yield 'properties that are a list' => [['properties' => ['x']], '/properties/a/properties'];
         yield 'a broken pattern' => [['type' => 'string', 'pattern' => '('], "/properties/a/pattern': \"(\" is not a \"regex\""];
         yield 'a list of schemas as items' => [['items' => [['type' => 'string']]], "/properties/a/items': [{\"type\":\"string\"}] is not of types"];
         yield 'a negative length' => [['minLength' => -1], '/properties/a/minLength'];
