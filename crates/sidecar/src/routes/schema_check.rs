@@ -1,6 +1,6 @@
 use axum::Json;
 use pillion_core::compute;
-use pillion_schema::{CompiledSchema, SchemaError};
+use pillion_schema::{CompiledSchema, SchemaError, repair};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,9 @@ pub(super) async fn check(
     // The size counts as large, because small schemas may take long, too.
     let checked = compute::run(&account, usize::MAX, move || {
         for CheckedTool { name, input_schema } in request.tools {
-            CompiledSchema::check(&Value::Object(input_schema))
+            let mut schema = Value::Object(input_schema);
+            repair(&mut schema);
+            CompiledSchema::check(&schema)
                 .map_err(|source| RejectedSchema { tool: name, source })?;
         }
         Ok::<_, RejectedSchema>(())
