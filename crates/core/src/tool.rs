@@ -33,7 +33,7 @@ pub use handler::{
     ToolFuture, ToolOutput, whole_seconds,
 };
 pub use link::Link;
-pub use name::{InvalidToolName, ToolName};
+pub use name::{InvalidToolName, ToolName, shortened_name};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
 pub(crate) use pausable_clock::{PausableClock, Pause, Resumption};

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use pillion_core::compute;
-use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, ServerResponse, Tool,
-    ToolDefinition, ToolFailure, ToolFuture, ToolName, ToolOrigin, ToolOutput,
+    ToolDefinition, ToolFailure, ToolFuture, ToolName, ToolOrigin, ToolOutput, shortened_name,
 };
 use pillion_mcp_client::{ErrorClass, McpClient, McpError, RequestOptions, ToolCallResult};
 use serde::{Deserialize, Serialize};
@@ -75,9 +74,7 @@ pub fn registered_name(prefix: &str, name: &str) -> String {
     }
     registered.extend(name.chars().map(allowed));
     if registered.len() > ToolName::MAX_LENGTH {
-        let hash = &sha256_hex(name)[..8];
-        registered.truncate(ToolName::MAX_LENGTH - hash.len() - 1);
-        registered = format!("{registered}_{hash}");
+        return shortened_name(&registered, name, ToolName::MAX_LENGTH);
     }
     registered
 }

@@ -21,6 +21,22 @@ use crate::digest::sha256_hex;
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(Arc<str>);
 
+/// Length of the hash in a shortened name.
+const HASH_LENGTH: usize = 8;
+
+/// Returns a name of `max` characters: the beginning of `name`, which is ASCII and longer, and a
+/// hash of `full`.
+///
+/// ```
+/// use pillion_core::tool::shortened_name;
+/// assert_eq!(shortened_name("abcdefghijklmn", "abc", 12), "abc_ba7816bf");
+/// ```
+#[must_use]
+pub fn shortened_name(name: &str, full: &str, max: usize) -> String {
+    let hash = &sha256_hex(full)[..HASH_LENGTH];
+    format!("{}_{hash}", &name[..max - HASH_LENGTH - 1])
+}
+
 /// Error for a string that is not a valid tool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid tool name '{}': {}", beginning(.0), rule(.0))]
@@ -51,9 +67,8 @@ impl ToolName {
     /// Maximum length of the [short form](Self::short), in characters.
     pub const MAX_SHORT_LENGTH: usize = 64;
 
-    /// Length of the hash in a shortened name, and of the beginning before `_` and the hash.
-    const HASH_LENGTH: usize = 8;
-    const SHORT_BEGINNING: usize = Self::MAX_SHORT_LENGTH - Self::HASH_LENGTH - 1;
+    /// Length of the beginning in a [short form](Self::short).
+    const SHORT_BEGINNING: usize = Self::MAX_SHORT_LENGTH - HASH_LENGTH - 1;
 
     /// Creates a tool name from `name`.
     ///
@@ -89,8 +104,7 @@ impl ToolName {
         if self.0.len() <= Self::MAX_SHORT_LENGTH {
             return Cow::Borrowed(&self.0);
         }
-        let hash = &sha256_hex(&*self.0)[..Self::HASH_LENGTH];
-        format!("{}_{hash}", &self.0[..Self::SHORT_BEGINNING]).into()
+        shortened_name(&self.0, &self.0, Self::MAX_SHORT_LENGTH).into()
     }
 
     /// Returns whether the name is too long for some providers and `short` is its short form.
