@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::node::{Node, arguments};
 use super::offered::OfferedTool;
-use super::result_media::{SentPart, parts_of_results};
-use super::{Provider, ProviderError, text_part};
+use super::result_media::{SentMedia, content_of, parts_of_results};
+use super::{Provider, ProviderError};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ pub(super) fn format_results(results: &[ToolResult]) -> Value {
             let mut block = json!({
                 "type": "tool_result",
                 "tool_use_id": result.tool_call_id,
-                "content": content(result, parts),
+                "content": content_of(Provider::Anthropic, result, parts, SentMedia::to_anthropic),
             });
             if !result.success {
                 block["is_error"] = json!(true);
@@ -104,15 +104,4 @@ pub(super) fn format_results(results: &[ToolResult]) -> Value {
         })
         .collect();
     json!({"role": "user", "content": blocks})
-}
-
-fn content(result: &ToolResult, parts: Option<Vec<SentPart<'_>>>) -> Value {
-    let Some(parts) = parts else {
-        return json!(result.content());
-    };
-    let parts = parts.iter().map(|part| match part {
-        SentPart::Text(text) => text_part(Provider::Anthropic, text),
-        SentPart::Media(media) => media.to_anthropic(),
-    });
-    parts.collect()
 }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::node::{Node, arguments};
 use super::offered::OfferedTool;
-use super::result_media::{SentPart, parts_of_results};
-use super::{Provider, ProviderError, openai_chat, text_part};
+use super::result_media::{SentMedia, content_of, parts_of_results};
+use super::{Provider, ProviderError, openai_chat};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_text};
 
 #[cfg(test)]
@@ -94,19 +94,13 @@ pub(super) fn format_results(results: &[ToolResult]) -> Vec<Value> {
             json!({
                 "type": "function_call_output",
                 "call_id": result.tool_call_id,
-                "output": output(result, parts),
+                "output": content_of(
+                    Provider::OpenAiResponses,
+                    result,
+                    parts,
+                    SentMedia::to_openai_responses,
+                ),
             })
         })
         .collect()
-}
-
-fn output(result: &ToolResult, parts: Option<Vec<SentPart<'_>>>) -> Value {
-    let Some(parts) = parts else {
-        return json!(result.content());
-    };
-    let parts = parts.iter().map(|part| match part {
-        SentPart::Text(text) => text_part(Provider::OpenAiResponses, text),
-        SentPart::Media(media) => media.to_openai_responses(),
-    });
-    parts.collect()
 }

@@ -143,6 +143,24 @@ fn parts_of_result<'a>(
     Some(parts)
 }
 
+/// Returns the content of a result for a provider that accepts a list of parts: the result's text,
+/// or its [parts](parts_of_results).
+pub(super) fn content_of<'a>(
+    provider: Provider,
+    result: &ToolResult,
+    parts: Option<Vec<SentPart<'a>>>,
+    format_media: impl Fn(&SentMedia<'a>) -> Value,
+) -> Value {
+    let Some(parts) = parts else {
+        return json!(result.content());
+    };
+    let parts = parts.iter().map(|part| match part {
+        SentPart::Text(text) => text_part(provider, text),
+        SentPart::Media(media) => format_media(media),
+    });
+    parts.collect()
+}
+
 fn accepts_any(provider: Provider) -> bool {
     // A tool message of OpenAI's Chat Completions has only text, and many compatible servers and
     // models reject images anywhere.
