@@ -273,9 +273,9 @@ impl IdempotencyKeys {
         self.lives.may_run(&claim.life)
     }
 
-    /// Stores the result of the request with this claim, which may take several attempts. If storing fails, logs the
-    /// error: the key stays claimed, and its calls in the call log keep the request from running
-    /// again.
+    /// Stores the result of the request with this claim, which may take several attempts. If
+    /// storing fails, logs the error: the key stays claimed, and its calls in the call log keep the
+    /// request from running again.
     pub async fn record(&self, key: &IdempotencyKey, fingerprint: &str, result: &str) {
         match write_once_available(|| self.store.record_key(key, fingerprint, result)).await {
             Ok(()) => {}

@@ -75,19 +75,25 @@ fn read_bytes(
     Ok((stream.finish()?, deltas))
 }
 
+/// Checks that an answer is that of the shape; `part` says how much of it was read.
+fn checked_outcome(provider: Provider, shape: &Shape, answer: &TurnAnswer, part: &str) -> Outcome {
+    let outcome = Outcome::of(provider, answer).unwrap();
+    let name = shape.name;
+    assert_eq!(
+        outcome,
+        Outcome::expected(shape),
+        "{provider} {name}, {part}"
+    );
+    outcome
+}
+
 #[test]
 fn h6_every_stream_is_read() {
     for (provider, shape) in streams() {
         let dialect = dialect_of(provider);
         let (answer, deltas) = read_bytes(&*dialect, shape.bytes().as_bytes())
             .unwrap_or_else(|error| panic!("{provider} {}: {error}", shape.name));
-        let outcome = Outcome::of(provider, &answer).unwrap();
-        assert_eq!(
-            outcome,
-            Outcome::expected(&shape),
-            "{provider} {}",
-            shape.name
-        );
+        let outcome = checked_outcome(provider, &shape, &answer, "whole");
         assert_eq!(joined(&deltas).0, outcome.text, "{provider} {}", shape.name);
     }
 }
@@ -101,15 +107,11 @@ fn h6_a_stream_that_is_cut_anywhere_is_the_answer_or_an_error() {
             let Ok((answer, _)) = read_bytes(&*dialect, &text.as_bytes()[..end]) else {
                 continue;
             };
-            let outcome = Outcome::of(provider, &answer).unwrap();
-            let expected = Outcome::expected(&shape);
-            assert_eq!(outcome, expected, "{provider} {} at {end}", shape.name);
+            checked_outcome(provider, &shape, &answer, &format!("cut at {end}"));
         }
     }
 }
 
-/// An event that is lost, repeated or moved changes an answer to an error, or not at all, if the
-/// provider numbers its events or the event has no content.
 #[test]
 fn h6_a_stream_without_its_last_events_is_an_error() {
     for (provider, shape) in streams() {
@@ -117,9 +119,7 @@ fn h6_a_stream_without_its_last_events_is_an_error() {
         for count in 0..shape.events.len() {
             let events: Vec<_> = shape.events[..count].iter().map(event).collect();
             if let Ok((answer, _)) = read_stream(&*dialect, &events) {
-                let outcome = Outcome::of(provider, &answer).unwrap();
-                let expected = Outcome::expected(&shape);
-                assert_eq!(outcome, expected, "{provider} {} at {count}", shape.name);
+                checked_outcome(provider, &shape, &answer, &format!("{count} events"));
             }
         }
     }
@@ -141,13 +141,7 @@ fn h6_every_body_is_read_and_no_part_of_a_body() {
         let text = shape.events[0].to_string();
         let answer = dialect.answer(serde_json::from_str(&text).unwrap());
         let answer = answer.unwrap_or_else(|error| panic!("{provider} {}: {error}", shape.name));
-        let outcome = Outcome::of(provider, &answer).unwrap();
-        assert_eq!(
-            outcome,
-            Outcome::expected(&shape),
-            "{provider} {}",
-            shape.name
-        );
+        checked_outcome(provider, &shape, &answer, "whole");
         for end in 0..text.len() {
             let part = serde_json::from_slice::<Value>(&text.as_bytes()[..end]);
             assert!(part.is_err(), "{provider} {} at {end}", shape.name);

@@ -11,24 +11,27 @@ fn repaired(property: Value) -> Value {
     schema["properties"]["p"].take()
 }
 
+/// Keywords whose value is a schema.
+const WITH_ONE_SCHEMA: [&str; 12] = [
+    "additionalItems",
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
 #[test]
 fn an_empty_map_is_repaired_at_every_place_of_a_schema() {
     let expected = json!({"type": "object", "properties": {}});
     let written = json!({"type": "object", "properties": []});
-    for keyword in [
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ] {
+    for keyword in WITH_ONE_SCHEMA {
         let nested = repaired(json!({keyword: written}));
         assert_eq!(nested, json!({keyword: expected}));
         assert_eq!(repaired(json!({keyword: []})), json!({keyword: {}}));
@@ -259,20 +262,7 @@ fn schema() -> impl Strategy<Value = Value> {
         1 => Just(json!({"required": [], "dependentRequired": {}})),
     ];
     leaf.prop_recursive(5, 64, 4, |inner| {
-        let one = prop::sample::select(vec![
-            "additionalItems",
-            "additionalProperties",
-            "contains",
-            "contentSchema",
-            "else",
-            "if",
-            "items",
-            "not",
-            "propertyNames",
-            "then",
-            "unevaluatedItems",
-            "unevaluatedProperties",
-        ]);
+        let one = prop::sample::select(&WITH_ONE_SCHEMA[..]);
         let named = prop::sample::select(vec![
             "$defs",
             "definitions",
