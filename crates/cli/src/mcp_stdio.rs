@@ -59,7 +59,7 @@ impl McpStdio {
         let stop =
             StopSignals::listen().map_err(|error| CliError::from(DaemonError::Signals(error)))?;
         if self.standalone {
-            return self.serve_standalone(config, stop).await;
+            return Box::pin(self.serve_standalone(config, stop)).await;
         }
         let socket = config.socket.path.clone();
         let target = Target {
@@ -75,7 +75,7 @@ impl McpStdio {
             }
             Err(error) if error.is_not_listening() => {
                 tracing::warn!("Serving the tools of this process only: {error}");
-                return self.serve_standalone(config, stop).await;
+                return Box::pin(self.serve_standalone(config, stop)).await;
             }
             Err(error) => return Err(CliError::Bridge(Box::new(error))),
         };
@@ -83,7 +83,7 @@ impl McpStdio {
         let input = BufReader::new(tokio::io::stdin());
         let (output, grace) = (tokio::io::stdout(), config.shutdown.grace);
         let served = bridge::serve(target, connection, input, output, grace, stop.first());
-        served.await.map_err(CliError::Streams)
+        Box::pin(served).await.map_err(CliError::Streams)
     }
 
     /// Serves the client without a sidecar.

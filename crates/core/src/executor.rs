@@ -349,7 +349,7 @@ impl Executor {
                 start_span(tracer, resolved.tool.as_deref(), &resolved.call, context)
             });
             let (span, traced) = traced.unzip();
-            let context = traced.as_ref().unwrap_or(context);
+            let context = traced.as_deref().unwrap_or(context);
             let observer = hooks.observer.as_deref();
             let watch = observer.map(|observer| {
                 Watch::start(observer, resolved.tool.clone(), &resolved.call, context)
@@ -485,12 +485,12 @@ fn start_span(
     tool: Option<&RegisteredTool>,
     call: &ToolCall,
     context: &CallContext,
-) -> (Box<dyn CallSpan>, CallContext) {
+) -> (Box<dyn CallSpan>, Box<CallContext>) {
     let origin = tool.map(RegisteredTool::origin);
     let span = tracer.start(call, origin, context);
     let trace = span.context().or_else(|| context.trace.clone());
     let context = context.clone();
-    (span, CallContext { trace, ..context })
+    (span, Box::new(CallContext { trace, ..context }))
 }
 
 impl std::fmt::Debug for Executor {

@@ -61,7 +61,10 @@ impl ConnectionOpener {
         after: Duration,
     ) -> Result<OpenedSession, McpErrorKind> {
         let opened = match self {
-            Self::Http(connector) => connector.link.in_time(after, connector.open(steps)).await,
+            Self::Http(connector) => {
+                let opening = Box::pin(connector.open(steps));
+                connector.link.in_time(after, opening).await
+            }
             Self::Channel(connector) => connector.open_with_timeout(steps, after).await,
         };
         opened.unwrap_or(Err(McpErrorKind::timeout(after)))

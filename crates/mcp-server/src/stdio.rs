@@ -132,7 +132,7 @@ impl Client {
             written.notify_one();
             outcome
         };
-        let reading = async {
+        let reading = Box::pin(async {
             let mut is_unwelcome = false;
             let mut tasks = JoinSet::new();
             let mut streams = JoinSet::new();
@@ -158,7 +158,7 @@ impl Client {
                 return Err(std::io::ErrorKind::TimedOut.into());
             }
             outcome
-        };
+        });
         let announcing = async {
             let announcement = announcement.await;
             if let Some(out) = weak.upgrade() {
@@ -424,7 +424,7 @@ async fn answer_stateless(mcp: McpServer, caller: Caller, out: Outbox, request: 
         Err(error) => return fail(error).await,
     };
     if request.method == "subscriptions/listen" {
-        match stateless::listen(&mcp, &caller, &request).await {
+        match Box::pin(stateless::listen(&mcp, &caller, &request)).await {
             Ok((first, listener)) => {
                 drop(out.send(first).await);
                 pour(listener, &out).await;

@@ -137,7 +137,7 @@ impl Chat {
     ) -> Result<Self, ChatRefusal> {
         let deadline = Instant::now() + app.models().chat().timeout;
         let stored = Self::begin_and_store(app, chatter, beginning, deadline);
-        in_time(deadline, stored).await
+        in_time(deadline, Box::pin(stored)).await
     }
 
     async fn begin_and_store(
@@ -228,7 +228,7 @@ impl Chat {
     ) -> Result<Self, ChatRefusal> {
         let deadline = Instant::now() + app.models().chat().timeout;
         let resumed = Self::resume_until(app, chatter, id, messages, deadline);
-        in_time(deadline, resumed).await
+        in_time(deadline, Box::pin(resumed)).await
     }
 
     async fn resume_until(

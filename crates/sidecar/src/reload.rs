@@ -268,7 +268,7 @@ impl Reloader {
         let process = self.current_app.app().process().clone();
         let outcome = match attempt.outcome {
             Ok((loaded, access)) => {
-                let outcome = self.apply(loaded, access).await;
+                let outcome = Box::pin(self.apply(loaded, access)).await;
                 outcome.map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),

@@ -392,7 +392,7 @@ impl Servers {
     }
 
     async fn apply_config(&self, base: &Config, access: Option<Access>) {
-        let config = self.merged(base).await;
+        let config = Box::pin(self.merged(base)).await;
         if let Some(application) = self.application() {
             application.apply(&config, access).await;
         }

@@ -25,5 +25,5 @@ pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<()
         listed.map_err(|error| server.request_error(error, Vec::new()))?;
         Ok(())
     };
-    server.run_until_done(work).await
+    server.run_until_done(Box::pin(work)).await
 }

@@ -34,7 +34,7 @@ impl Read {
             server.connect().await?;
             server.request("resources/read", &params).await
         };
-        let result = server.run_until_done(reading).await?;
+        let result = server.run_until_done(Box::pin(reading)).await?;
         if options.json {
             print(result.get()).map_err(McpCommandError::output)?;
             return Ok(ExitCode::SUCCESS);

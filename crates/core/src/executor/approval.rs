@@ -107,7 +107,7 @@ pub trait Approver: Send + Sync + 'static {
 pub(super) struct GrantedApproval {
     pub(super) id: String,
     /// The request that the approver approved; `None` if the call's context contained the decision.
-    pub(super) request: Option<ApprovalRequest>,
+    pub(super) request: Option<Box<ApprovalRequest>>,
     /// The arguments with which the call runs instead of its own.
     pub(super) edited: Option<JsonObject>,
     /// How much of the call's time it took to obtain the approval, without the wait for a person.
@@ -151,6 +151,21 @@ pub(super) async fn check(
     if !asks && context.denied.is_empty() {
         return Ok(None);
     }
+    Box::pin(obtain(
+        asks, approver, tool, arguments, context, deadline, entry,
+    ))
+    .await
+}
+
+async fn obtain(
+    asks: bool,
+    approver: Option<&dyn Approver>,
+    tool: &Arc<RegisteredTool>,
+    arguments: &JsonObject,
+    context: &CallContext,
+    deadline: Instant,
+    entry: Option<&mut Entry>,
+) -> Result<Option<GrantedApproval>, ToolFailure> {
     let forwarded = tool.tool().forwarded(context)?;
     let id = id::of(tool, arguments, context, forwarded.as_ref());
     let mut approved = None;
@@ -179,15 +194,13 @@ pub(super) async fn check(
         }
         let began = Instant::now();
         let clock = request.clock.clone();
-        // Boxed, because the future of every call would be larger otherwise.
-        let decided = Box::pin(decide(approver, &mut request, entry));
         let decided = tokio::select! {
             biased;
-            decided = decided => decided,
+            decided = decide(approver, &mut request, entry) => decided,
             () = clock.wait_until(deadline) => Err(late()),
         };
         took = began.elapsed().saturating_sub(clock.paused());
-        approved = Some(request);
+        approved = Some(Box::new(request));
         decided?
     } else {
         Decision::Undecided

@@ -127,16 +127,15 @@ impl<'a> Request<'a> {
             // Nested calls may return different results for different callers.
             rule.scope = CacheScope::Private;
         }
-        let caller = match tool.tool().makes_calls() {
-            true => context.nested_call_identity(),
-            false => context.caller_identity(),
-        };
         let may_be_cached = rule.is_some() || (config.honor_servers && tool.origin().is_mcp());
         may_be_cached.then(|| Self {
             config,
             tool,
             arguments: arguments.clone(),
-            caller,
+            caller: match tool.tool().makes_calls() {
+                true => context.nested_call_identity(),
+                false => context.caller_identity(),
+            },
             variant: context.variant.clone(),
             acting_identity: context
                 .acting_identity

@@ -24,7 +24,7 @@ const PREVIEW: usize = 2 * 1024;
 pub struct OversizedResult {
     /// The tool that returned the result.
     pub tool: Arc<RegisteredTool>,
-    /// The context of the call.
+    /// The context of the call, as the caller has set it.
     pub context: CallContext,
     /// The complete output.
     pub output: ToolOutput,
@@ -55,94 +55,81 @@ pub trait ResultStore: Send + Sync + 'static {
     fn put(&self, result: OversizedResult) -> StoreResultFuture;
 }
 
-/// The size limit of a call's result.
-pub(super) struct Bound {
-    most: usize,
-    context: CallContext,
+/// Returns the maximum size of a call's result, in bytes.
+pub(super) fn max_result_bytes(
+    config: &ExecutorConfig,
+    tool: &RegisteredTool,
+    context: &CallContext,
+) -> Option<usize> {
+    if context.nesting.is_some() {
+        // The calling tool needs the complete result, and its own result has a limit.
+        return None;
+    }
+    config.max_result_bytes_of(tool.name().as_str())
 }
 
-impl Bound {
+/// Why a result is stored instead of returned.
+#[derive(Clone, Copy)]
+pub(super) enum Excess {
+    /// The result is larger than this maximum, in bytes.
+    Size(usize),
+    /// There is no memory for the result while its client reads slowly.
+    Memory,
+}
+
+impl Excess {
+    /// Returns why the output of a call with this maximum size cannot be returned, if so.
     pub(super) fn of(
-        config: &ExecutorConfig,
-        tool: &RegisteredTool,
-        context: &CallContext,
+        output: &ToolOutput,
+        max_result_bytes: Option<usize>,
+        has_memory: bool,
     ) -> Option<Self> {
-        if context.nesting.is_some() {
-            // The calling tool needs the complete result, and its own result has a limit.
-            return None;
+        if !has_memory {
+            return Some(Self::Memory);
         }
-        let most = config.max_result_bytes_of(tool.name().as_str())?;
-        let context = context.clone();
-        Some(Self { most, context })
+        let most = max_result_bytes.filter(|most| size(output) > *most);
+        most.map(Self::Size)
     }
 
-    /// Returns the output unchanged if it is within the limit. Otherwise stores the output and
-    /// returns its beginning, with a reference to the stored result as `stored_result` in the metadata.
-    pub(super) async fn apply(
-        self,
-        result_store: Option<&dyn ResultStore>,
-        tool: &Arc<RegisteredTool>,
-        output: ToolOutput,
-        respond_by: Instant,
-    ) -> Result<ToolOutput, ToolFailure> {
-        let Self { most, context } = self;
-        let size = size(&output);
-        if size <= most {
-            return Ok(output);
+    fn max_preview_bytes(self) -> usize {
+        match self {
+            Self::Size(most) => most.min(PREVIEW),
+            Self::Memory => PREVIEW,
         }
-        let name = tool.name();
-        let no_store = || {
-            let message = format!("Tool '{name}' returned {size} bytes; the limit is {most}");
-            ToolFailure::internal(message)
-        };
-        let result = OversizedResult {
-            tool: Arc::clone(tool),
-            context,
-            output,
-        };
-        let preview_bytes = most.min(PREVIEW);
-        offload(result_store, result, preview_bytes, respond_by, no_store).await
+    }
+
+    /// Returns the failure of a call whose output of `bytes` bytes cannot be stored.
+    fn no_store(self, name: &ToolName, bytes: usize) -> ToolFailure {
+        ToolFailure::internal(match self {
+            Self::Size(most) => {
+                format!("Tool '{name}' returned {bytes} bytes; the limit is {most}")
+            }
+            Self::Memory => format!(
+                "Tool '{name}' has run and returned {bytes} bytes, which are lost: too many bytes \
+                 of results wait for clients that read slowly"
+            ),
+        })
     }
 }
 
-/// Stores an output for which there is no memory while its client reads slowly, and returns its
-/// beginning, like [`Bound::apply`].
+/// Stores a result, and returns its beginning, with a reference to the stored result as
+/// `stored_result` in the metadata.
 ///
 /// # Errors
-/// If the output cannot be stored. The failure has the beginning of the output.
-pub(super) async fn offload_without_memory(
+/// If the result cannot be stored. The failure has the beginning of the result.
+pub(super) async fn offload(
     result_store: Option<&dyn ResultStore>,
     result: OversizedResult,
+    excess: Excess,
     respond_by: Instant,
 ) -> Result<ToolOutput, ToolFailure> {
-    let (name, bytes) = (result.tool.name().clone(), size(&result.output));
-    let no_store = || {
-        ToolFailure::internal(format!(
-            "Tool '{name}' has run and returned {bytes} bytes, which are lost: too many bytes of \
-             results wait for clients that read slowly"
-        ))
-    };
-    offload(result_store, result, PREVIEW, respond_by, no_store).await
-}
-
-/// Stores a result, and returns a preview of at most `max_preview_bytes` bytes.
-///
-/// # Errors
-/// The error of the store, or that of `no_store` if there is no store. Either failure has the
-/// preview.
-async fn offload(
-    result_store: Option<&dyn ResultStore>,
-    result: OversizedResult,
-    max_preview_bytes: usize,
-    respond_by: Instant,
-    no_store: impl FnOnce() -> ToolFailure,
-) -> Result<ToolOutput, ToolFailure> {
-    let beginning = preview_of(&result.output.result, max_preview_bytes);
+    let beginning = preview_of(&result.output.result, excess.max_preview_bytes());
+    let name = result.tool.name().clone();
     let Some(result_store) = result_store else {
-        return Err(cut(no_store(), beginning));
+        let failure = excess.no_store(&name, size(&result.output));
+        return Err(cut(failure, beginning));
     };
     let metadata = result.output.metadata.clone();
-    let name = result.tool.name().clone();
     let stored = timeout_at(respond_by, result_store.put(result)).await;
     let stored = match stored.unwrap_or_else(|_| Err(not_stored_in_time(&name))) {
         Ok(stored) => stored,
@@ -180,9 +167,9 @@ pub(super) fn max_failure_bytes(
     tool: Option<&RegisteredTool>,
     context: &CallContext,
 ) -> usize {
-    let bound = tool.and_then(|tool| Bound::of(config, tool, context));
-    let most = bound.map_or(config.max_output_bytes, |bound| {
-        bound.most.min(config.max_output_bytes)
+    let most = tool.and_then(|tool| max_result_bytes(config, tool, context));
+    let most = most.map_or(config.max_output_bytes, |most| {
+        most.min(config.max_output_bytes)
     });
     most.max(PREVIEW)
 }

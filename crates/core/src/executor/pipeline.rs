@@ -54,6 +54,9 @@ pub(super) struct Ready<'a> {
 
 impl Executor {
     /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
+    ///
+    /// The futures of the stages that few calls enter are boxed: this future is moved several times
+    /// during every call, and is as large as the largest future in it.
     pub(super) async fn run_pipeline(
         &self,
         ResolvedCall { call, tool, waited }: ResolvedCall,
@@ -112,14 +115,14 @@ impl Executor {
             context.trace = context.trace.map(TraceContext::without_state);
         }
         if let Some(edited) = granted.as_mut().and_then(|granted| granted.edited.take()) {
-            let checked = self.check_edited(&tool, edited, &context).await?;
+            let checked = Box::pin(self.check_edited(&tool, edited, &context)).await?;
             waited += checked.took;
             arguments = checked.arguments;
             open.edited(&arguments);
         }
         let request = granted
             .as_ref()
-            .and_then(|granted| granted.request.as_ref());
+            .and_then(|granted| granted.request.as_deref());
         // While an approver decides, the user may remove the credential.
         if let (Some(acting_identity), Some(_)) = (&mut context.acting_identity, request) {
             acting_identity.connection = None;
@@ -142,7 +145,7 @@ impl Executor {
         let reservation = Reservation::for_call(memory, &tool, deadline).await?;
         limiter.admit(&tool, &context.quota_account())?;
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
-        let bound = output::Bound::of(config, &tool, &context);
+        let max_result_bytes = output::max_result_bytes(config, &tool, &context);
         let approval = approver.zip(request);
         let ready = Ready {
             tool: &tool,
@@ -157,7 +160,7 @@ impl Executor {
         let run = Box::pin(self.run_tool(ready, open, tool_began, &reservation));
         let output = match asked {
             Some(asked) => {
-                let output = cache.get_or_run(asked, limit, &reservation, run).await?;
+                let output = Box::pin(cache.get_or_run(asked, limit, &reservation, run)).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
                     approval::spend(approver, request, deadline, open.entry()).await?;
@@ -166,19 +169,24 @@ impl Executor {
             }
             None => run.await?,
         };
-        let result_store = hooks.result_store.as_deref();
-        let respond_by = open.respond_by();
-        let output = match bound {
-            _ if reservation.has_failed() => {
+        let has_memory = !reservation.has_failed();
+        let output = match output::Excess::of(&output, max_result_bytes, has_memory) {
+            None => output,
+            Some(excess) => {
                 let result = OversizedResult {
                     tool,
                     context: caller_context.clone(),
                     output,
                 };
-                output::offload_without_memory(result_store, result, respond_by).await?
+                let result_store = hooks.result_store.as_deref();
+                Box::pin(output::offload(
+                    result_store,
+                    result,
+                    excess,
+                    open.respond_by(),
+                ))
+                .await?
             }
-            Some(bound) => bound.apply(result_store, &tool, output, respond_by).await?,
-            None => output,
         };
         if !reservation.is_empty() {
             reservation.hand_over(output::size(&output));

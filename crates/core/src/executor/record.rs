@@ -215,7 +215,7 @@ impl<'a> Open<'a> {
     }
 
     /// Ends the call. Returns when its response is due at the latest.
-    pub(super) async fn end(mut self, result: &mut ToolResult) -> Instant {
+    pub(super) async fn end(&mut self, result: &mut ToolResult) -> Instant {
         let respond_by = self.respond_by();
         if let Some(entry) = &mut self.entry {
             entry.end(result, respond_by).await;

@@ -34,8 +34,13 @@ impl UpstreamConnection {
 
     /// Runs the forwarding of a request, so that server-initiated messages in the meantime reach
     /// the client at `link`. Without a link, they reach no client.
-    pub async fn during<T>(&self, link: Option<Arc<Link>>, passing: impl Future<Output = T>) -> T {
-        self.desk.during(link, passing).await
+    pub fn during<T>(
+        &self,
+        link: Option<Arc<Link>>,
+        passing: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
+        // Boxed, because each future that contains another reserves space for it twice.
+        self.desk.during(link, Box::pin(passing))
     }
 }
 

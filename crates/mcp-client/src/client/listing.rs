@@ -73,7 +73,8 @@ impl McpClient {
         list: impl Future<Output = Result<T, McpErrorKind>>,
     ) -> Result<T, McpError> {
         let name = || self.operation_name(method, &());
-        self.in_time(&RequestOptions::default(), name, list).await
+        self.in_time(&RequestOptions::default(), name, Box::pin(list))
+            .await
     }
 
     /// Requests the tools again, and updates what calls need to know about them.

@@ -30,7 +30,7 @@ impl Assembly {
         let registry = tools::registry()?;
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
-        let merged = servers.merged(config).await;
+        let merged = Box::pin(servers.merged(config)).await;
         let app = App::build_complete(
             &merged,
             Arc::clone(&registry),

@@ -55,7 +55,7 @@ where
         backlog: Backlog::new(MAX_UNREAD_BYTES),
     });
     let job = job(EventSender(Arc::clone(&events)));
-    let job = paced(job, Arc::clone(&events), max_duration);
+    let job = paced(Box::pin(job), Arc::clone(&events), max_duration);
     let events = JobEvents {
         events,
         // A separate task, because the job continues while the client does not read.

@@ -89,7 +89,9 @@ impl Batch {
         let mut answers = Vec::new();
         for message in messages {
             match message {
-                Ok(Inbound::Request(request)) => answers.extend(self.answer_one(request).await),
+                Ok(Inbound::Request(request)) => {
+                    answers.extend(Box::pin(self.answer_one(request)).await);
+                }
                 Ok(other) => handle_message(&self.session, other),
                 Err(unreadable) => {
                     let id = unreadable.id.as_deref();

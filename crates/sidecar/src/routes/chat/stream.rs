@@ -23,7 +23,7 @@ pub(super) fn response(chat: Chat, max_duration: Duration) -> Response {
                 }
             }
         };
-        let ended = chat.run(Some(Box::new(listener))).await;
+        let ended = Box::pin(chat.run(Some(Box::new(listener)))).await;
         events.send(event("done", &json!(ended.answer)));
     })
 }
