@@ -60,7 +60,7 @@ impl Signature {
 /// exception of PHP code that runs during the conversion, such as an autoloader.
 pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
     let mut bound = Vec::new();
-    for (name, kind) in binding.array().into_iter().flat_map(entries) {
+    for (name, kind) in entries(binding) {
         let Some(name) = name.string() else {
             continue;
         };

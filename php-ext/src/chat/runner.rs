@@ -85,7 +85,7 @@ impl CallBatch {
         let calls = list_of(calls.collect::<Result<Vec<_>, _>>()?);
         let ran = executor.call("executeParallel", [calls, context]);
         let results = ran.and_then(|ran| {
-            let results = ran.array().into_iter().flat_map(entries);
+            let results = entries(&ran);
             let results = results.map(|(_, result)| {
                 result_of(&result)?.ok_or_else(|| {
                     let kind = type_name(&result);

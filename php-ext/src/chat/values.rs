@@ -25,7 +25,7 @@ impl ChatValues {
 
     /// Restores the values from the result of [`to_value`](Self::to_value).
     pub fn of(value: &Zval) -> Self {
-        let mut parts = value.array().into_iter().flat_map(entries);
+        let mut parts = entries(value);
         let mut next = || parts.next().map_or_else(Zval::new, |(_, part)| part);
         Self {
             clients: Clients::of(&next()),

@@ -135,7 +135,7 @@ fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
     let get = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(get(name)?.string());
     let approvals = get("approvals")?;
-    let first = approvals.array().into_iter().flat_map(entries).next();
+    let first = entries(&approvals).next();
     let first = first.map(|(_, approval)| approval);
     let Some(approval) = first.filter(|approval| {
         let is_waiting = |status: Option<String>| status.as_deref() == Some("awaiting_approval");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
-use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::types::Zval;
 use pillion_client::wire::DecisionRequest;
 use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, JsonObject};
@@ -432,8 +432,7 @@ fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
         exception::transport(format!("The sidecar's response has no list '{field}'"))
     })?;
     let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
-    let has_objects = |list: &ZendHashTable| entries(list).all(|(_, entry)| is_object(&entry));
-    if !list.array().is_some_and(has_objects) {
+    if !entries(&list).all(|(_, entry)| is_object(&entry)) {
         return Err(exception::transport(format!(
             "The sidecar's list '{field}' has an entry that is not an object"
         )));

@@ -94,7 +94,6 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
     let tools =
         tools.ok_or_else(|| call.type_error(0, "Pillion\\ToolExecutor|Pillion\\Sidecar"))?;
     let options = call.value(2).map(|_| call.array(2)).transpose()?;
-    let options = options.and_then(|_| call.value(2));
     let settings = read_options(options, !is_executor(tools))?;
     let model = call.non_null(1);
     let model = model.map(|model| {
@@ -316,7 +315,7 @@ fn definitions_for_model(
     let registry = Object::of(&registry).ok_or(Failure::Pending)?;
     let definitions = registry.call("getDefinitionsForModel", [hidden_value(this, MODEL)?])?;
     let mut tools = Vec::new();
-    for (_, definition) in definitions.array().into_iter().flat_map(entries) {
+    for (_, definition) in entries(&definitions) {
         tools.extend(definition_of(&definition)?.map(Arc::new));
     }
     Ok(tools)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
-use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{ToolCall, ToolResult};
 
@@ -174,8 +174,8 @@ fn run(
 }
 
 /// Reads the calls in a list: objects or arrays.
-fn calls_of(table: &ZendHashTable) -> Result<Vec<ToolCall>, Failure> {
-    entries(table).map(|(_, call)| call_of(&call)).collect()
+fn calls_of(list: &Zval) -> Result<Vec<ToolCall>, Failure> {
+    entries(list).map(|(_, call)| call_of(&call)).collect()
 }
 
 fn results_of(results: &[ToolResult]) -> Outcome {

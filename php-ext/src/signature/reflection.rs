@@ -80,7 +80,7 @@ impl ReflectionObject {
 
     pub(super) fn list(&self, method: &str) -> Result<Vec<Self>, Failure> {
         let list = self.call(method, [])?;
-        let list = list.array().into_iter().flat_map(entries);
+        let list = entries(&list);
         Ok(list.filter_map(|(_, entry)| Self::of(entry)).collect())
     }
 

@@ -51,7 +51,7 @@ impl Target {
                 "There is neither a function nor a class '{name}'"
             )));
         }
-        let parts: Vec<_> = value.array().into_iter().flat_map(entries).collect();
+        let parts: Vec<_> = entries(value).collect();
         if let [(_, on), (_, method)] = parts.as_slice() {
             if !is_utf8(on) || !is_utf8(method) {
                 return Err(not_utf8());

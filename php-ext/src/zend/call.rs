@@ -3,7 +3,7 @@ use std::panic::AssertUnwindSafe;
 
 use ext_php_rs::ffi::{zend_string, zend_wrong_parameters_count_error};
 use ext_php_rs::flags::DataType;
-use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
+use ext_php_rs::types::{ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 
 use super::{Failure, Object, ffi, held, is_callable};
@@ -250,11 +250,11 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// A `TypeError`.
-    pub fn array(&self, index: usize) -> Result<&'a ZendHashTable, Failure> {
-        self.value(index)
-            .ok_or_else(missing)?
-            .array()
-            .ok_or_else(|| self.type_error(index, "array"))
+    pub fn array(&self, index: usize) -> Result<&'a Zval, Failure> {
+        match self.value(index).ok_or_else(missing)? {
+            value if value.is_array() => Ok(value),
+            _ => Err(self.type_error(index, "array")),
+        }
     }
 
     /// Returns a callable argument; error messages call the type `expected`. An autoloader may run.

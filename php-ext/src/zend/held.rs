@@ -1,4 +1,3 @@
-use std::hint::black_box;
 use std::ptr::NonNull;
 
 use ext_php_rs::ffi::{GC_IMMUTABLE, zend_array_destroy};
@@ -20,21 +19,6 @@ pub fn held(value: &Zval) -> Zval {
 pub(super) struct HeldTable(NonNull<ZendHashTable>);
 
 impl HeldTable {
-    /// Adds a reference.
-    pub(super) fn new(table: &ZendHashTable) -> Self {
-        // Nothing may change behind a shared reference as far as the optimizer knows: without this, it
-        // computes the count at the end from the count before the addition, and frees the table
-        // while PHP still uses it.
-        let table = black_box(NonNull::from(table));
-        // SAFETY: the table is alive; immutable tables are not counted.
-        unsafe {
-            if !is_immutable(table) {
-                (*table.as_ptr()).gc.refcount += 1;
-            }
-        }
-        Self(table)
-    }
-
     /// Takes over a reference.
     ///
     /// # Safety

@@ -4,7 +4,8 @@ use std::ptr::NonNull;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use super::ffi;
-use super::held::HeldTable;
+use super::held::{HeldTable, held};
+use super::table::{Key, slots};
 
 /// `ZEND_PROP_PURPOSE_ARRAY_CAST`: all properties, of every visibility.
 const ARRAY_CAST: i32 = 1;
@@ -28,6 +29,15 @@ impl Properties {
     /// This can run PHP code: call it inside [`run_guarded`](super::run_guarded).
     pub fn for_array(object: &Zval) -> Option<Self> {
         Self::of(object, ARRAY_CAST)
+    }
+
+    /// Iterates over the names and [`held()`] values of the properties.
+    pub fn entries(&self) -> impl Iterator<Item = (Key<'_>, Zval)> {
+        #![expect(
+            clippy::disallowed_methods,
+            reason = "this value holds the table, and `held` each value"
+        )]
+        slots(self).map(|(key, value)| (key, held(value)))
     }
 
     fn of(object: &Zval, purpose: i32) -> Option<Self> {

@@ -14,7 +14,7 @@
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 
-use super::held::{HeldTable, held};
+use super::held::held;
 use super::list_of;
 
 /// In `u.flags`: the array is a list of values without keys, possibly with holes.
@@ -55,14 +55,19 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Iterates over the keys and [`held()`] values of an array in order, without holes. PHP code may run
-/// during the iteration: the array is held, so that a write makes a copy of it.
-pub fn entries(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, Zval)> {
-    let holder = HeldTable::new(table);
-    slots(table).map(move |(key, value)| {
-        let _ = &holder;
-        (key, held(value))
-    })
+/// Iterates over the keys and [`held()`] values of an array in order, without holes; any other value
+/// has none. PHP code may run during the iteration: the array is held, so that a write makes a copy
+/// of it.
+pub fn entries(array: &Zval) -> impl Iterator<Item = (Key<'_>, Zval)> {
+    let holder = held(array);
+    array
+        .array()
+        .into_iter()
+        .flat_map(slots)
+        .map(move |(key, value)| {
+            let _ = &holder;
+            (key, held(value))
+        })
 }
 
 /// Returns the [`held()`] value of a key, if `value` is an array that has the key.

@@ -31,7 +31,8 @@ final class McpOptions
     {
         foreach (array_keys($options) as $name) {
             if (!in_array($name, self::NAMES, true)) {
-                throw Failure::invalidInput("Unknown option '$name'");
+                $names = implode(', ', self::NAMES);
+                throw Failure::invalidInput("Unknown option '$name', expected one of $names");
             }
         }
         $options = array_filter($options, static fn (mixed $value): bool => $value !== null);

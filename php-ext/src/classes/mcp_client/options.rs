@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::types::Zval;
 use pillion_mcp_client::RequestOptions;
 use serde_json::{Map, Value};
 
@@ -53,13 +53,16 @@ impl CallOptions {
         Ok(options)
     }
 
-    fn read(&mut self, options: &ZendHashTable, allowed: &[&str]) -> Result<(), Failure> {
+    fn read(&mut self, options: &Zval, allowed: &[&str]) -> Result<(), Failure> {
         for (key, value) in entries(options) {
             let name = key
                 .string()
                 .unwrap_or_else(|| key.long().unwrap_or_default().to_string());
             if !allowed.contains(&name.as_str()) {
-                return Err(exception::invalid_input(format!("Unknown option '{name}'")));
+                let allowed = allowed.join(", ");
+                return Err(exception::invalid_input(format!(
+                    "Unknown option '{name}', expected one of {allowed}"
+                )));
             }
             if !value.is_null() {
                 self.set(&name, &value)?;

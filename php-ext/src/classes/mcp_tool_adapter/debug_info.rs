@@ -36,23 +36,23 @@ pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
     let properties = run_guarded(|| Properties::for_array(&this))?;
     let properties = properties
         .iter()
-        .flat_map(|table| entries(table))
+        .flat_map(Properties::entries)
         .filter(|(_, value)| value.get_type() != DataType::Undef);
     let mut redacted = ZendHashTable::new();
     for (key, value) in properties {
         let is_entry = key
             .zend_str()
             .is_some_and(|name| name.as_bytes() == SERVER_CONFIG);
-        let value = match value.array() {
-            Some(entry) if is_entry => without_credentials(entry, MAX_DEPTH),
-            _ => value,
+        let value = match is_entry && value.is_array() {
+            true => without_credentials(&value, MAX_DEPTH),
+            false => value,
         };
         put(&mut redacted, key, value);
     }
     Ok(table_of(redacted))
 }
 
-fn without_credentials(entry: &ZendHashTable, levels: usize) -> Zval {
+fn without_credentials(entry: &Zval, levels: usize) -> Zval {
     let mut redacted = ZendHashTable::new();
     for (key, value) in entries(entry) {
         let name = key.string().unwrap_or_default().to_ascii_lowercase();
@@ -62,8 +62,8 @@ fn without_credentials(entry: &ZendHashTable, levels: usize) -> Zval {
             string_of(REDACTED)
         } else if let (SERVER_URL, Some(url)) = (name.as_str(), value.str()) {
             string_of(without_query(url))
-        } else if let Some(nested) = value.array() {
-            without_credentials(nested, levels - 1)
+        } else if value.is_array() {
+            without_credentials(&value, levels - 1)
         } else {
             value
         };

@@ -112,7 +112,7 @@ fn results_of(
             "The sidecar's response has no result for each call",
         ));
     }
-    let answers = results.array().into_iter().flat_map(entries);
+    let answers = entries(&results);
     let arguments = approval_arguments(&body)?.into_iter();
     calls
         .iter()

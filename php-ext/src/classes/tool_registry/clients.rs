@@ -15,7 +15,7 @@ pub struct Client(Zval);
 impl Clients {
     /// Reads the clients from the hidden value of a registry.
     pub fn of(hidden: &Zval) -> Self {
-        let clients = hidden.array().into_iter().flat_map(entries);
+        let clients = entries(hidden);
         Self(clients.map(|(_, client)| Client(client)).collect())
     }
 

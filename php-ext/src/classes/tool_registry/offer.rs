@@ -14,7 +14,7 @@ fn select(
 ) -> Result<Vec<(String, Zval)>, Failure> {
     let tools = objects(this)?;
     let mut selected = Vec::new();
-    for (name, tool) in tools.array().into_iter().flat_map(entries) {
+    for (name, tool) in entries(&tools) {
         let Some(object) = Object::of(&tool) else {
             continue;
         };

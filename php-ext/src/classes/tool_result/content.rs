@@ -37,7 +37,10 @@ fn blocks_of(result: &Zval) -> Option<Vec<Zval>> {
         // Only MCP results have the key `structuredContent`.
         return member(result, STRUCTURED).map(|_| Vec::new());
     };
-    entries(content.array()?)
+    if !content.is_array() {
+        return None;
+    }
+    entries(&content)
         .zip(0..)
         .map(|((key, block), index)| {
             let has_type = member(&block, "type")?.is_string();

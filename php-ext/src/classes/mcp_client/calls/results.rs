@@ -39,9 +39,8 @@ pub fn is_error(result: &Zval) -> bool {
 /// Returns the text blocks of a result, one per line.
 fn text_of(result: &Zval) -> String {
     let content = member(result, "content");
-    let blocks = content.as_ref().and_then(Zval::array);
     let mut texts = Vec::new();
-    for (_, block) in blocks.into_iter().flat_map(entries) {
+    for (_, block) in content.iter().flat_map(entries) {
         texts.extend(member(&block, "text").and_then(|text| text.string()));
     }
     if texts.is_empty() {
