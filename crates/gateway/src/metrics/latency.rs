@@ -8,12 +8,26 @@ pub const BUCKET_BOUNDS_SECONDS: [f64; 15] = [
     30.0,
 ];
 
+/// The number of equal parts in which a bucket is counted, for percentiles.
+const PARTS: usize = 16;
+
 /// A histogram of durations.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Latency {
-    /// One bucket per bound, and one for longer durations.
-    buckets: [AtomicU64; BUCKET_BOUNDS_SECONDS.len() + 1],
+    /// The parts of one bucket per bound, and of one for longer durations.
+    buckets: [[AtomicU64; PARTS]; BUCKET_BOUNDS_SECONDS.len() + 1],
     micros: AtomicU64,
+    max_micros: AtomicU64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            buckets: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
+            micros: AtomicU64::new(0),
+            max_micros: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Latency {
@@ -24,9 +38,10 @@ impl Latency {
             .iter()
             .position(|bound| seconds <= *bound);
         let place = place.unwrap_or(BUCKET_BOUNDS_SECONDS.len());
-        self.buckets[place].fetch_add(1, Ordering::Relaxed);
+        self.buckets[place][part_of(place, seconds)].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.max_micros.fetch_max(micros, Ordering::Relaxed);
     }
 
     /// Returns the counts with the upper bounds of their buckets, not cumulative; the last bound is
@@ -34,20 +49,14 @@ impl Latency {
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BUCKET_BOUNDS_SECONDS.iter().copied().chain([f64::INFINITY]);
-        let counts = self
-            .buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Relaxed));
+        let counts = self.buckets.iter().map(|parts| parts.iter().map(load).sum());
         bounds.zip(counts).collect()
     }
 
     /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Relaxed))
-            .sum()
+        self.buckets.iter().flatten().map(load).sum()
     }
 
     /// Returns the sum of all durations, in seconds.
@@ -56,32 +65,61 @@ impl Latency {
         Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
-    /// Estimates a percentile (0 to 1) from the buckets, in seconds; `None` without durations. A
-    /// duration above every bound counts as the last bound.
+    /// Estimates a percentile (0 to 1) from the parts of the buckets, in seconds: within a
+    /// third of the true duration if that is more than 0.1 ms; `None` without durations. A duration above every bound
+    /// counts as the longest duration.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<f64> {
-        let buckets = self.buckets();
-        let total: u64 = buckets.iter().map(|(_, count)| count).sum();
+        let counts: Vec<u64> = self.buckets.iter().flatten().map(load).collect();
+        let total: u64 = counts.iter().sum();
         if total == 0 {
             return None;
         }
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let wanted = share * total as f64;
-        let (mut below, mut lower) = (0.0, 0.0);
-        for (upper, count) in buckets {
-            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let count = count as f64;
-            if count > 0.0 && below + count >= wanted {
-                if upper > BUCKET_BOUNDS_SECONDS[BUCKET_BOUNDS_SECONDS.len() - 1] {
-                    return Some(lower);
-                }
-                return Some(lower + (upper - lower) * ((wanted - below) / count));
+        let max = Duration::from_micros(load(&self.max_micros)).as_secs_f64();
+        let mut wanted = share * precise(total);
+        for (index, count) in counts.into_iter().enumerate() {
+            let count = precise(count);
+            if count > 0.0 && count >= wanted {
+                let (place, part) = (index / PARTS, index % PARTS);
+                let (lower, upper) = bounds_of(place).unwrap_or((max, max));
+                let width = (upper - lower) / precise(PARTS as u64);
+                let estimate = lower + width * (precise(part as u64) + wanted / count);
+                return Some(estimate.min(max));
             }
-            below += count;
-            lower = upper.min(BUCKET_BOUNDS_SECONDS[BUCKET_BOUNDS_SECONDS.len() - 1]);
+            wanted -= count;
         }
-        Some(lower)
+        Some(max)
     }
+}
+
+/// Returns the bounds of a bucket, in seconds; `None` for the last, which has no upper bound.
+fn bounds_of(place: usize) -> Option<(f64, f64)> {
+    let upper = *BUCKET_BOUNDS_SECONDS.get(place)?;
+    let lower = place.checked_sub(1).map_or(0.0, |below| BUCKET_BOUNDS_SECONDS[below]);
+    Some((lower, upper))
+}
+
+/// Returns the part of a bucket that a duration belongs to.
+fn part_of(place: usize, seconds: f64) -> usize {
+    let Some((lower, upper)) = bounds_of(place) else {
+        return 0;
+    };
+    let part = (seconds - lower) / (upper - lower) * precise(PARTS as u64);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the number of parts"
+    )]
+    (part as usize).min(PARTS - 1)
+}
+
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn precise(count: u64) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]
@@ -89,18 +127,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m1_percentiles_are_in_the_right_bucket() {
+    fn m1_percentiles_are_near_the_durations() {
         let latency = Latency::default();
         assert_eq!(latency.percentile(0.5), None);
         for millis in [1, 1, 1, 1, 1, 1, 1, 1, 1, 400] {
             latency.add(Duration::from_millis(millis));
         }
         let median = latency.percentile(0.5).unwrap();
-        assert!((0.000_5..=0.001).contains(&median), "{median}");
+        assert!((0.000_9..=0.001).contains(&median), "{median}");
         let slowest = latency.percentile(0.99).unwrap();
-        assert!((0.25..=0.5).contains(&slowest), "{slowest}");
+        assert!((0.39..=0.4).contains(&slowest), "{slowest}");
         latency.add(Duration::from_secs(3600));
-        assert!((latency.percentile(1.0).unwrap() - 30.0).abs() < 1e-9);
+        assert!((latency.percentile(1.0).unwrap() - 3600.0).abs() < 1e-9);
         assert_eq!(latency.count(), 11);
+        assert_eq!(latency.buckets()[3], (0.001, 9));
+    }
+
+    #[test]
+    fn m1_percentiles_of_equal_durations_are_within_a_third_of_them() {
+        for micros in (0..1000).map(|step| 1.02_f64.powi(step)).take_while(|it| *it < 3e8) {
+            let latency = Latency::default();
+            let duration = Duration::from_secs_f64(micros / 1e6 + 1e-4);
+            latency.add(duration);
+            latency.add(duration);
+            for share in [0.0, 0.5, 0.99, 1.0] {
+                let estimate = latency.percentile(share).unwrap();
+                let ratio = estimate / duration.as_secs_f64();
+                assert!((0.66..=1.0 + 1e-9).contains(&ratio), "{duration:?}: {ratio}");
+            }
+        }
     }
 }
