@@ -48,6 +48,8 @@ impl Outcome {
 /// The calls of one tool.
 #[derive(Debug, Default)]
 pub struct ToolStats {
+    /// The label of the tool's MCP server.
+    pub server: Option<String>,
     outcomes: [AtomicU64; Outcome::NAMES.len()],
     /// The durations of finished calls.
     pub latency: Latency,
@@ -131,17 +133,23 @@ impl Tools {
         }
     }
 
-    fn of(&self, name: &str) -> Arc<ToolStats> {
+    fn of(&self, name: &str, origin: Option<&ToolOrigin>) -> Arc<ToolStats> {
         if let Some(stats) = self.by_name.read().get(name) {
             return Arc::clone(stats);
         }
         let mut tools = self.by_name.write();
-        let name = if tools.len() < MAX_TOOLS {
-            name
-        } else {
-            OTHER_TOOLS
+        let (name, server) = match origin {
+            _ if tools.len() >= MAX_TOOLS => (OTHER_TOOLS, None),
+            Some(ToolOrigin::Mcp { server_label, .. }) => (name, Some(server_label.clone())),
+            _ => (name, None),
         };
-        Arc::clone(tools.entry(name.to_owned()).or_default())
+        let stats = tools.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(ToolStats {
+                server,
+                ..ToolStats::default()
+            })
+        });
+        Arc::clone(stats)
     }
 }
 
@@ -159,7 +167,8 @@ impl Observer for Tools {
     ) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         let name = self.name_of(&result.tool_name, origin);
-        self.of(&name).add(Outcome::of(result.error_code), elapsed);
+        let stats = self.of(&name, origin);
+        stats.add(Outcome::of(result.error_code), elapsed);
     }
 
     fn on_abandoned(
@@ -216,6 +225,9 @@ mod tests {
             names().collect::<Vec<_>>(),
             ["(users' of mail)", "dice_roll"]
         );
+        let servers = tools.all().into_iter();
+        let servers: Vec<_> = servers.map(|(_, tool)| tool.server.clone()).collect();
+        assert_eq!(servers, [Some("mail".to_owned()), Some("dice".to_owned())]);
         // A call may finish after its server was removed.
         tools.record_servers([("dice".to_owned(), true)]);
         call("mail", "mail_carols_diary");
@@ -238,10 +250,10 @@ mod tests {
         let tools = Tools::default();
         for n in 0..MAX_TOOLS + 50 {
             tools
-                .of(&format!("tool_{n}"))
+                .of(&format!("tool_{n}"), None)
                 .add(Outcome::of(None), Duration::ZERO);
         }
         assert_eq!(tools.all().len(), MAX_TOOLS + 1);
-        assert_eq!(tools.of("one more").calls_and_failures(), (50, 0));
+        assert_eq!(tools.of("one more", None).calls_and_failures(), (50, 0));
     }
 }

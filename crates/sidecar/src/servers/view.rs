@@ -51,11 +51,10 @@ fn add_report(entry: &mut ServerEntry, report: &ServerReport) {
 /// Returns the number of calls of each server's tools since the start.
 fn calls(gateway: &Gateway) -> HashMap<String, ServerCalls> {
     let mut calls: HashMap<String, ServerCalls> = HashMap::new();
-    let counted: HashMap<_, _> = gateway.metrics().tools.all().into_iter().collect();
-    for (name, tool) in gateway.upstreams().tools() {
-        if let Some(stats) = counted.get(name.as_str()) {
-            let (total, failed) = stats.calls_and_failures();
-            let sum = calls.entry(tool.server().label.clone()).or_default();
+    for (_, tool) in gateway.metrics().tools.all() {
+        if let Some(server) = &tool.server {
+            let (total, failed) = tool.calls_and_failures();
+            let sum = calls.entry(server.clone()).or_default();
             sum.total += total;
             sum.failed += failed;
         }
