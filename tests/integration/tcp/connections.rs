@@ -58,7 +58,8 @@ fn c2_a_response_before_the_body_has_arrived_announces_the_close() {
             "content-length: 99999999".to_owned(),
             413,
         ),
-        ("/api/v1/nothing", "accept: */*".to_owned(), 403),
+        ("/api/v1/nothing", "accept: */*".to_owned(), 404),
+        ("/api/v1/servers", "accept: */*".to_owned(), 403),
     ] {
         let length = if header.starts_with("content-length") {
             ""

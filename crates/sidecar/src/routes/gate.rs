@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -13,6 +14,15 @@ use pillion_gateway::access::{
 };
 use pillion_gateway::waiting_bytes::ConnectionBytes;
 
+/// Returns the scope that a request needs. A path without a route needs any valid token: the
+/// response is that there is no such route.
+fn required_scope(request: &Parts) -> Scope {
+    match request.extensions.get::<MatchedPath>() {
+        Some(_) => Scope::required_scope(&request.method, request.uri.path()),
+        None => Scope::Read,
+    }
+}
+
 /// Authenticates the request and stores its grant as an extension, or rejects the request. Every
 /// request over TCP needs a valid token. A request over the Unix socket needs none, because the
 /// socket's permissions and rules admitted its connection.
@@ -23,7 +33,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             let Some(gate) = &app.access().gate else {
                 return AccessRejection::Closed.into_response();
             };
-            let grant = match gate.enter(&parts).await {
+            let grant = match gate.enter(&parts, required_scope(&parts)).await {
                 Ok(grant) => grant,
                 Err(refusal) => return refusal.into_response(),
             };

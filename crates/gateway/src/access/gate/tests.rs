@@ -19,7 +19,8 @@ fn gate() -> AccessGate {
 
 async fn status(request: axum::http::request::Builder) -> u16 {
     let (request, ()) = request.body(()).unwrap().into_parts();
-    match gate().enter(&request).await {
+    let needed = Scope::required_scope(&request.method, request.uri.path());
+    match gate().enter(&request, needed).await {
         Ok(_) => 200,
         Err(refusal) => refusal.into_response().status().as_u16(),
     }
