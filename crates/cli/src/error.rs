@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use pillion_client::ClientError;
 use pillion_core::store::StoreError;
 
+use super::arguments::ArgumentsError;
 use super::operator::OperatorError;
 
 use pillion_config::ConfigError;
@@ -49,6 +50,8 @@ pub(super) enum CliError {
     Credential(#[from] CredentialError),
     #[error("Server not found: '{0}'; `pillion servers list` shows all servers")]
     NoServer(String),
+    #[error("Access token not found: '{0}'; `pillion tokens list` shows the tokens of the store")]
+    NoToken(String),
     #[error("{message}: '{id}' (not_found); `{list}` shows all ids")]
     NotThere {
         message: String,
@@ -59,6 +62,8 @@ pub(super) enum CliError {
     Tokens(#[source] StoreError),
     #[error("{0}")]
     Usage(String),
+    #[error(transparent)]
+    Arguments(#[from] ArgumentsError),
     #[error("{}", .0.line())]
     Mcp(super::mcp::McpCommandError),
 }
@@ -92,7 +97,9 @@ impl CliError {
 
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Model(_) | Self::Usage(_) => ExitCode::from(2),
+            Self::Config(_) | Self::Model(_) | Self::Usage(_) | Self::Arguments(_) => {
+                ExitCode::from(2)
+            }
             Self::Mcp(error) => error.exit_code(),
             Self::Bridge(error) if error.is_bad_request() => ExitCode::from(2),
             // Users, groups and tokens that the configuration names are part of the configuration.
@@ -108,6 +115,7 @@ impl CliError {
             | Self::Servers(_)
             | Self::Credential(_)
             | Self::NoServer(_)
+            | Self::NoToken(_)
             | Self::NotThere { .. }
             | Self::Tokens(_)
             | Self::Bridge(_)

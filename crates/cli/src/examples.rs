@@ -65,6 +65,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "tools call",
         &[
+            "pillion tools call calculator expression='6 * 7'",
             "pillion tools call calculator '{\"expression\": \"6 * 7\"}'",
             "pillion tools call cancel_order '{\"number\": 8}' --user ada --wait 120",
             "pillion tools call calculator - < arguments.json",

@@ -32,7 +32,11 @@ fn convert_error<T>(read: Result<T>) -> std::result::Result<T, CliError> {
     })
 }
 
-fn read_all_from(source: impl Read) -> Result<Vec<u8>> {
+/// Reads a source to its end.
+///
+/// # Errors
+/// [`ErrorKind::FileTooLarge`] for more than 64 MiB.
+pub(super) fn read_all_from(source: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)?;
     check_size(bytes)
@@ -55,7 +59,10 @@ fn read_line_from(source: impl BufRead) -> Result<Option<String>> {
 
 fn check_size(bytes: Vec<u8>) -> Result<Vec<u8>> {
     match bytes.len() as u64 > MAX_INPUT_BYTES {
-        true => Err(ErrorKind::FileTooLarge.into()),
+        true => Err(std::io::Error::new(
+            ErrorKind::FileTooLarge,
+            format!("it is larger than {MAX_INPUT_BYTES} bytes"),
+        )),
         false => Ok(bytes),
     }
 }

@@ -5,6 +5,7 @@
 //! is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
 mod approvals;
+mod arguments;
 mod auth;
 mod calls;
 mod chat;
@@ -31,6 +32,7 @@ mod table;
 mod tokens;
 mod tools;
 mod top;
+mod typed;
 mod usage;
 mod vault;
 

@@ -1,6 +1,5 @@
 //! `pillion mcp`: a command line client for any MCP server.
 
-mod arguments;
 mod authorization;
 mod call;
 mod command;
@@ -22,7 +21,6 @@ mod prompt_duration;
 mod read;
 mod server;
 mod terminal;
-mod typed;
 
 use std::process::ExitCode;
 

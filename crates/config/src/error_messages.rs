@@ -1,9 +1,8 @@
 //! Translates error messages of deserializers into the terms of a configuration file.
 
-use super::{DeclaredTools, Key, KeyPath, SidecarKeys, builtins};
+use pillion_core::similar_name;
 
-/// Minimum similarity, from 0 to 1, at which a known name is suggested for an unknown one.
-const MIN_SIMILARITY: f64 = 0.85;
+use super::{DeclaredTools, Key, KeyPath, SidecarKeys, builtins};
 
 /// The names of types in error messages, and the names that replace them.
 const TYPE_NAMES: [(&str, &str); 12] = [
@@ -92,18 +91,8 @@ fn without_credential(key: &KeyPath, found: &str) -> String {
     found.to_owned()
 }
 
-/// Returns the most similar of the names, if one is similar enough.
-fn find_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let similar = names
-        .into_iter()
-        .map(|other| (strsim::jaro_winkler(name, other), other));
-    let similar = similar.filter(|(similar, _)| *similar > MIN_SIMILARITY);
-    let best = similar.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.map(|(_, name)| name)
-}
-
 fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
-    let suggestion = find_similar(unknown, names.iter().copied());
+    let suggestion = similar_name(unknown, names.iter().copied());
     let suggestion = suggestion.map(|name| format!(" (did you mean `{name}`?)"));
     format!(
         "{kind}{unknown}`{}, {}",

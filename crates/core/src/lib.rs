@@ -43,6 +43,7 @@ pub mod pack;
 pub mod provider;
 pub mod registry;
 mod repeat_limit;
+mod similar_name;
 pub mod store;
 pub mod tool;
 pub mod variable;
@@ -54,3 +55,4 @@ pub use hidden_text::{
 pub use json_error::{is_lone_surrogate, json_error_text};
 pub use pillion_schema::{compute, json_values};
 pub use repeat_limit::RepeatLimit;
+pub use similar_name::similar_name;

@@ -226,7 +226,7 @@ fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
             "no white space",
         ),
         (&["create", "x", "--scope", "all"], 2, "admin"),
-        (&["revoke", "nobody"], 1, "token does not exist"),
+        (&["revoke", "nobody"], 1, "Access token not found: 'nobody'"),
     ] {
         let output = run(&daemon, arguments);
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));

@@ -137,7 +137,7 @@ fn endless_arguments_are_not_read_to_the_end() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "pillion: standard input is larger than 67108864 bytes\n"
+        "pillion: cannot read the arguments from standard input: it is larger than 67108864 bytes\n"
     );
 }
 
@@ -168,7 +168,7 @@ fn the_socket_is_not_required_where_a_variable_names_it() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(
-        said.contains("pillion tools call <NAME> [JSON]\n"),
+        said.contains("pillion tools call <NAME> [KEY=VALUE | JSON]...\n"),
         "{said}"
     );
     let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
@@ -197,9 +197,34 @@ fn call_reads_the_arguments_from_standard_input() {
 }
 
 #[test]
+fn call_types_pairs_by_the_parameters_of_the_tool() {
+    let daemon = Daemon::start();
+    let parameters = json!({"properties": {
+        "count": {"type": "integer"}, "text": {"type": "string"}, "tags": {"type": "array"},
+        "any": {},
+    }});
+    let offered = json!([{"name": "show", "description": "Shows", "inputSchema": parameters}]);
+    Worker::connect(&daemon.socket, &offered).serve(|call| call["arguments"].to_string());
+    let pairs = ["count=7", "text=7", "tags=a", "tags=b", "any=true"];
+    let output = tools(&daemon, &[&["call", "show"], &pairs[..]].concat());
+    assert_eq!(
+        stdout(&output),
+        "{\"count\":7,\"text\":\"7\",\"tags\":[\"a\",\"b\"],\"any\":true}\n"
+    );
+    let output = tools(&daemon, &["call", "show", "count=x"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        stderr(&output),
+        "pillion: 'count' must be an integer, not 'x'\n"
+    );
+    let output = tools(&daemon, &["call", "nope", "a=1"]);
+    assert!(stderr(&output).starts_with("pillion: Tool 'nope' not found (not_found)"));
+}
+
+#[test]
 fn a_failed_call_exits_with_1_and_prints_the_reason() {
     let daemon = Daemon::start();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 3] = [
         (
             &["call", "calculator", r#"{"expression": "1/0"}"#],
             "pillion: Calculation error: division by zero (",
@@ -212,10 +237,6 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
             &["call", "nope"],
             "pillion: Tool 'nope' not found (not_found); available: calculator, get_time, roll_dice, search_memory, remember, forget\n",
         ),
-        (
-            &["call", "calculator", "[1]"],
-            "pillion: The body must be a JSON object",
-        ),
     ];
     for (arguments, expected) in cases {
         let output = tools(&daemon, arguments);
@@ -223,14 +244,36 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         assert_eq!(stdout(&output), "");
         assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
     }
-    for wrong in ["{", "expression=1"] {
+    let misspelled = [
+        (
+            ["call", "calculator", "expresion=1"],
+            "pillion: Missing required parameter: expression (there is no parameter 'expresion': \
+             did you mean 'expression'?) (invalid_input)\n",
+        ),
+        (
+            ["call", "calculater", "{}"],
+            "pillion: Tool 'calculater' not found: did you mean 'calculator'? (not_found); \
+             available: ",
+        ),
+    ];
+    for (arguments, expected) in misspelled {
+        let error = stderr(&tools(&daemon, &arguments));
+        assert!(error.starts_with(expected), "{error}");
+    }
+    for (wrong, expected) in [
+        ("{", "the arguments are not a JSON object: EOF"),
+        ("[1]", "the arguments are JSON, but not an object"),
+        ("1+1", "'1+1' is neither KEY=VALUE nor a JSON object"),
+        (
+            "@/nowhere/a.json",
+            "cannot read the arguments in /nowhere/a.json",
+        ),
+    ] {
         let output = tools(&daemon, &["call", "calculator", wrong]);
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         let error = stderr(&output);
-        assert!(
-            error.starts_with("pillion: the arguments are not valid JSON ("),
-            "{error}"
-        );
+        let expected = format!("pillion: {expected}");
+        assert!(error.starts_with(&expected), "{error}");
     }
     let output = tools(&daemon, &["call", "nope", "--json"]);
     assert_eq!(output.status.code(), Some(1));

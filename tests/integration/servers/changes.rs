@@ -107,7 +107,10 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     // Also while the server is not connected.
     far.set_mood(Mood::Ill);
     change(&daemon, "PATCH", "/far", &json!({"retryAttempts": 0}));
-    assert_eq!(servers(&daemon)[0]["calls"], json!({"total": 1, "failed": 0}));
+    assert_eq!(
+        servers(&daemon)[0]["calls"],
+        json!({"total": 1, "failed": 0})
+    );
     far.set_mood(Mood::Well);
     assert!(shown["lastConnectedAt"].is_string(), "{shown}");
     // The caller does not wait for the removal.

@@ -4,7 +4,6 @@ use clap::Args;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::arguments::Arguments;
 use super::content;
 use super::error::{self, McpCommandError};
 use super::offer::{Items, Kind};
@@ -12,6 +11,7 @@ use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
 use super::server::Server;
+use crate::arguments::Arguments;
 use crate::{print, print_diagnostic};
 
 /// `pillion mcp call`

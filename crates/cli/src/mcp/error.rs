@@ -8,11 +8,11 @@ use pillion_mcp_client::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerCo
 use pillion_wire::Failure;
 use serde_json::{Value, json};
 
-use super::arguments::ArgumentsError;
 use super::interrupt::StopSignal;
 use super::offer::{Items, Kind};
 use super::plain;
 use crate::CliError;
+use crate::arguments::ArgumentsError;
 use pillion_config::ConfigError;
 
 /// Why a command of `pillion mcp` failed.

@@ -131,7 +131,7 @@ fn parameters(item: &Value) -> Vec<String> {
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let properties = properties.iter().map(|(name, property)| {
-        let kinds = super::typed::SchemaTypes::of(property, schema).to_string();
+        let kinds = crate::typed::SchemaTypes::of(property, schema).to_string();
         let kind = if kinds.is_empty() { "anything" } else { &kinds };
         line(name, kind, required(name), &property["description"])
     });

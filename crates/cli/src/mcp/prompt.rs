@@ -3,7 +3,6 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Arguments;
 use super::content;
 use super::error::McpCommandError;
 use super::offer::Kind;
@@ -11,6 +10,7 @@ use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
 use super::server::Server;
+use crate::arguments::Arguments;
 use crate::print;
 
 /// `pillion mcp prompt`

@@ -16,7 +16,10 @@ impl Revoke {
     pub(super) fn apply(self, operator: &Operator) -> Result<ExitCode, CliError> {
         let store = operator.store();
         let revoked = operator.run(store.revoke_access_token(&self.name, Timestamp::now()));
-        revoked.map_err(CliError::Tokens)?;
+        revoked.map_err(|error| match error.is_not_found() {
+            true => CliError::NoToken(self.name.clone()),
+            false => CliError::Tokens(error),
+        })?;
         print(&format!("{}: revoked", self.name))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_core::tool::ErrorCode;
-use pillion_wire::{ExecuteResponse, Failure, UnavailableServer};
-use serde::de::IgnoredAny;
+use pillion_wire::{ExecuteResponse, Failure, ToolResponse, UnavailableServer};
+use serde_json::{Map, Value, json};
 
-use super::super::{CliError, input, print_diagnostic};
+use super::super::{CliError, print_diagnostic};
+use crate::arguments::Arguments;
 use pillion_gateway::pins::visible;
 
 /// `pillion tools call`
@@ -16,9 +17,10 @@ use pillion_gateway::pins::visible;
 pub(super) struct Call {
     /// The tool's name or an alias of it
     name: String,
-    /// The arguments as a JSON object, or `-` to read them from standard input
-    #[arg(default_value = "{}", value_name = "JSON")]
-    arguments: String,
+    /// The arguments: KEY=VALUE pairs, a JSON object, `-` to read the object from standard input, or
+    /// `@FILE` to read it from a file
+    #[arg(value_name = "KEY=VALUE | JSON")]
+    arguments: Vec<String>,
     /// The user on whose behalf the call runs
     #[arg(long)]
     user: Option<String>,
@@ -46,7 +48,7 @@ impl Call {
 
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let wait = self.wait.map(|_| self.waiting());
-        let arguments = arguments(self.arguments)?;
+        let arguments = Arguments::read(self.arguments)?;
         let mut caller = Caller::default();
         if let Some(user) = self.user {
             caller = caller.user(user);
@@ -60,7 +62,13 @@ impl Call {
         if let Some(wait) = wait {
             caller = caller.wait_for_approval(wait);
         }
-        let body = client.raw().execute(&self.name, &arguments, &caller)?;
+        let schema = match arguments.needs_schema() {
+            true => schema_of(client, &self.name, &caller),
+            false => Value::Null,
+        };
+        let arguments = arguments.for_schema(&schema)?;
+        let raw = client.raw();
+        let body = raw.execute(&self.name, arguments.get().as_bytes(), &caller)?;
         let answer: ExecuteResponse = super::decode(&body)?;
         let is_success = answer.is_success();
         if self.json {
@@ -107,20 +115,22 @@ impl Call {
     }
 }
 
-fn arguments(given: String) -> Result<Vec<u8>, CliError> {
-    let arguments = match given.as_str() {
-        "-" => input::read_all()?,
-        _ => given.into_bytes(),
+/// Returns the types of the tool's parameters as a schema; null if they cannot be read: then the
+/// call fails too, with the reason.
+fn schema_of(client: &Client, name: &str, caller: &Caller) -> Value {
+    let body = client.raw().tool(name, caller);
+    let answer = body.ok().and_then(|body| super::decode(&body).ok());
+    let Some(ToolResponse { tool, .. }) = answer else {
+        return Value::Null;
     };
-    if !arguments.trim_ascii().is_empty()
-        && let Err(error) = serde_json::from_slice::<IgnoredAny>(&arguments)
-    {
-        let message = format!(
-            "the arguments are not valid JSON ({error}); write them as '{{\"expression\": \"6 * 7\"}}'"
-        );
-        return Err(CliError::Usage(message));
-    }
-    Ok(arguments)
+    let properties = tool.parameters.into_iter().map(|parameter| {
+        let schema = match parameter.kind.as_str() {
+            "ANY" => json!({}),
+            kind => json!({"type": kind.to_ascii_lowercase()}),
+        };
+        (parameter.name, schema)
+    });
+    json!({"properties": properties.collect::<Map<_, _>>()})
 }
 
 /// Returns the unavailable servers that may have the tool.

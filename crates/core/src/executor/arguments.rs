@@ -13,13 +13,16 @@ use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
 use super::{ExecutorConfig, run};
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, parse_arguments};
-use crate::{json_error_text, json_values};
+use crate::{json_error_text, json_values, similar_name};
 use pillion_schema::compute::{self, MAX_INLINE_BYTES};
-use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull, SchemaError};
+use pillion_schema::{CompiledSchema, InvalidArguments, MAX_CHECK_TIME, OptionalNull, SchemaError};
 
 /// A null for an optional argument counts as absent: models send null for arguments that they do
 /// not set.
 const NULLS: OptionalNull = OptionalNull::LeftOut;
+
+/// Maximum number of unknown arguments that are compared with the names of parameters.
+const MAX_MISSPELLED: usize = 8;
 
 /// Arguments before the check against the schema.
 pub(super) struct Parsed {
@@ -137,7 +140,7 @@ impl Checks {
                 took: Duration::ZERO,
             }),
             Some(Err(violation)) if !context.is_by_model => {
-                Err(ToolFailure::invalid_input(violation.to_string()))
+                Err(invalid(tool, &arguments, &violation))
             }
             // Boxed, because the future of every call would be larger otherwise.
             Some(Err(_)) | None => {
@@ -193,8 +196,8 @@ impl Checks {
                 is_repaired,
                 took: began.elapsed(),
             }),
-            Ok(Ok((_, Ok(Ok(Err(violation)))))) => {
-                Err(ToolFailure::invalid_input(violation.to_string()))
+            Ok(Ok((arguments, Ok(Ok(Err(violation)))))) => {
+                Err(invalid(tool, &arguments, &violation))
             }
             Ok(Ok((_, Ok(Err(unchecked))))) if Instant::now() < deadline => {
                 let violation = format!("Invalid value for arguments: {unchecked}");
@@ -211,6 +214,33 @@ impl Checks {
             Ok(Ok((_, Ok(Err(_))))) | Err(_) => Err(run::timed_out(tool, limit)),
         }
     }
+}
+
+/// Returns the failure for arguments that violate the schema. Names an argument that the tool does
+/// not have, if it is probably a misspelled parameter.
+fn invalid(
+    tool: &RegisteredTool,
+    arguments: &JsonObject,
+    violation: &InvalidArguments,
+) -> ToolFailure {
+    let schema = tool.tool().definition().input_schema();
+    let parameters = schema.get("properties").and_then(Value::as_object);
+    let is_parameter = |name: &str| parameters.is_some_and(|known| known.contains_key(name));
+    let missing = || {
+        let names = parameters.into_iter().flat_map(serde_json::Map::keys);
+        let names = names.filter(|name| !arguments.contains_key(*name));
+        names.map(String::as_str)
+    };
+    let unknown = arguments.keys().filter(|name| !is_parameter(name));
+    let misspelled = unknown
+        .take(MAX_MISSPELLED)
+        .find_map(|name| Some((name, similar_name(name, missing())?)));
+    ToolFailure::invalid_input(match misspelled {
+        Some((name, meant)) => {
+            format!("{violation} (there is no parameter '{name}': did you mean '{meant}'?)")
+        }
+        None => violation.to_string(),
+    })
 }
 
 /// Returns the compiled schema of a tool; `None` if only the tool's server validates the arguments,

@@ -49,7 +49,10 @@ impl Latency {
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BUCKET_BOUNDS_SECONDS.iter().copied().chain([f64::INFINITY]);
-        let counts = self.buckets.iter().map(|parts| parts.iter().map(load).sum());
+        let counts = self
+            .buckets
+            .iter()
+            .map(|parts| parts.iter().map(load).sum());
         bounds.zip(counts).collect()
     }
 
@@ -95,7 +98,9 @@ impl Latency {
 /// Returns the bounds of a bucket, in seconds; `None` for the last, which has no upper bound.
 fn bounds_of(place: usize) -> Option<(f64, f64)> {
     let upper = *BUCKET_BOUNDS_SECONDS.get(place)?;
-    let lower = place.checked_sub(1).map_or(0.0, |below| BUCKET_BOUNDS_SECONDS[below]);
+    let lower = place
+        .checked_sub(1)
+        .map_or(0.0, |below| BUCKET_BOUNDS_SECONDS[below]);
     Some((lower, upper))
 }
 
@@ -145,7 +150,10 @@ mod tests {
 
     #[test]
     fn m1_percentiles_of_equal_durations_are_within_a_third_of_them() {
-        for micros in (0..1000).map(|step| 1.02_f64.powi(step)).take_while(|it| *it < 3e8) {
+        for micros in (0..1000)
+            .map(|step| 1.02_f64.powi(step))
+            .take_while(|it| *it < 3e8)
+        {
             let latency = Latency::default();
             let duration = Duration::from_secs_f64(micros / 1e6 + 1e-4);
             latency.add(duration);
@@ -153,7 +161,10 @@ mod tests {
             for share in [0.0, 0.5, 0.99, 1.0] {
                 let estimate = latency.percentile(share).unwrap();
                 let ratio = estimate / duration.as_secs_f64();
-                assert!((0.66..=1.0 + 1e-9).contains(&ratio), "{duration:?}: {ratio}");
+                assert!(
+                    (0.66..=1.0 + 1e-9).contains(&ratio),
+                    "{duration:?}: {ratio}"
+                );
             }
         }
     }

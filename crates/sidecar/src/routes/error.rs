@@ -116,8 +116,8 @@ pub(super) enum RequestError {
     UnreadableResult,
     #[error("There is no approval with this ID")]
     UnknownApproval,
-    #[error("There is no provider with this name")]
-    UnknownProvider,
+    #[error("There is no provider '{name}': the configuration has {}", listed(.known))]
+    UnknownProvider { name: String, known: Vec<String> },
     #[error("There is no built-in tool with this name whose service needs an API key")]
     NoToolKey,
     #[error(
@@ -160,6 +160,14 @@ pub(super) enum RequestError {
     WrongMethod { method: Method },
     #[error("The sidecar failed unexpectedly")]
     Panicked,
+}
+
+/// Returns the names as a list, or `none`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 impl RequestError {
@@ -234,7 +242,7 @@ impl RequestError {
             | Self::UnknownCall
             | Self::UnknownApproval
             | Self::UnknownPin
-            | Self::UnknownProvider
+            | Self::UnknownProvider { .. }
             | Self::NoToolKey
             | Self::KeylessTool { .. }
             | Self::UnknownStream

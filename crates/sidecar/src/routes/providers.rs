@@ -15,6 +15,7 @@ use super::body::Object;
 use super::error::RequestError;
 use crate::app::App;
 use pillion_config::ProviderSection;
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::models::key_in;
 
@@ -135,9 +136,12 @@ fn provider(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<&ProviderSection, RequestError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
-    let mut providers = app.models().providers().iter();
-    let Some(provider) = providers.find(|provider| provider.name == name) else {
-        return Err(RequestError::UnknownProvider);
+    let providers = app.models().providers();
+    let Some(provider) = providers.iter().find(|provider| provider.name == name) else {
+        return Err(RequestError::UnknownProvider {
+            name: truncate_input(&name),
+            known: providers.iter().map(|known| known.name.clone()).collect(),
+        });
     };
     match &provider.key_env {
         None => Ok(provider),

@@ -1,7 +1,8 @@
 use pillion_schema::CompiledSchema;
 use serde_json::Value;
 
-use super::super::{plain, typed};
+use super::super::plain;
+use crate::typed;
 
 /// A field of a form.
 pub(super) struct Field<'a> {

@@ -14,6 +14,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use memchr::memmem;
+use pillion_core::similar_name;
 use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_wire::{ExecuteResponse, Execution, Failure, ToolOutcome, UnavailableServer};
 use serde_json::json;
@@ -83,7 +84,11 @@ pub(super) fn unknown(
             let available: Vec<_> = available.iter().map(|tool| tool.name()).collect();
             let of_own = own.into_iter().flat_map(|own| &own.unavailable);
             let unavailable: Vec<_> = unavailable.iter().chain(of_own).collect();
-            let message = format!("Tool '{name}' not found");
+            let names = available.iter().map(|name| name.as_str());
+            let message = match similar_name(&name, names) {
+                Some(meant) => format!("Tool '{name}' not found: did you mean '{meant}'?"),
+                None => format!("Tool '{name}' not found"),
+            };
             let failure = Failure::new(ErrorCode::NotFound.as_str(), message);
             let failure = failure
                 .for_tool(name)

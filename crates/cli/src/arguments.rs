@@ -1,15 +1,13 @@
-//! Parses the arguments of a call: `key=value` pairs, or a JSON object.
+//! Parses the arguments of a call: `KEY=VALUE` pairs, or a JSON object.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
+use super::input::read_all_from;
 use super::typed::{self, SchemaTypes};
-
-/// Maximum size of JSON arguments, in bytes.
-const MAX_ARGUMENTS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Arguments as the user wrote them.
 #[derive(Debug)]
@@ -18,6 +16,12 @@ pub(super) enum Arguments {
     Json(Box<RawValue>),
     /// Pairs, whose JSON types are determined by the schema.
     Pairs(Vec<(String, String)>),
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self::Pairs(Vec::new())
+    }
 }
 
 /// Why words are not valid arguments.
@@ -35,12 +39,9 @@ pub(crate) enum ArgumentsError {
     #[error("the arguments are JSON, but not an object")]
     NoObject,
     #[error("cannot read the arguments from standard input: {0}")]
-    Input(#[source] std::io::Error),
+    Input(#[source] io::Error),
     #[error("cannot read the arguments in {}: {source}", path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     #[error("'{key}' must be {kinds}, not '{value}'")]
     Type {
         key: String,
@@ -58,7 +59,7 @@ impl Arguments {
     pub(super) fn read(words: Vec<String>) -> Result<Self, ArgumentsError> {
         let first = words.first().map(String::as_str).unwrap_or_default();
         let text = if first == "-" {
-            read_all(std::io::stdin().lock()).map_err(ArgumentsError::Input)?
+            read_all(io::stdin().lock()).map_err(ArgumentsError::Input)?
         } else if let Some(path) = first.strip_prefix('@') {
             let file = std::fs::File::open(path).and_then(read_all);
             file.map_err(|source| ArgumentsError::File {
@@ -73,12 +74,20 @@ impl Arguments {
         if let Some(word) = words.into_iter().nth(1) {
             return Err(ArgumentsError::NotAlone { word });
         }
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
         let json: Box<RawValue> =
             serde_json::from_str(text.trim()).map_err(ArgumentsError::Json)?;
         if !json.get().starts_with('{') {
             return Err(ArgumentsError::NoObject);
         }
         Ok(Self::Json(json))
+    }
+
+    /// Returns whether the types of the arguments depend on the tool's input schema.
+    pub(super) fn needs_schema(&self) -> bool {
+        matches!(self, Self::Pairs(pairs) if !pairs.is_empty())
     }
 
     /// Returns the arguments of a tool with this input schema, which may be unknown.
@@ -153,10 +162,9 @@ fn is_json(word: &str) -> bool {
     word.trim_start().starts_with(['{', '['])
 }
 
-fn read_all(source: impl Read) -> std::io::Result<String> {
-    let mut text = String::new();
-    source.take(MAX_ARGUMENTS_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+fn read_all(source: impl Read) -> io::Result<String> {
+    let text = String::from_utf8(read_all_from(source)?);
+    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
 #[cfg(test)]
@@ -191,6 +199,7 @@ mod tests {
             r#"{"tags":[1,2]}"#
         );
         assert_eq!(typed(&[], &schema).unwrap(), "{}");
+        assert_eq!(typed(&["{}"], &schema).unwrap(), "{}");
         assert_eq!(
             typed(&["a=x"], &schema).unwrap_err(),
             "'a' must be a number, not 'x'"
