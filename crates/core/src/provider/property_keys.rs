@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::tool::JsonObject;
@@ -53,8 +54,13 @@ impl PropertyKeys {
             Value::Object(entries) => {
                 let entries = entries.iter().map(|(keyword, value)| {
                     let value = match (keyword.as_str(), value) {
-                        ("properties", Value::Object(properties)) => self.properties(properties),
+                        (
+                            "properties" | "dependentSchemas" | "dependentRequired"
+                            | "dependencies",
+                            Value::Object(by_property),
+                        ) => self.by_property(by_property),
                         ("required", Value::Array(names)) => self.names(names),
+                        ("$ref", Value::String(reference)) => self.reference(reference).into(),
                         ("enum" | "const" | "default" | "examples", data) => data.clone(),
                         (_, value) => self.renamed(value),
                     };
@@ -66,18 +72,41 @@ impl PropertyKeys {
         }
     }
 
-    fn properties(&self, properties: &JsonObject) -> Value {
-        let renamed = properties.iter().map(|(key, schema)| {
-            let key = self.for_model.get(key).unwrap_or(key);
-            (key.clone(), self.renamed(schema))
+    /// Renames the properties that have a schema or a list of other properties.
+    fn by_property(&self, by_property: &JsonObject) -> Value {
+        let renamed = by_property.iter().map(|(key, value)| {
+            let value = match value {
+                Value::Array(names) => self.names(names),
+                schema => self.renamed(schema),
+            };
+            (self.name_of(key).to_owned(), value)
         });
         renamed.collect::<Map<_, _>>().into()
     }
 
+    /// Renames the properties in a reference such as `#/properties/my%20key/items`.
+    fn reference(&self, reference: &str) -> String {
+        let mut is_name = false;
+        let segments = reference.split('/').map(|segment| {
+            let is_property = std::mem::replace(&mut is_name, segment == "properties");
+            let name = percent_decode_str(segment).decode_utf8_lossy();
+            let name = name.replace("~1", "/").replace("~0", "~");
+            match self.for_model.get(&name) {
+                Some(renamed) if is_property => renamed.as_str(),
+                _ => segment,
+            }
+        });
+        segments.collect::<Vec<_>>().join("/")
+    }
+
+    fn name_of<'n>(&'n self, key: &'n str) -> &'n str {
+        self.for_model.get(key).map_or(key, String::as_str)
+    }
+
     fn names(&self, names: &[Value]) -> Value {
-        let names = names.iter().map(|name| {
-            let renamed = name.as_str().and_then(|name| self.for_model.get(name));
-            renamed.map_or_else(|| name.clone(), |name| Value::from(name.as_str()))
+        let names = names.iter().map(|name| match name {
+            Value::String(name) => self.name_of(name).into(),
+            other => other.clone(),
         });
         names.collect()
     }

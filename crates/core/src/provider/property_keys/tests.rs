@@ -51,6 +51,36 @@ fn names_are_changed_at_any_depth_and_restored() {
 }
 
 #[test]
+fn names_in_dependencies_and_references_are_changed() {
+    let schema = json!({
+        "properties": {
+            "a b": {"properties": {"c/d": {"type": "string"}}},
+            "e": {"$ref": "#/properties/a%20b/properties/c~1d"},
+            "f": {"$ref": "#/$defs/a b"},
+        },
+        "dependentRequired": {"a b": ["a b", "e"]},
+        "dependentSchemas": {"a b": {"required": ["a b"]}},
+        "dependencies": {"a b": ["a b"], "e": {"required": ["a b"]}},
+        "$defs": {"a b": {"type": "string"}},
+    });
+    let keys = PropertyKeys::of(&schema).unwrap();
+    assert_eq!(
+        keys.renamed(&schema),
+        json!({
+            "properties": {
+                "a_b": {"properties": {"c_d": {"type": "string"}}},
+                "e": {"$ref": "#/properties/a_b/properties/c_d"},
+                "f": {"$ref": "#/$defs/a b"},
+            },
+            "dependentRequired": {"a_b": ["a_b", "e"]},
+            "dependentSchemas": {"a_b": {"required": ["a_b"]}},
+            "dependencies": {"a_b": ["a_b"], "e": {"required": ["a_b"]}},
+            "$defs": {"a b": {"type": "string"}},
+        })
+    );
+}
+
+#[test]
 fn many_similar_names_take_no_long_time() {
     let properties: Map<_, _> = (0..20_000)
         .map(|number| (format!("{}{number}$", "x".repeat(70)), json!({})))
