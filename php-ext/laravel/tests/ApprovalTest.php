@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Tests;
 
 use Illuminate\Support\Facades\Artisan;
 use Illuminate\Support\Facades\Event;
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\DmcpTool;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
@@ -41,6 +42,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    #[DataProvider('stores')]
     public function test_g3_a_call_waits_until_it_is_approved_and_then_runs_once(string $driver): void
     {
         $this->use($driver);
@@ -70,6 +72,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    #[DataProvider('stores')]
     public function test_g3_an_approver_changes_the_arguments(string $driver): void
     {
         $this->use($driver);
@@ -98,6 +101,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    #[DataProvider('stores')]
     public function test_g3_the_model_receives_a_denial(string $driver): void
     {
         $this->use($driver);
@@ -109,6 +113,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    #[DataProvider('stores')]
     public function test_an_approval_expires(string $driver): void
     {
         $this->use($driver);
@@ -128,6 +133,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    #[DataProvider('stores')]
     public function test_the_number_of_pending_calls_is_limited(string $driver): void
     {
         $this->use($driver);
@@ -210,6 +216,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    #[DataProvider('stores')]
     public function test_the_store_makes_each_change_once(string $driver): void
     {
         $this->use($driver);
@@ -228,6 +235,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider stores */
+    #[DataProvider('stores')]
     public function test_g3_tenants_share_no_approvals(string $driver): void
     {
         $this->use($driver);
@@ -305,6 +313,7 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider entries */
+    #[DataProvider('entries')]
     public function test_g2_the_entry_of_a_tool_class_applies(mixed $setting, string $policy, string $code): void
     {
         $this->configure(['approvals.policy' => $policy]);
@@ -390,6 +399,7 @@ final class ApprovalTest extends TestCase
      *
      * @param array<string, mixed> $settings
      */
+    #[DataProvider('badApprovals')]
     public function test_a_bad_setting_allows_no_call(array $settings, string $key): void
     {
         $this->configure($settings);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Chat\ChatConfig;
 use Pillion\Laravel\Facades\Pillion;
@@ -18,6 +19,7 @@ final class ConfigurationErrorsTest extends TestCase
      *
      * @param array<string, mixed> $settings
      */
+    #[DataProvider('settingsThatOpen')]
     public function test_no_call_runs_with_a_mistake_made_at_run_time(array $settings, string $key): void
     {
         config(['pillion' => $settings + config('pillion')]);
@@ -53,6 +55,7 @@ final class ConfigurationErrorsTest extends TestCase
      *
      * @param array<string, mixed> $settings
      */
+    #[DataProvider('settingsThatOpen')]
     public function test_no_application_starts_with_a_mistake_in_its_file_or_its_cached_configuration(array $settings, string $key): void
     {
         $this->folder->write('config/pillion.php', '<?php return ' . var_export($settings, true) . ';');

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Laravel\Facades\Pillion;
 
 final class ConversationTest extends TestCase
@@ -129,6 +130,7 @@ final class ConversationTest extends TestCase
     }
 
     /** @dataProvider endings */
+    #[DataProvider('endings')]
     public function test_h5_calls_of_a_truncated_answer_do_not_run(string $provider, string $reason, int $whole): void
     {
         $arguments = ['expression' => '6 * 7'];

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Illuminate\Foundation\PackageManifest;
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Laravel\Console\AboutSection;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
@@ -159,6 +160,7 @@ final class PackageTest extends TestCase
     }
 
     /** @dataProvider wrongValues */
+    #[DataProvider('wrongValues')]
     public function test_errors_in_the_configuration_are_named(string $key, mixed $value, string $message): void
     {
         $this->configure(['servers' => ['dice' => ['url' => FakeServer::url()]], 'chat.in' => 'sidecar', $key => $value]);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Models\ModelDirectory;
@@ -172,6 +173,7 @@ final class SecrecyTest extends TestCase
      *
      * @dataProvider badEntries
      */
+    #[DataProvider('badEntries')]
     public function test_the_trace_of_a_bad_entry_shows_no_credential(array $bad): void
     {
         $ignored = ini_set('zend.exception_ignore_args', '0');

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\BoundedCache;
@@ -238,6 +239,7 @@ final class ServerTest extends TestCase
     }
 
     /** @dataProvider badEntries */
+    #[DataProvider('badEntries')]
     public function test_a_bad_entry_is_rejected(mixed $entry, string $message): void
     {
         $this->configure(['servers' => ['bad' => $entry]]);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\Sidecar;
 use Pillion\Tests\Support\FakeServer;
@@ -56,6 +57,7 @@ final class SidecarTest extends TestCase
      *
      * @dataProvider offers
      */
+    #[DataProvider('offers')]
     public function test_g3_approvals_of_the_sidecar_are_decided_in_the_application(array $configured): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);

@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Tests;
 use Illuminate\Container\Container;
 use Illuminate\Contracts\Foundation\Application;
 use Illuminate\Support\Facades\Facade;
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Laravel\Console\AboutSection;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\Folder;
@@ -39,6 +40,7 @@ final class SocketTest extends TestCase
     }
 
     /** @dataProvider sources */
+    #[DataProvider('sources')]
     public function test_calls_use_the_socket_of_a_cached_configuration(bool $isVariable): void
     {
         $socket = SharedSidecar::socket();

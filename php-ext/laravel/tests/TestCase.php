@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Bootstrap\HandleExceptions;
 use Illuminate\Foundation\Testing\TestCase as LaravelTestCase;
 use Illuminate\Support\Facades\Artisan;
 use Pillion\Laravel\Tests\Support\Folder;
@@ -47,9 +48,11 @@ abstract class TestCase extends LaravelTestCase
     protected function tearDown(): void
     {
         parent::tearDown();
-        // Restores Laravel's handlers, which PHPUnit reports as a risk since version 11.
-        restore_error_handler();
-        restore_exception_handler();
+        // Laravel 10 and older leave their handlers in place, which PHPUnit 11 and later report as risky.
+        if (!method_exists(HandleExceptions::class, 'flushHandlersState')) {
+            restore_error_handler();
+            restore_exception_handler();
+        }
         $this->folder->remove();
     }
 
