@@ -2,11 +2,14 @@
 
 declare(strict_types=1);
 
-require_once __DIR__ . '/autoload.php';
+use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Configuration\Exceptions;
+use Illuminate\Foundation\Configuration\Middleware;
 
-$app = new Illuminate\Foundation\Application(dirname(__DIR__));
-$app->singleton(Illuminate\Contracts\Http\Kernel::class, App\Http\Kernel::class);
-$app->singleton(Illuminate\Contracts\Console\Kernel::class, Illuminate\Foundation\Console\Kernel::class);
-$app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
-
-return $app;
+return Application::configure(basePath: dirname(__DIR__))
+    ->withRouting(web: __DIR__ . '/../routes/web.php')
+    ->withMiddleware(function (Middleware $middleware): void {
+    })
+    ->withExceptions(function (Exceptions $exceptions): void {
+    })
+    ->create();

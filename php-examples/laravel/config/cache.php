@@ -1,7 +1,7 @@
 <?php
 
 return [
-    'default' => env('CACHE_DRIVER', 'file'),
+    'default' => env('CACHE_STORE', 'file'),
     'stores' => [
         'array' => ['driver' => 'array'],
         'file' => ['driver' => 'file', 'path' => storage_path('framework/cache/data')],

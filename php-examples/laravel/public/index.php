@@ -2,11 +2,11 @@
 
 declare(strict_types=1);
 
+use Illuminate\Http\Request;
+
 define('LARAVEL_START', microtime(true));
 
-$app = require __DIR__ . '/../bootstrap/app.php';
-$kernel = $app->make(Illuminate\Contracts\Http\Kernel::class);
-$request = Illuminate\Http\Request::capture();
-$response = $kernel->handle($request);
-$response->send();
-$kernel->terminate($request, $response);
+require __DIR__ . '/../vendor/autoload.php';
+
+$app = require_once __DIR__ . '/../bootstrap/app.php';
+$app->handleRequest(Request::capture());

@@ -18,7 +18,7 @@ final class ChatTest extends TestCase
     {
         putenv('APP_ENV=testing');
         putenv('SESSION_DRIVER=array');
-        putenv('CACHE_DRIVER=array');
+        putenv('CACHE_STORE=array');
         $app = require __DIR__ . '/../bootstrap/app.php';
         $app->make(Kernel::class)->bootstrap();
         return $app;

@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace App\Providers;
 
 use App\Chat\Visitor;
-use Illuminate\Support\Facades\Route;
 use Illuminate\Support\ServiceProvider;
 use Pillion\Laravel\Facades\Pillion;
 
@@ -14,6 +13,5 @@ class AppServiceProvider extends ServiceProvider
     public function boot(): void
     {
         Pillion::resolveUserUsing(fn () => Visitor::id());
-        Route::middleware('web')->group(base_path('routes/web.php'));
     }
 }
