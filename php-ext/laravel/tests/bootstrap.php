@@ -2,14 +2,7 @@
 
 declare(strict_types=1);
 
-// Composer's autoloader if installed; otherwise the tests' autoloader.
-
-$installed = __DIR__ . '/../vendor/autoload.php';
-if (is_file($installed)) {
-    require $installed;
-} else {
-    require __DIR__ . '/autoload.php';
-}
+require_once __DIR__ . '/autoload.php';
 
 // Starts the same servers as the extension's tests.
 foreach (['FakeLlm', 'FakeServer', 'FakeSidecar', 'ServerScript', 'SidecarProcess'] as $class) {

@@ -9,8 +9,7 @@ use Pillion\Laravel\Tests\Support\Laravel;
 use Symfony\Component\Console\Input\ArgvInput;
 use Symfony\Component\Console\Output\ConsoleOutput;
 
-$installed = __DIR__ . '/../../vendor/autoload.php';
-require is_file($installed) ? $installed : __DIR__ . '/../autoload.php';
+require_once __DIR__ . '/../autoload.php';
 
 $arguments = $_SERVER['argv'];
 $folder = array_splice($arguments, 1, 1)[0];

@@ -6,8 +6,7 @@ declare(strict_types=1);
 
 use Pillion\Laravel\Tests\Support\Laravel;
 
-$installed = __DIR__ . '/../../vendor/autoload.php';
-require is_file($installed) ? $installed : __DIR__ . '/../autoload.php';
+require_once __DIR__ . '/../autoload.php';
 
 [, $folder, $code] = $_SERVER['argv'];
 Laravel::application($folder);
