@@ -6,10 +6,12 @@ namespace Pillion\Laravel\Tests;
 
 use OutOfBoundsException;
 use PHPUnit\Framework\AssertionFailedError;
+use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\RecordedCall;
 use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 use Pillion\ToolResult;
@@ -202,6 +204,121 @@ final class FakeTest extends TestCase
         Pillion::assertToolCalled('roll', fn (array $arguments, RecordedCall $call) => $call->server === 'dice');
         $this->expectExceptionMessage('down');
         $server->callTool('down');
+    }
+
+    /** @return iterable<string, array{string, string}> */
+    public static function fakedNames(): iterable
+    {
+        foreach (['dice_roll', 'roll', 'dice_*', 'ro*'] as $name) {
+            foreach (['prefixed and listed', 'not listed'] as $how) {
+                yield "$name, $how" => [$name, $how];
+            }
+        }
+    }
+
+    /** @dataProvider fakedNames */
+    #[DataProvider('fakedNames')]
+    public function test_a_tool_of_a_server_is_found_by_both_names(string $faked, string $how): void
+    {
+        $isListed = $how !== 'not listed';
+        if ($isListed) {
+            $this->configure(['servers.dice.url' => FakeServer::url()]);
+        }
+        $server = Pillion::server('dice');
+        $call = ['id' => 'c', 'name' => 'dice_roll', 'arguments' => ['dice' => '1d6']];
+        $onServer = ['name' => 'roll', 'arguments' => ['dice' => '1d6']];
+        $model = ['function_calling' => true, 'mcp' => true];
+        $ways = [
+            'facade' => fn () => Pillion::call('dice_roll', ['dice' => '1d6']),
+            'executor' => fn () => Pillion::executor()->execute($call),
+            'callTool' => fn () => $server->callTool('roll', ['dice' => '1d6']),
+            'callTools' => fn () => $server->callTools([$onServer])[0],
+            'streamTool' => fn () => $server->streamTool('roll', ['dice' => '1d6'])->getResult(),
+            'request' => fn () => new ToolResult('c', 'roll', $server->request('tools/call', $onServer)['content'][0]['text']),
+        ] + ($isListed ? [
+            'registry' => fn () => Pillion::registry()->execute('dice_roll', ['dice' => '1d6'], 'c'),
+            'model' => fn () => Pillion::forModel($model)->execute([$call])[0],
+            'call of a model' => fn () => Pillion::forModel($model)->call('dice_roll', ['dice' => '1d6']),
+        ] : []);
+        Pillion::fake([$faked => 'faked']);
+        foreach ($ways as $way => $run) {
+            $before = count(Pillion::recorded());
+            self::assertSame('faked', $run()->result, $way);
+            $calls = array_slice(Pillion::recorded(), $before);
+            self::assertSame([['dice_roll', 'roll']], array_map(fn (RecordedCall $call) => $call->names()->all(), $calls), $way);
+        }
+        foreach (['dice_roll', 'roll', 'dice_*', 'ro*', '*'] as $asserted) {
+            self::assertCount(count($ways), Pillion::recorded($asserted));
+            Pillion::assertToolCalled($asserted)->assertToolCalled($asserted, ['dice' => '1d6'])->assertToolCalledTimes($asserted, count($ways));
+            self::assertFails(fn () => Pillion::assertToolNotCalled($asserted));
+            self::assertFails(fn () => Pillion::assertToolNotCalled($asserted, ['dice' => '1d6']));
+        }
+        foreach (['dice_rol', 'oll', 'ice_roll', 'other_roll', 'dice_dice_roll'] as $other) {
+            Pillion::assertToolNotCalled($other);
+            self::assertFails(fn () => Pillion::assertToolCalled($other));
+        }
+        foreach (['dice_roll', 'roll'] as $asserted) {
+            Pillion::assertCalledInOrder(array_fill(0, count($ways), $asserted));
+            self::assertFails(fn () => Pillion::assertCalledInOrder(array_fill(0, count($ways) + 1, $asserted)));
+            self::assertFails(fn () => Pillion::assertCalledInOrder(array_fill(0, count($ways) - 1, $asserted)));
+        }
+    }
+
+    public function test_a_stray_call_of_a_server_is_found_by_both_names(): void
+    {
+        $this->configure(['servers.dice.url' => FakeServer::url()]);
+        Pillion::fake(['weather' => 'sunny']);
+        Pillion::server('dice')->callTool('roll', ['dice' => '1d6']);
+        Pillion::call('dice_roll', ['dice' => '1d6']);
+        Pillion::assertToolCalled('roll', 2)->assertToolCalled('dice_roll', 2);
+    }
+
+    public function test_a_name_on_the_server_fakes_the_tool_for_models_if_the_server_offers_it_by_name(): void
+    {
+        $this->configure(['servers.dice.only' => ['roll']]);
+        Pillion::fake(['roll' => 6])->preventStrayCalls();
+        $model = Pillion::forModel(['function_calling' => true, 'mcp' => true]);
+        self::assertContains('dice_roll', $model->names());
+        self::assertNotContains('roll', $model->names());
+        self::assertNotContains('dice_roll', Pillion::forModel(['function_calling' => true, 'mcp' => false])->names());
+        self::assertSame(6, $model->call('dice_roll')->result);
+        Pillion::assertToolCalled('roll', 1)->assertToolCalled('dice_roll', 1);
+    }
+
+    public function test_a_name_is_preferred_to_a_pattern(): void
+    {
+        Pillion::fake(['*' => 'any', 'dice_*' => 'of the server', 'roll' => 'roll', 'dice_shake' => 'shake']);
+        $server = Pillion::server('dice');
+        foreach (['roll' => 'roll', 'shake' => 'shake', 'throw' => 'any'] as $tool => $result) {
+            self::assertSame($result, $server->callTool($tool)->result);
+            self::assertSame($result, Pillion::call("dice_$tool", ['dice' => '1d6'])->result);
+        }
+    }
+
+    public function test_a_tool_of_the_application_is_no_tool_of_a_server_whose_prefix_it_has(): void
+    {
+        $this->app->make(ToolRegistry::class)->register(new ToolDefinition('dice_count', 'A test'), fn () => 2);
+        Pillion::fake(['count' => 'faked']);
+        self::assertSame(2, Pillion::call('dice_count')->result);
+        Pillion::assertToolCalled('dice_count')->assertToolNotCalled('count');
+    }
+
+    public function test_the_longest_prefix_names_the_server(): void
+    {
+        $this->configure(['servers.dice_box' => ['url' => 'http://127.0.0.1:9/mcp']]);
+        Pillion::fake();
+        Pillion::call('dice_box_roll');
+        Pillion::assertToolCalled('roll')->assertToolNotCalled('box_roll');
+    }
+
+    private static function assertFails(\Closure $assertion): void
+    {
+        try {
+            $assertion();
+        } catch (AssertionFailedError) {
+            return;
+        }
+        self::fail('The assertion held');
     }
 
     public function test_assertions(): void

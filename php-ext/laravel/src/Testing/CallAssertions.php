@@ -6,7 +6,10 @@ namespace Pillion\Laravel\Testing;
 
 use PHPUnit\Framework\Assert;
 
-/** Assertions about calls. Only calls that ran are recorded, not calls rejected before they ran. */
+/**
+ * Assertions about calls. Only calls that ran are recorded, not calls rejected before they ran. A call of a server's
+ * tool has two names, the prefixed one and the one on the server; each assertion accepts either.
+ */
 trait CallAssertions
 {
     /**
@@ -55,7 +58,11 @@ trait CallAssertions
     /** @param list<string> $tools the tool names of all calls, in order */
     public function assertCalledInOrder(array $tools): static
     {
-        $names = array_map(fn (RecordedCall $call) => $call->tool, $this->recorded());
+        $names = array_map(
+            fn (RecordedCall $call, ?string $expected) => in_array($expected, $call->names()->all(), true) ? $expected : $call->tool,
+            $this->recorded(),
+            array_slice(array_pad($tools, count($this->recorded()), null), 0, count($this->recorded())),
+        );
         Assert::assertSame($tools, $names, 'Other tools were called, or in another order.');
         return $this;
     }
@@ -72,7 +79,7 @@ trait CallAssertions
     private function whatWasCalled(): string
     {
         $lines = array_map(
-            fn (RecordedCall $call) => "  $call->tool "
+            fn (RecordedCall $call) => '  ' . implode(' or ', $call->names()->all()) . ' '
                 . json_encode((object) $call->arguments, JSON_PARTIAL_OUTPUT_ON_ERROR),
             $this->recorded(),
         );

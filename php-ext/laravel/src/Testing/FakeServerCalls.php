@@ -20,13 +20,11 @@ final class FakeServerCalls
     /** Returns the faked result; null if the call must be made. */
     public function call(ServerConfig $server, ToolCall $call): ?ToolResult
     {
-        $full = $server->prefix . $call->name;
-        foreach ([$full, $call->name] as $name) {
-            if ($this->fake->hasFakeFor($name)) {
-                return $this->fake->resultFor(new ToolCall($call->id, $name, $call->arguments), $server->name);
-            }
+        $names = new ToolNames($server->prefix . $call->name, $call->name);
+        if ($this->fake->hasFakeFor($names)) {
+            return $this->fake->resultFor($names, $call, $server->name);
         }
-        $this->fake->recordStrayCall(new ToolCall($call->id, $full, $call->arguments), $server->name);
+        $this->fake->recordStrayCall($names, $call, $server->name);
         return null;
     }
 

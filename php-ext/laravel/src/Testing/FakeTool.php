@@ -32,10 +32,11 @@ class FakeTool implements ToolInterface
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         $call = new ToolCall($toolCallId, $this->getName(), $arguments);
-        if ($this->fake->hasFakeFor($call->name)) {
-            return $this->fake->resultFor($call);
+        $names = $this->fake->namesOf($this->original);
+        if ($this->fake->hasFakeFor($names)) {
+            return $this->fake->resultFor($names, $call);
         }
-        $this->fake->recordStrayCall($call);
+        $this->fake->recordStrayCall($names, $call);
         return $this->original->execute($arguments, $toolCallId);
     }
 

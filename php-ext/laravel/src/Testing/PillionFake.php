@@ -4,9 +4,9 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Testing;
 
-use Illuminate\Support\Str;
 use Pillion\CallableTool;
 use Pillion\Laravel\Execution\CallReader;
+use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\MCPToolInterface;
 use Pillion\ToolCall;
@@ -33,7 +33,8 @@ final class PillionFake
     private ?array $answers = null;
 
     /**
-     * @param ?array<string, mixed> $fakes fakes by tool name, or by pattern with `*`: a result, a
+     * @param ?array<string, mixed> $fakes fakes by tool name (for a server's tool, the prefixed name or the name on
+     *        the server), or by pattern with `*`: a result, a
      *        {@see ToolResult}, an exception, a {@see ResultSequence}, or a callable
      *        `fn(array $arguments, RecordedCall $call): mixed` that returns one; null fakes every tool
      */
@@ -101,9 +102,23 @@ final class PillionFake
         return $this->fakes !== null && !$this->preventsStrayCalls;
     }
 
-    public function hasFakeFor(string $name): bool
+    public function hasFakeFor(ToolNames|string $tool): bool
     {
-        return $this->fakes === null || $this->patternFor($name) !== null;
+        return $this->fakes === null || $this->patternFor(is_string($tool) ? $this->namesOf($tool) : $tool) !== null;
+    }
+
+    /** @internal Returns the names of a tool, or of a tool that no registry knows. */
+    public function namesOf(ToolInterface|string $tool): ToolNames
+    {
+        if (is_string($tool)) {
+            [$name, $server] = [$tool, $this->serverOf($tool)];
+        } else {
+            $name = $tool->getName();
+            $label = $tool instanceof MCPToolInterface ? $tool->getMCPServerConfig()['server_label'] ?? null : null;
+            $server = is_string($label) ? $this->servers->all()[$label] ?? null : null;
+        }
+        $isPrefixed = $server !== null && $server->class === null && str_starts_with($name, $server->prefix);
+        return new ToolNames($name, $isPrefixed ? substr($name, strlen($server->prefix)) : null);
     }
 
     public function server(): FakeServerCalls
@@ -111,12 +126,16 @@ final class PillionFake
         return new FakeServerCalls($this);
     }
 
-    /** @return list<RecordedCall> */
+    /**
+     * @param ?string $tool a name, prefixed or as on the server, or a pattern with `*`; null for all calls
+     *
+     * @return list<RecordedCall>
+     */
     public function recorded(?string $tool = null): array
     {
         return array_values(array_filter(
             $this->recorded,
-            fn (RecordedCall $call) => $tool === null || Str::is($tool, $call->tool),
+            fn (RecordedCall $call) => $tool === null || $call->names()->matches($tool),
         ));
     }
 
@@ -138,8 +157,10 @@ final class PillionFake
     {
         $this->wrapAll($registry);
         foreach (array_keys($this->fakes ?? []) as $name) {
-            if (!str_contains($name, '*') && !$registry->has($name)) {
-                $registry->register($this->wrap($this->placeholderFor($name)));
+            foreach (str_contains($name, '*') ? [] : $this->registeredNames($name) as $registered) {
+                if (!$registry->has($registered)) {
+                    $registry->register($this->wrap($this->placeholderFor($registered)));
+                }
             }
         }
     }
@@ -148,24 +169,24 @@ final class PillionFake
     public function fakeIfNeeded(ToolCall $call, ToolRegistry $registry): void
     {
         $tool = $registry->get($call->name);
-        $name = $tool?->getName() ?? $call->name;
-        if (!$this->hasFakeFor($name) && !$this->allowsStrayCalls()) {
-            throw StrayToolCallException::of($name);
+        $names = $this->namesOf($tool ?? $call->name);
+        if (!$this->hasFakeFor($names) && !$this->allowsStrayCalls()) {
+            throw StrayToolCallException::of($names->name);
         }
-        if ($tool === null && $this->hasFakeFor($name)) {
-            $registry->register($this->wrap($this->placeholderFor($name)));
+        if ($tool === null && $this->hasFakeFor($names)) {
+            $registry->register($this->wrap($this->placeholderFor($names->name)));
         } elseif ($tool !== null && !$tool instanceof FakeTool) {
             $registry->register($this->wrap($tool), replace: true);
         }
     }
 
     /** @internal */
-    public function recordStrayCall(ToolCall $call, ?string $server = null): void
+    public function recordStrayCall(ToolNames $names, ToolCall $call, ?string $server = null): void
     {
         if (!$this->allowsStrayCalls()) {
-            throw StrayToolCallException::of($call->name);
+            throw StrayToolCallException::of($names->name);
         }
-        $this->record($call, $server);
+        $this->record($names, $call, $server);
     }
 
     /** @internal Throws if stray calls are forbidden. */
@@ -185,10 +206,10 @@ final class PillionFake
     }
 
     /** @internal */
-    public function resultFor(ToolCall $call, ?string $server = null): ToolResult
+    public function resultFor(ToolNames $names, ToolCall $call, ?string $server = null): ToolResult
     {
-        $recorded = $this->record($call, $server);
-        $pattern = $this->patternFor($call->name);
+        $recorded = $this->record($names, $call, $server);
+        $pattern = $this->patternFor($names);
         $answer = $pattern === null ? null : ($this->fakes[$pattern] ?? null);
         while ($answer instanceof \Closure || $answer instanceof ResultSequence) {
             $answer = $answer instanceof ResultSequence ? $answer->next() : $answer($recorded->arguments, $recorded);
@@ -206,28 +227,60 @@ final class PillionFake
         return new ToolResult($call->id, $call->name, $answer);
     }
 
-    private function record(ToolCall $call, ?string $server): RecordedCall
+    private function record(ToolNames $names, ToolCall $call, ?string $server): RecordedCall
     {
         $arguments = is_string($call->arguments) ? json_decode($call->arguments, true) : $call->arguments;
         return $this->recorded[] = new RecordedCall(
-            $call->name,
+            $names->name,
             is_array($arguments) ? $arguments : [],
             $call->id,
             $server,
+            $names->nameOnServer,
         );
     }
 
-    private function patternFor(string $name): ?string
+    /** Returns the key of the fake for a tool. A name is preferred to a pattern. */
+    private function patternFor(ToolNames $names): ?string
     {
-        if (array_key_exists($name, $this->fakes ?? [])) {
-            return $name;
+        foreach ($names->all() as $name) {
+            if (array_key_exists($name, $this->fakes ?? [])) {
+                return $name;
+            }
         }
         foreach (array_keys($this->fakes ?? []) as $pattern) {
-            if (Str::is($pattern, $name)) {
-                return $pattern;
+            if ($names->matches((string) $pattern)) {
+                return (string) $pattern;
             }
         }
         return null;
+    }
+
+    /**
+     * Returns the names in the registry of the tool that a fake names: with the prefixes of the servers that list the
+     * name in `only`.
+     *
+     * @return non-empty-list<string>
+     */
+    private function registeredNames(string $name): array
+    {
+        $offering = array_filter(
+            $this->servers->all(),
+            fn (ServerConfig $server) => $server->class === null && $server->register && in_array($name, $server->only, true),
+        );
+        return $offering === [] ? [$name] : array_values(array_map(fn (ServerConfig $server) => $server->prefix . $name, $offering));
+    }
+
+    /** Returns the configured server whose prefix a name has; the longest prefix is decisive. */
+    private function serverOf(string $name): ?ServerConfig
+    {
+        $found = null;
+        foreach ($this->servers->all() as $server) {
+            $isLonger = strlen($server->prefix) > strlen($found->prefix ?? '');
+            if ($server->class === null && $isLonger && str_starts_with($name, $server->prefix)) {
+                $found = $server;
+            }
+        }
+        return $found;
     }
 
     private function wrap(ToolInterface $tool): FakeTool
@@ -240,10 +293,9 @@ final class PillionFake
      */
     private function placeholderFor(string $name): ToolInterface
     {
-        foreach ($this->servers->all() as $server) {
-            if ($server->class === null && $server->prefix !== '' && str_starts_with($name, $server->prefix)) {
-                return new FakeServerTool($name, $server->name);
-            }
+        $server = $this->serverOf($name);
+        if ($server !== null) {
+            return new FakeServerTool($name, $server->name);
         }
         return new CallableTool(
             new ToolDefinition($name, 'A fake', ['type' => 'object', 'properties' => []]),
