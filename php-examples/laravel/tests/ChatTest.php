@@ -4,10 +4,12 @@ declare(strict_types=1);
 
 namespace Tests;
 
+use App\Http\Controllers\ChatController;
 use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Foundation\Application;
 use Illuminate\Foundation\Bootstrap\HandleExceptions;
 use Illuminate\Foundation\Testing\TestCase;
+use Illuminate\Support\Facades\Route;
 use Illuminate\Testing\TestResponse;
 use Pillion\Laravel\Facades\Pillion;
 
@@ -122,6 +124,24 @@ final class ChatTest extends TestCase
         $id = Pillion::forUser('somebody else')->call('refund_order', ['order' => 7])->metadata['approval_id'];
         $this->decide($id, true)->assertNotFound();
         self::assertTrue(Pillion::approvals()->find($id)->isPending());
+    }
+
+    public function test_visitors_share_no_chat(): void
+    {
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]], 'Hello.');
+        $id = $this->requestRefund();
+        $this->flushSession();
+        $this->get('/')->assertOk()->assertDontSee($id);
+        self::assertSame('Hello.', self::answer($this->sendMessage('Hello'))['text']);
+        $this->decide($id, true)->assertNotFound();
+        Pillion::assertNothingCalled();
+    }
+
+    public function test_a_route_without_a_session_has_no_chat(): void
+    {
+        Pillion::fake()->preventStrayCalls();
+        Route::post('/stateless', [ChatController::class, 'sendMessage']);
+        $this->postJson('/stateless', ['model' => 'without-mcp', 'message' => 'Hello'])->assertStatus(500);
     }
 
     public function test_a_refund_is_made_once_when_the_model_fails_after_it(): void

@@ -11,6 +11,7 @@ use Illuminate\Contracts\Cache\Lock;
 use Illuminate\Contracts\View\View;
 use Illuminate\Http\JsonResponse;
 use Illuminate\Http\Request;
+use LogicException;
 use Pillion\ChatEvent;
 use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Facades\Pillion;
@@ -25,7 +26,7 @@ class ChatController
 
     public function show(): View
     {
-        $chat = VisitorsChat::find((string) Visitor::id());
+        $chat = VisitorsChat::find(self::visitor());
         return view('chat', [
             'models' => $this->models->names(),
             'model' => $chat?->model,
@@ -46,7 +47,7 @@ class ChatController
         abort_unless(is_string($message) && $message !== '', 422, 'The message is missing.');
         $model = $this->model($request->input('model'));
         return self::withLock(function (Lock $lock) use ($message, $model): JsonResponse|StreamedResponse {
-            $chat = VisitorsChat::findOrCreate((string) Visitor::id(), $model);
+            $chat = VisitorsChat::findOrCreate(self::visitor(), $model);
             $chat->resumeIfDecided();
             return $chat->waitingCalls() === []
                 ? self::stream($chat, $message, $lock)
@@ -62,7 +63,7 @@ class ChatController
 
     private static function decideOn(string $id, bool $isApproved, Lock $lock): JsonResponse|StreamedResponse
     {
-        $chat = VisitorsChat::find((string) Visitor::id());
+        $chat = VisitorsChat::find(self::visitor());
         $approval = Pillion::approvals()->find($id);
         if ($approval === null && $chat?->isWaitingFor($id)) {
             // An expired approval counts as denied.
@@ -89,7 +90,7 @@ class ChatController
      */
     private static function withLock(Closure $respond): JsonResponse|StreamedResponse
     {
-        $lock = VisitorsChat::lock((string) Visitor::id());
+        $lock = VisitorsChat::lock(self::visitor());
         if (!$lock->get()) {
             return response()->json(['error' => 'The previous message is still being answered.'], 409);
         }
@@ -135,6 +136,12 @@ class ChatController
             'error' => $event->answer->status === 'failed' ? 'The model cannot answer at the moment.' : null,
             'waiting' => $chat->waitingCalls(),
         ];
+    }
+
+    /** Returns the visitor's id. Visitors without an id would share one chat. */
+    private static function visitor(): string
+    {
+        return Visitor::id() ?? throw new LogicException("The chat's routes need a session: add the middleware group 'web'");
     }
 
     /** Allows only configured models: otherwise a request could choose the model's permissions. */
