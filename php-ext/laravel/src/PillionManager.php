@@ -7,6 +7,7 @@ namespace Pillion\Laravel;
 use Illuminate\Container\Container;
 use Illuminate\Support\Collection;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\UnavailableException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Chat\Chat;
 use Pillion\Laravel\Chat\ChatConfig;
@@ -191,6 +192,12 @@ class PillionManager
                 return new FakeChat($fake, $tools, $model, $options['max_tool_rounds'] ?? 5, $options['max_tool_calls'] ?? 5);
             }
             $fake?->assertAllowed('a language model');
+            if (!extension_loaded('pillion')) {
+                throw new UnavailableException(
+                    'A chat in the PHP process requires the extension pillion: install it, or run chats in the sidecar with '
+                    . "PILLION_CHAT_IN=sidecar or 'chat' => ['in' => 'sidecar'] in config/pillion.php, with the models of the sidecar's configuration",
+                );
+            }
             $executor = RequestServices::current()->executor($identity, ModelCapabilities::allowsMcpTools($entry));
             return new ToolAwareChat($executor, $entry, $options);
         }, $identity->user);

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\UnavailableException;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\Laravel\Tests\Support\Sidecar;
@@ -123,6 +124,27 @@ final class ChatTest extends TestCase
         self::assertSame(['Two.', 'tool_rounds'], [$second->text, $second->limitReached]);
         $third = $send('And now?', $second->state, ['max_tool_rounds' => 3, 'max_tool_calls' => 1]);
         self::assertSame(['Three.', 'tool_calls'], [$third->text, $third->limitReached]);
+    }
+
+    public function test_without_the_extension_the_error_names_the_setting_of_laravel(): void
+    {
+        $this->configure(['models' => ['demo' => ['base_url' => 'http://127.0.0.1:9/v1', 'function_calling' => true]]]);
+        $ways = [
+            fn () => Pillion::chat('demo')->send('Hi'),
+            fn () => Pillion::chat('demo')->stream('Hi'),
+            fn () => Pillion::forUser('ann')->chat(['id' => 'own', 'base_url' => 'http://127.0.0.1:9/v1'])->send('Hi'),
+        ];
+        foreach ($ways as $way) {
+            try {
+                $chat = $way();
+                self::assertTrue(extension_loaded('pillion'));
+                self::assertNotNull($chat);
+            } catch (UnavailableException $e) {
+                self::assertStringContainsString('PILLION_CHAT_IN=sidecar', $e->getMessage());
+                self::assertStringContainsString("'chat' => ['in' => 'sidecar']", $e->getMessage());
+                self::assertSame('unavailable', $e->errorCode);
+            }
+        }
     }
 
     public function test_without_faked_answers_no_model_is_called(): void
