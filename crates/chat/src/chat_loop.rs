@@ -191,9 +191,7 @@ impl ChatLoop {
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
-            return Err(refusal_error(
-                "tool calls of the model's last response have no results yet",
-            ));
+            return Err(refusal_error(open_calls_message(&state.waiting())));
         }
         let ProviderConversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
@@ -433,6 +431,33 @@ fn check_depth<'a>(
             "{what}: JSON must not be nested more than {MAX_DEPTH} levels deep"
         ))),
         false => Ok(()),
+    }
+}
+
+/// Returns why a chat with open calls accepts no message. Names at most three of the approvals that
+/// the chat waits for.
+fn open_calls_message(waiting: &[WaitingCall]) -> String {
+    const MAX_NAMED: usize = 3;
+    if waiting.is_empty() {
+        return "tool calls of the model's last response have no results yet: continue the chat \
+            without a message"
+            .to_owned();
+    }
+    let mut named: Vec<_> = waiting.iter().take(MAX_NAMED).map(approval_name).collect();
+    if waiting.len() > MAX_NAMED {
+        named.push(format!("{} more", waiting.len() - MAX_NAMED));
+    }
+    format!(
+        "the chat waits for {}: continue the chat without a message after the decision",
+        named.join(", ")
+    )
+}
+
+fn approval_name(waiting: &WaitingCall) -> String {
+    let tool = &waiting.call.name;
+    match &waiting.approval_id {
+        Some(id) => format!("approval '{id}' of tool '{tool}'"),
+        None => format!("a decision on tool '{tool}'"),
     }
 }
 

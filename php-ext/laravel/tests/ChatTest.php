@@ -4,8 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use Pillion\ChatAnswer;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\UnavailableException;
+use Pillion\Laravel\Chat\Chat;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\Laravel\Tests\Support\Sidecar;
@@ -60,6 +62,7 @@ final class ChatTest extends TestCase
         $pending = Pillion::approvals()->pendingFor('ann');
         self::assertSame([$waiting->approvals[0]['id']], array_map(fn ($approval) => $approval->id, $pending));
         self::assertSame('awaiting_approval', $chat()->send(state: $waiting->state)->status);
+        self::assertAcceptsNoMessage($chat(), $waiting, 'calculator');
         Pillion::approvals()->approve($waiting->approvals[0]['id']);
         self::assertSame('The tools say: 41; noon', $chat()->send(state: $waiting->state)->text);
         Pillion::assertToolCalledTimes('*', 2);
@@ -101,6 +104,39 @@ final class ChatTest extends TestCase
         self::assertSame('Up again.', $chat->send(state: $failed->state)->text);
         $this->expectException(\OutOfBoundsException::class);
         $chat->send('One more');
+    }
+
+    public function test_a_message_is_an_error_that_names_the_approval_while_a_call_waits(): void
+    {
+        $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]], 'approvals.tools' => ['get_time' => 'always-ask']]);
+        Pillion::fake(['get_time' => 'noon'])->preventStrayCalls()->fakeModel(['get_time' => []], 'Noon.', 'You are welcome.');
+        $chat = Pillion::chat('demo');
+        $waiting = $chat->send('How late is it?');
+        self::assertAcceptsNoMessage($chat, $waiting, 'get_time');
+        Pillion::approvals()->approve($waiting->approvals[0]['id']);
+        // The call has not run yet.
+        self::assertAcceptsNoMessage($chat, $waiting, 'get_time');
+        $answer = $chat->send(state: $waiting->state);
+        self::assertSame('Noon.', $answer->text);
+        self::assertSame('You are welcome.', $chat->send('Thank you', $answer->state)->text);
+    }
+
+    private static function assertAcceptsNoMessage(Chat $chat, ChatAnswer $waiting, string $tool): void
+    {
+        $ways = [
+            'send' => fn () => $chat->send('Hurry', $waiting->state),
+            'messages' => fn () => $chat->send([['role' => 'user', 'content' => 'Hurry']], $waiting->state),
+            'stream' => fn () => iterator_to_array($chat->stream('Hurry', $waiting->state), false),
+        ];
+        foreach ($ways as $way => $send) {
+            try {
+                $send();
+                self::fail("$way() accepted a message");
+            } catch (InvalidInputException $e) {
+                $id = $waiting->approvals[0]['id'];
+                self::assertSame("the chat waits for approval '$id' of tool '$tool': continue the chat without a message after the decision", $e->getMessage(), $way);
+            }
+        }
     }
 
     public function test_h4_the_limit_on_rounds_applies_to_faked_answers(): void

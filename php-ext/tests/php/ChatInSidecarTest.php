@@ -134,6 +134,12 @@ final class ChatInSidecarTest extends TestCase
             self::assertSame([$approval['id'], 'roll_dice', ['notation' => '2d1']], [$e->approvalId, $e->toolName, $e->arguments]);
         }
         self::assertSame('awaiting_approval', $chat->send(state: $answer->state, context: $context)->status);
+        try {
+            $chat->send('Hurry', $answer->state, $context);
+            self::fail('The chat accepted a message');
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'roll_dice'", $e->getMessage());
+        }
         $this->sidecar->approve($approval['id']);
         $answer = $chat->send(state: $answer->state, context: $context);
         self::assertSame('answered', $answer->status);

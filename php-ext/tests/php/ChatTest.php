@@ -235,6 +235,12 @@ final class ChatTest extends TestCase
         }
         $still = $this->chat()->send(state: $waiting->state, context: $context);
         self::assertSame('awaiting_approval', $still->status);
+        try {
+            $this->chat()->send('Hurry', $waiting->state, $context);
+            self::fail('The chat accepted a message');
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'delete'", $e->getMessage());
+        }
         $answer = $this->chat()->send(state: $still->state, context: $context + ['approved' => [$approval['id']]]);
         self::assertSame(['The tools say: a.txt is gone; HI', ['hi', 'delete a.txt']], [$answer->text, $this->ran]);
         $denied = $this->chat()->send(state: $waiting->state, context: $context + ['denied' => [$approval['id']]]);

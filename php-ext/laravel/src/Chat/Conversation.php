@@ -21,6 +21,9 @@ final class Conversation
     /** Maximum number of calls that run for one answer. The other calls get a result that they did not run. */
     private const MAX_CALLS_PER_ANSWER = 32;
 
+    /** Maximum number of approvals that an error names. */
+    private const MAX_NAMED_APPROVALS = 3;
+
     /** @var list<ToolCall> the calls of the current round */
     private array $calls = [];
 
@@ -94,11 +97,17 @@ final class Conversation
         return $this;
     }
 
-    /** Adds the next message of the user. @param array<string, mixed> $message in the provider's format */
+    /**
+     * Adds the next message of the user.
+     *
+     * @param array<string, mixed> $message in the provider's format
+     *
+     * @throws InvalidInputException naming the approval, while a call waits for one
+     */
     public function addMessage(array $message): self
     {
         if ($this->isWaiting()) {
-            throw new InvalidInputException('The conversation waits for an approval: call run() after the decision, or abandon()');
+            throw new InvalidInputException("The conversation waits for {$this->openCalls()}: call run() after the decision, or abandon()");
         }
         $this->messages[] = $message;
         $this->text = null;
@@ -140,6 +149,23 @@ final class Conversation
             }
         }
         return $waiting;
+    }
+
+    /** @internal Describes what {@see isWaiting()} waits for; names at most three approvals. */
+    public function openCalls(): string
+    {
+        $waiting = $this->waitingFor();
+        $names = array_map(
+            static fn (int|string $id, ToolCall $call): string => "approval '$id' of tool '$call->name'",
+            array_keys($waiting),
+            $waiting,
+        );
+        $more = count($names) - self::MAX_NAMED_APPROVALS;
+        return match (true) {
+            $names === [] => 'results of tool calls',
+            $more > 0 => implode(', ', array_slice($names, 0, self::MAX_NAMED_APPROVALS)) . ", $more more",
+            default => implode(', ', $names),
+        };
     }
 
     /** Returns the model's answer; null if there is none yet. */

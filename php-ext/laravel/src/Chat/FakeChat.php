@@ -44,6 +44,10 @@ final class FakeChat
         $conversation = $state === null ? $this->tools->conversation($messages, 'openai') : unserialize(base64_decode($state));
         assert($conversation instanceof Conversation);
         $conversation->setLimits($this->maxRounds, $this->maxCalls);
+        if ($state !== null && $messages !== [] && $conversation->isWaiting()) {
+            // The engine's message.
+            throw new InvalidInputException("the chat waits for {$conversation->openCalls()}: continue the chat without a message after the decision");
+        }
         foreach ($state === null ? [] : $messages as $next) {
             $conversation->addMessage($next);
         }

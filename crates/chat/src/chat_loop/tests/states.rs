@@ -79,6 +79,28 @@ async fn h4_nothing_is_added_while_calls_wait() {
     let error = bench.chat.add(&mut state, &[user("Hurry")]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Refused);
     assert_eq!(state, before);
+    let approval = state.waiting()[0].approval_id.clone().unwrap();
+    assert_eq!(
+        error.message,
+        format!(
+            "the chat waits for approval '{approval}' of tool 'wipe': continue the chat without a \
+            message after the decision"
+        )
+    );
+}
+
+#[tokio::test]
+async fn h4_an_error_names_at_most_three_approvals() {
+    let mut answer = LlmAnswer::call("wipe", &json!({"text": "0"}));
+    for text in 1..5 {
+        answer = answer.and_call("wipe", &json!({"text": text.to_string()}).to_string());
+    }
+    let mut bench = Bench::new([answer]).await;
+    let mut state = bench.begin();
+    bench.run(&mut state).await.unwrap();
+    let error = bench.chat.add(&mut state, &[user("Hurry")]).unwrap_err();
+    assert_eq!(error.message.matches("approval '").count(), 3, "{error:?}");
+    assert!(error.message.contains(", 2 more: "), "{error:?}");
 }
 
 #[tokio::test]
