@@ -29,15 +29,39 @@ final class PackageTest extends TestCase
     public function test_composer_json_names_every_package_that_the_code_uses(): void
     {
         $package = json_decode((string) file_get_contents(__DIR__ . '/../composer.json'), true);
-        $used = [];
-        foreach (Finder::create()->files()->name('*.php')->in(__DIR__ . '/../src') as $file) {
-            preg_match_all('/^use (Illuminate|Symfony\\\\Component)\\\\(\w+)/m', $file->getContents(), $found, PREG_SET_ORDER);
+        $used = self::packagesUsedIn(__DIR__ . '/../src', __DIR__ . '/../database', __DIR__ . '/../stubs', __DIR__ . '/../config');
+        self::assertContains('psr/simple-cache', $used);
+        self::assertSame([], array_values(array_diff($used, array_keys($package['require']))));
+        // Only laravel/framework has Illuminate\Foundation.
+        self::assertContains('illuminate/foundation', self::packagesUsedIn(__DIR__));
+        self::assertArrayHasKey('laravel/framework', $package['require-dev']);
+        self::assertArrayHasKey('phpunit/phpunit', $package['require-dev']);
+    }
+
+    public function test_composer_json_says_where_the_library_is(): void
+    {
+        $package = json_decode((string) file_get_contents(__DIR__ . '/../composer.json'), true);
+        [$repository] = $package['repositories'];
+        $library = json_decode((string) file_get_contents(__DIR__ . "/../{$repository['url']}/composer.json"), true);
+        self::assertSame([$library['name']], array_keys($repository['options']['versions']));
+        self::assertArrayHasKey($library['name'], $package['require']);
+    }
+
+    /** @return list<string> */
+    private static function packagesUsedIn(string ...$folders): array
+    {
+        $packages = [];
+        foreach (Finder::create()->files()->in($folders) as $file) {
+            preg_match_all('/\b(Illuminate|Symfony\\\\Component|Psr)\\\\(Support\\\\Collection\b|\w+)/', $file->getContents(), $found, PREG_SET_ORDER);
             foreach ($found as [, $vendor, $part]) {
-                $used[] = ($vendor === 'Illuminate' ? 'illuminate/' : 'symfony/') . strtolower($part);
+                $packages[] = match ($vendor) {
+                    'Illuminate' => 'illuminate/' . ($part === 'Support\\Collection' ? 'collections' : strtolower($part)),
+                    'Psr' => 'psr/' . strtolower((string) preg_replace('/(?<=[a-z])(?=[A-Z])/', '-', $part)),
+                    default => 'symfony/' . strtolower($part),
+                };
             }
         }
-        self::assertContains('illuminate/support', $used);
-        self::assertSame([], array_values(array_diff(array_unique($used), array_keys($package['require']))));
+        return array_values(array_unique($packages));
     }
 
     public function test_config_is_published_and_can_be_cached(): void
