@@ -117,7 +117,7 @@ final class PillionFake
             $label = $tool instanceof MCPToolInterface ? $tool->getMCPServerConfig()['server_label'] ?? null : null;
             $server = is_string($label) ? $this->servers->all()[$label] ?? null : null;
         }
-        $isPrefixed = $server !== null && $server->class === null && str_starts_with($name, $server->prefix);
+        $isPrefixed = $server !== null && $server->class === null && $name !== $server->prefix && str_starts_with($name, $server->prefix);
         return new ToolNames($name, $isPrefixed ? substr($name, strlen($server->prefix)) : null);
     }
 
@@ -276,7 +276,7 @@ final class PillionFake
         $found = null;
         foreach ($this->servers->all() as $server) {
             $isLonger = strlen($server->prefix) > strlen($found->prefix ?? '');
-            if ($server->class === null && $isLonger && str_starts_with($name, $server->prefix)) {
+            if ($server->class === null && $isLonger && $name !== $server->prefix && str_starts_with($name, $server->prefix)) {
                 $found = $server;
             }
         }
