@@ -4,13 +4,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Stat, fstat};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum size of the lines that wait, in bytes.
@@ -40,6 +41,8 @@ pub(super) struct Output<F>(Arc<Shared<F>>);
 
 struct Shared<F> {
     file: F,
+    /// Whether a write may wait for a reader: a regular file has none.
+    has_reader: bool,
     queue: Mutex<Queue>,
     /// Notified when no line waits any more.
     is_empty: Condvar,
@@ -58,8 +61,11 @@ struct Queue {
 
 impl<F: AsFd + Send + Sync + 'static> Output<F> {
     fn new(file: F) -> Self {
+        let is_regular = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+        let has_reader = !fstat(&file).is_ok_and(is_regular);
         Self(Arc::new(Shared {
             file,
+            has_reader,
             queue: Mutex::default(),
             is_empty: Condvar::new(),
         }))
@@ -71,7 +77,7 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
         let rest = if queue.is_draining {
             line
         } else {
-            write_now(self.0.file.as_fd(), line)
+            self.0.write_now(line)
         };
         if rest.is_empty() {
             return;
@@ -111,7 +117,7 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
                 continue;
             };
             drop(queue);
-            write_all(self.0.file.as_fd(), &line);
+            self.0.write_all(&line);
             queue = self.0.queue.lock();
             queue.bytes -= line.len();
         }
@@ -143,37 +149,39 @@ fn note_of_dropped(count: u64) -> Vec<u8> {
     format!("pillion: {count} log lines were dropped, because nobody read the log\n").into_bytes()
 }
 
-/// Writes as much as the file takes without waiting. Returns the rest.
-fn write_now<'a>(file: BorrowedFd<'_>, mut bytes: &'a [u8]) -> &'a [u8] {
-    while !bytes.is_empty() && has_room(file) {
-        let part = &bytes[..bytes.len().min(MAX_WRITE_BYTES)];
-        match rustix::io::write(file, part) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return bytes,
-            // The error cannot be reported anywhere.
-            Err(_) => return &[],
+impl<F: AsFd> Shared<F> {
+    /// Writes as much as the file takes without waiting. Returns the rest.
+    fn write_now<'a>(&self, mut bytes: &'a [u8]) -> &'a [u8] {
+        while !bytes.is_empty() && self.has_room() {
+            let part = &bytes[..bytes.len().min(MAX_WRITE_BYTES)];
+            match rustix::io::write(&self.file, part) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return bytes,
+                // The error cannot be reported anywhere.
+                Err(_) => return &[],
+            }
         }
+        bytes
     }
-    bytes
-}
 
-fn has_room(file: BorrowedFd<'_>) -> bool {
-    is_writable(file, Some(&Timespec::default()))
-}
+    fn has_room(&self) -> bool {
+        !self.has_reader || self.is_writable(Some(&Timespec::default()))
+    }
 
-fn is_writable(file: BorrowedFd<'_>, timeout: Option<&Timespec>) -> bool {
-    let mut asked = [PollFd::from_borrowed_fd(file, PollFlags::OUT)];
-    // A closed reader is an error of the write, which then does not wait.
-    poll(&mut asked, timeout).is_ok_and(|ready| ready > 0)
-}
+    fn is_writable(&self, timeout: Option<&Timespec>) -> bool {
+        let mut asked = [PollFd::new(&self.file, PollFlags::OUT)];
+        // A closed reader is an error of the write, which then does not wait.
+        poll(&mut asked, timeout).is_ok_and(|ready| ready > 0)
+    }
 
-/// Writes all bytes, and waits for the reader if necessary.
-fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        bytes = write_now(file, bytes);
-        if !bytes.is_empty() {
-            is_writable(file, None);
+    /// Writes all bytes, and waits for the reader if necessary.
+    fn write_all(&self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            bytes = self.write_now(bytes);
+            if !bytes.is_empty() {
+                self.is_writable(None);
+            }
         }
     }
 }
