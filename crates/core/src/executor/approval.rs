@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::journal::Entry;
-use crate::registry::{RegisteredTool, ToolRegistry};
+use crate::registry::RegisteredTool;
 use crate::store::CallId;
 pub use crate::tool::ApprovalPolicy;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
@@ -135,29 +135,10 @@ pub(super) async fn spend(
     spent
 }
 
-/// Returns `Ok` if the call needs no approval, or has one: then with that approval. A denial in the
-/// context wins over everything else, and an approval in the context over the approver. Ends at
+/// Returns the approval of a call; `None` if it needs none because the rules do not ask. A denial in
+/// the context wins over everything else, and an approval in the context over the approver. Ends at
 /// `deadline`, which the time that a person takes extends.
 pub(super) async fn check(
-    (rules, registry): (&ApprovalRules, &ToolRegistry),
-    approver: Option<&dyn Approver>,
-    tool: &Arc<RegisteredTool>,
-    arguments: &JsonObject,
-    context: &CallContext,
-    deadline: Instant,
-    entry: Option<&mut Entry>,
-) -> Result<Option<GrantedApproval>, ToolFailure> {
-    let asks = rules.asks(tool, registry);
-    if !asks && context.denied.is_empty() {
-        return Ok(None);
-    }
-    Box::pin(obtain(
-        asks, approver, tool, arguments, context, deadline, entry,
-    ))
-    .await
-}
-
-async fn obtain(
     asks: bool,
     approver: Option<&dyn Approver>,
     tool: &Arc<RegisteredTool>,

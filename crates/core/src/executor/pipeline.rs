@@ -98,16 +98,18 @@ impl Executor {
             waited += began.elapsed();
         }
         let approver = hooks.approver.as_deref();
-        let mut granted = approval::check(
-            (&config.approvals, registry),
-            approver,
-            &tool,
-            &arguments,
-            &context,
-            open.set_deadline(limit.saturating_sub(waited)),
-            open.entry(),
-        )
-        .await?;
+        let deadline = open.set_deadline(limit.saturating_sub(waited));
+        let asks = config.approvals.asks(&tool, registry);
+        let mut granted = match asks || !context.denied.is_empty() {
+            true => {
+                let (arguments, entry) = (&arguments, open.entry());
+                Box::pin(approval::check(
+                    asks, approver, &tool, arguments, &context, deadline, entry,
+                ))
+                .await?
+            }
+            false => None,
+        };
         if let Some(granted) = &granted {
             waited += granted.took;
             context.approval_id = Some(granted.id.clone());
