@@ -68,9 +68,9 @@ impl Latency {
         Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
-    /// Estimates a percentile (0 to 1) from the parts of the buckets, in seconds: within a
-    /// third of the true duration if that is more than 0.1 ms; `None` without durations. A duration above every bound
-    /// counts as the longest duration.
+    /// Estimates a percentile (0 to 1) from the parts of the buckets, in seconds: within a third of
+    /// the true duration if that is more than 0.1 ms; `None` without durations. A duration above
+    /// every bound counts as the longest duration.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<f64> {
         let counts: Vec<u64> = self.buckets.iter().flatten().map(load).collect();

@@ -117,8 +117,7 @@ final class PillionFake
             $label = $tool instanceof MCPToolInterface ? $tool->getMCPServerConfig()['server_label'] ?? null : null;
             $server = is_string($label) ? $this->servers->all()[$label] ?? null : null;
         }
-        $isPrefixed = $server !== null && $server->class === null && $name !== $server->prefix && str_starts_with($name, $server->prefix);
-        return new ToolNames($name, $isPrefixed ? substr($name, strlen($server->prefix)) : null);
+        return new ToolNames($name, $server === null ? null : self::nameOn($server, $name));
     }
 
     public function server(): FakeServerCalls
@@ -270,13 +269,20 @@ final class PillionFake
         return $offering === [] ? [$name] : array_values(array_map(fn (ServerConfig $server) => $server->prefix . $name, $offering));
     }
 
+    /** Returns the name of a tool on its server; null if the name does not have the server's prefix. */
+    private static function nameOn(ServerConfig $server, string $name): ?string
+    {
+        $isPrefixed = $server->class === null && $name !== $server->prefix && str_starts_with($name, $server->prefix);
+        return $isPrefixed ? substr($name, strlen($server->prefix)) : null;
+    }
+
     /** Returns the configured server whose prefix a name has; the longest prefix is decisive. */
     private function serverOf(string $name): ?ServerConfig
     {
         $found = null;
         foreach ($this->servers->all() as $server) {
             $isLonger = strlen($server->prefix) > strlen($found->prefix ?? '');
-            if ($server->class === null && $isLonger && $name !== $server->prefix && str_starts_with($name, $server->prefix)) {
+            if ($isLonger && self::nameOn($server, $name) !== null) {
                 $found = $server;
             }
         }
