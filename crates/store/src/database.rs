@@ -17,7 +17,6 @@ use pillion_core::store::StoreError;
 use sqlx::{Error, SqlitePool};
 
 use crate::options::{StoreLocation, StoreOptions};
-pub(crate) use directory_watch::DirectoryWatch;
 pub(crate) use error::translate;
 use lease::Lease;
 use lock_failures::{LockFailures, is_locked};
@@ -61,14 +60,17 @@ impl Database {
         }
     }
 
-    /// Does the same as [`check_placement`](Self::check_placement) if files of the database's
-    /// directory were created, deleted or renamed since the last check.
+    /// Does the same as [`check_placement`](Self::check_placement) if the number of changes in the
+    /// database's directory is unknown or has increased since the last check.
     ///
     /// # Errors
     /// `unavailable`, if writes would be lost.
-    pub(crate) fn check_placement_if_changed(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_placement_if_changed(
+        &self,
+        changes: Option<u64>,
+    ) -> Result<(), StoreError> {
         match self.placement() {
-            Some(placement) => placement.check_if_changed(),
+            Some(placement) => placement.check_if_changed(changes),
             None => Ok(()),
         }
     }
@@ -84,11 +86,10 @@ impl Database {
         }
     }
 
-    /// Returns the watch of the directory of the database's file. Counts nothing for a database
-    /// without a file.
-    pub(crate) fn directory_watch(&self) -> DirectoryWatch {
-        let watch = self.placement().map(|placement| placement.watch().clone());
-        watch.unwrap_or_default()
+    /// Returns how many times files of the database's directory were created, deleted or renamed
+    /// since the database was opened, or `None` if that is not known.
+    pub(crate) fn directory_changes(&self) -> Option<u64> {
+        self.placement().and_then(DatabaseFiles::directory_changes)
     }
 
     fn placement(&self) -> Option<&DatabaseFiles> {

@@ -79,7 +79,7 @@ impl CallSpool {
         database: Database,
         clock: StoreClock,
     ) -> Result<Self, StoreError> {
-        let gathered = SpoolBuffer::beside(path, database.directory_watch()).map_err(|error| {
+        let gathered = SpoolBuffer::beside(path).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
                 path.display()
@@ -114,9 +114,11 @@ impl CallSpool {
     /// The `write` runs on this thread: using another thread takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let line = line::encode(&call)?;
-        if let Err(error) = self.shared.database.check_placement_if_changed() {
+        let database = &self.shared.database;
+        let mut changes = database.directory_changes();
+        if let Err(error) = database.check_placement_if_changed(changes) {
             if has_run(&call) {
-                self.shared.gathered.lock().add_end(call, &line);
+                self.shared.gathered.lock().add_end(call, &line, changes);
                 self.shared.news.notify_one();
             }
             return Err(error);
@@ -126,8 +128,9 @@ impl CallSpool {
             if !has_run(&call) {
                 settled?;
             }
+            changes = database.directory_changes();
         }
-        let added = self.shared.gathered.lock().add(call, &line);
+        let added = self.shared.gathered.lock().add(call, &line, changes);
         self.shared.news.notify_one();
         added
     }

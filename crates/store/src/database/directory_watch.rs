@@ -2,7 +2,6 @@ use std::fs::{self, File};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -19,9 +18,9 @@ const NO_WAIT: Timespec = Timespec {
 /// directories above it, and the mounts of this process's namespace, with inotify and epoll.
 ///
 /// As long as the count stays the same, each file is still at the path where it was. One
-/// `epoll_wait` takes a fraction of the time of a `stat` of each file. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DirectoryWatch(Option<Arc<EventQueue>>);
+/// `epoll_wait` takes a fraction of the time of a `stat` of each file.
+#[derive(Debug)]
+pub(super) struct DirectoryWatch(Option<EventQueue>);
 
 #[derive(Debug)]
 struct EventQueue {
@@ -42,11 +41,11 @@ impl DirectoryWatch {
     /// user may not read a directory of the path, or if a part of the path is a symbolic link, which
     /// could be changed without a change in the directory.
     pub(super) fn beside(file: &Path) -> Self {
-        Self(EventQueue::open(file).map(Arc::new))
+        Self(EventQueue::open(file))
     }
 
     /// Returns the number of changes since the watch began, or `None` if the watch counts nothing.
-    pub(crate) fn changes(&self) -> Option<u64> {
+    pub(super) fn changes(&self) -> Option<u64> {
         self.0.as_ref().and_then(|queue| queue.changes())
     }
 }

@@ -90,19 +90,19 @@ impl DatabaseFiles {
         })))
     }
 
-    /// Returns the watch of the directory.
-    pub(super) fn watch(&self) -> &DirectoryWatch {
-        &self.0.watch
+    /// Returns the number of changes in the directory, or `None` if they are not counted.
+    pub(super) fn directory_changes(&self) -> Option<u64> {
+        self.0.watch.changes()
     }
 
-    /// Does the same as [`check`](Self::check) if the directory has changed since the last check.
-    /// Does not detect that a directory further up was renamed or mounted over.
+    /// Does the same as [`check`](Self::check) if the number of changes in the directory is unknown
+    /// or has increased since the last check.
     ///
     /// # Errors
     /// `unavailable`, if the files were deleted or replaced.
-    pub(super) fn check_if_changed(&self) -> Result<(), StoreError> {
-        let Files { watch, checked, .. } = &*self.0;
-        let Some(changes) = watch.changes() else {
+    pub(super) fn check_if_changed(&self, changes: Option<u64>) -> Result<(), StoreError> {
+        let checked = &self.0.checked;
+        let Some(changes) = changes else {
             return self.check();
         };
         if checked.load(Ordering::Acquire) != changes {

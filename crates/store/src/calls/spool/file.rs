@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::database::{DatabaseFileId, DirectoryWatch};
+use crate::database::DatabaseFileId;
 
 /// The part of a spool file's name between the database's file name and a random number.
 const NAME_INFIX: &str = ".calls-";
@@ -55,10 +55,9 @@ impl SpoolFile {
         }
     }
 
-    /// Returns whether the file is still found at its path. Looks only if the directory has changed
-    /// since the file was found.
-    pub(super) fn is_at_path(&mut self, directory: &DirectoryWatch) -> bool {
-        let changes = directory.changes();
+    /// Returns whether the file is still found at its path. Looks only if the number of changes in
+    /// the directory is unknown or has increased since the file was found.
+    pub(super) fn is_at_path(&mut self, changes: Option<u64>) -> bool {
         if changes.is_some() && changes == self.checked {
             return true;
         }

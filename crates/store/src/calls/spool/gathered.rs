@@ -7,7 +7,6 @@ use pillion_core::store::{CallFilter, CallId, StoreError, ToolCallRecord};
 use super::file::SpoolFile;
 use super::reserve::Reserve;
 use super::{MAX_BYTES, MAX_CALLS, SpooledCalls, UnwrittenCalls, closed, has_run, line, query};
-use crate::database::DirectoryWatch;
 
 /// Maximum size of the arguments in a record on a full disk, in bytes.
 const MAX_SHORT_ARGUMENTS: usize = 256;
@@ -34,13 +33,11 @@ pub(super) struct SpoolBuffer {
     reserve: Reserve,
     /// The path of the database, beside which the files are.
     database: PathBuf,
-    /// The watch of the directory of the files.
-    directory: DirectoryWatch,
 }
 
 impl SpoolBuffer {
     /// Creates new files beside the database.
-    pub(super) fn beside(database: &Path, directory: DirectoryWatch) -> io::Result<Self> {
+    pub(super) fn beside(database: &Path) -> io::Result<Self> {
         let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
         Ok(Self {
             files,
@@ -53,7 +50,6 @@ impl SpoolBuffer {
             is_closed: false,
             reserve: Reserve::beside(database)?,
             database: std::path::absolute(database)?,
-            directory,
         })
     }
 
@@ -76,20 +72,27 @@ impl SpoolBuffer {
     }
 
     /// Adds a record to the file and to the next write to the database. The end of a call is
-    /// written to the database even if the file cannot take it.
+    /// written to the database even if the file cannot take it. `changes` is the number of changes
+    /// in the directory.
     ///
     /// # Errors
     /// `unavailable`, if the record would not survive the process.
-    pub(super) fn add(&mut self, call: ToolCallRecord, line: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn add(
+        &mut self,
+        call: ToolCallRecord,
+        line: &[u8],
+        changes: Option<u64>,
+    ) -> Result<(), StoreError> {
         if self.is_closed {
             return Err(closed());
         }
         let appended = if has_run(&call) {
-            let appended = self.append_end(&call, line);
+            let appended = self.append_end(&call, line, changes);
             self.remember(call, line.len());
             appended
         } else {
-            let appended = self.reserve.restock().and_then(|()| self.append(line));
+            let restocked = self.reserve.restock();
+            let appended = restocked.and_then(|()| self.append(line, changes));
             if appended.is_ok() {
                 self.remember(call, line.len());
             }
@@ -103,11 +106,11 @@ impl SpoolBuffer {
 
     /// Adds the end of a call while the database's file is away. Makes no file, because another
     /// database may be at the path.
-    pub(super) fn add_end(&mut self, call: ToolCallRecord, line: &[u8]) {
+    pub(super) fn add_end(&mut self, call: ToolCallRecord, line: &[u8], changes: Option<u64>) {
         if self.is_closed {
             return;
         }
-        if self.files[self.taking].is_at_path(&self.directory)
+        if self.files[self.taking].is_at_path(changes)
             && let Err(error) = self.files[self.taking].append(line)
         {
             tracing::debug!(
@@ -123,8 +126,8 @@ impl SpoolBuffer {
         self.calls.insert(call.id, call);
     }
 
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        if !self.files[self.taking].is_at_path(&self.directory) {
+    fn append(&mut self, line: &[u8], changes: Option<u64>) -> io::Result<()> {
+        if !self.files[self.taking].is_at_path(changes) {
             self.replace_file()?;
         }
         self.files[self.taking].append(line)
@@ -132,16 +135,21 @@ impl SpoolBuffer {
 
     /// Appends the end of a call, on a full disk into the reserved space: the call was allowed to
     /// run, and its caller learns the result.
-    fn append_end(&mut self, call: &ToolCallRecord, line: &[u8]) -> io::Result<()> {
+    fn append_end(
+        &mut self,
+        call: &ToolCallRecord,
+        line: &[u8],
+        changes: Option<u64>,
+    ) -> io::Result<()> {
         if self.reserve.is_whole() {
-            match self.append(line) {
+            match self.append(line, changes) {
                 Err(error) if is_full_disk(&error) => {}
                 outcome => return outcome,
             }
         }
         let short = line::encode(&short_end(call)).map_err(io::Error::other)?;
         loop {
-            match self.append(&short) {
+            match self.append(&short, changes) {
                 Err(error) if is_full_disk(&error) && self.reserve.release()? => {}
                 outcome => return outcome,
             }
