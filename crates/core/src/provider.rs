@@ -29,6 +29,7 @@
 //! ```
 
 mod anthropic;
+mod array_items;
 mod error;
 mod google;
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::SchemaError;
-use super::counted::{SubschemaKind, too_large};
+use super::counted::too_large;
+use super::keywords::SubschemaKind;
 use super::pattern_cost::{PatternSizes, Unbounded, translation_work};
 
 /// Maximum estimated size of one compiled schema, in bytes.

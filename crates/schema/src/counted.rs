@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::compiled_size::CompiledSize;
+use super::keywords::SubschemaKind;
 use super::pattern_cost::PatternSizes;
 use super::patterns::Patterns;
 use super::{SchemaError, SchemaErrorKind};
@@ -114,43 +115,6 @@ pub(super) fn counted(schema: &Value) -> Result<Counted, SchemaError> {
         patterns: counts.patterns,
         size: counts.size,
     })
-}
-
-/// What kind of schemas a keyword contains.
-pub(super) enum SubschemaKind {
-    Schema,
-    List,
-    Either,
-    Named,
-    Nothing,
-}
-
-impl SubschemaKind {
-    /// Returns whether the keyword contains no schemas.
-    pub(super) fn is_nothing(&self) -> bool {
-        matches!(self, Self::Nothing)
-    }
-
-    pub(super) fn of(keyword: &str) -> Self {
-        match keyword {
-            "additionalItems"
-            | "additionalProperties"
-            | "contains"
-            | "contentSchema"
-            | "else"
-            | "if"
-            | "not"
-            | "propertyNames"
-            | "then"
-            | "unevaluatedItems"
-            | "unevaluatedProperties" => Self::Schema,
-            "allOf" | "anyOf" | "oneOf" | "prefixItems" => Self::List,
-            "items" => Self::Either,
-            "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
-            | "properties" => Self::Named,
-            _ => Self::Nothing,
-        }
-    }
 }
 
 fn visit(

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::CheckAborted;
 use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, SchemaLocation, SchemaReader};
-use super::counted::SubschemaKind;
+use super::keywords::SubschemaKind;
 
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::counted::SubschemaKind;
+use super::dialect::OldForms;
+use super::keywords::SubschemaKind;
 
 /// The annotation of a parameter that is mirrored in an HTTP header (MCP 2026-07-28).
 const HEADER_ANNOTATION: &str = "x-mcp-header";
@@ -82,6 +83,8 @@ const COMBINING: [&str; 9] = [
 ///   constraints as a member of a map
 /// - `nullable` of OpenAPI 3.0 is removed, and the schema allows `null` if it was `true`; except at
 ///   the root, whose values are objects, and for a parameter with `x-mcp-header`
+/// - `exclusiveMinimum: true` beside `minimum`, and a list in `items`, get the form of JSON Schema
+///   2020-12, unless `$schema` names an older dialect that has them
 ///
 /// Data, such as the values of `enum`, `const`, `default` and `examples`, and unknown keywords stay
 /// unchanged. A root that is not an object stays unchanged, too.
@@ -100,12 +103,12 @@ const COMBINING: [&str; 9] = [
 /// assert_eq!(schema, expected);
 /// ```
 pub fn repair(schema: &mut Value) -> bool {
-    let mut is_changed = false;
-    if let Value::Object(keywords) = schema {
-        is_changed = keywords.shift_remove("nullable").is_some();
-        repair_keywords(keywords, &mut is_changed);
-    }
-    is_changed
+    let Value::Object(keywords) = schema else {
+        return false;
+    };
+    let mut is_changed = keywords.shift_remove("nullable").is_some();
+    repair_keywords(keywords, &mut is_changed);
+    is_changed | OldForms::of(schema).convert_others(schema)
 }
 
 fn repair_subschema(schema: &mut Value, is_changed: &mut bool) {

@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 
+use pillion_schema::portable;
 use serde_json::{Value, json};
 
+use super::array_items::{add_items, has_items};
 use super::property_keys::PropertyKeys;
 use super::{Provider, root_schema};
 use crate::tool::ToolDefinition;
@@ -21,7 +23,13 @@ pub(super) struct OfferedTool<'a> {
 
 impl<'a> OfferedTool<'a> {
     pub(super) fn of(provider: Provider, tool: &'a ToolDefinition) -> Self {
-        let (mut schema, note) = root_schema::simplified(tool.input_schema());
+        let (mut schema, note) = match portable(tool.input_schema()) {
+            Cow::Borrowed(schema) => root_schema::simplified(schema),
+            Cow::Owned(schema) => {
+                let (simplified, note) = root_schema::simplified(&schema);
+                (Cow::Owned(simplified.into_owned()), note)
+            }
+        };
         let mut description = Cow::Borrowed(tool.description());
         if let Some(note) = note {
             description = format!("{description}\n\n{note}").into();
@@ -36,6 +44,9 @@ impl<'a> OfferedTool<'a> {
             Provider::Google => name = tool.name().short(),
             Provider::OpenAiChat | Provider::OpenAiResponses => {
                 name = tool.name().short();
+                if !has_items(&schema) {
+                    add_items(schema.to_mut());
+                }
                 let end = description.char_indices().nth(MAX_OPENAI_DESCRIPTION);
                 if let Some((end, _)) = end {
                     let (beginning, rest) = split_at_space(&description, end);

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use percent_encoding::percent_decode_str;
+use pillion_schema::SubschemaKind;
 use serde_json::{Map, Value};
 
 use crate::tool::JsonObject;
@@ -51,48 +52,52 @@ impl PropertyKeys {
     pub(super) fn renamed(&self, schema: &Value) -> Value {
         match schema {
             Value::Array(items) => items.iter().map(|item| self.renamed(item)).collect(),
-            Value::Object(entries) => {
-                let entries = entries.iter().map(|(keyword, value)| {
-                    let value = match (keyword.as_str(), value) {
-                        (
-                            "properties" | "dependentSchemas" | "dependentRequired"
-                            | "dependencies",
-                            Value::Object(by_property),
-                        ) => self.by_property(by_property),
-                        ("required", Value::Array(names)) => self.names(names),
-                        ("$ref", Value::String(reference)) => self.reference(reference).into(),
-                        ("enum" | "const" | "default" | "examples", data) => data.clone(),
-                        (_, value) => self.renamed(value),
-                    };
-                    (keyword.clone(), value)
+            Value::Object(keywords) => {
+                let keywords = keywords.iter().map(|(keyword, value)| {
+                    (keyword.clone(), self.renamed_keyword(keyword, value))
                 });
-                entries.collect::<Map<_, _>>().into()
+                keywords.collect::<Map<_, _>>().into()
             }
             other => other.clone(),
         }
     }
 
-    /// Renames the properties that have a schema or a list of other properties.
-    fn by_property(&self, by_property: &JsonObject) -> Value {
-        let renamed = by_property.iter().map(|(key, value)| {
-            let value = match value {
-                Value::Array(names) => self.names(names),
-                schema => self.renamed(schema),
-            };
-            (self.name_of(key).to_owned(), value)
-        });
-        renamed.collect::<Map<_, _>>().into()
+    fn renamed_keyword(&self, keyword: &str, value: &Value) -> Value {
+        match (keyword, value) {
+            ("required", Value::Array(names)) => self.names(names),
+            ("$ref", Value::String(reference)) => self.reference(reference).into(),
+            (_, value) if is_data(keyword) => value.clone(),
+            (_, Value::Object(named)) if has_names(keyword) => {
+                let renamed = named.iter().map(|(name, value)| {
+                    let name = match has_property_names(keyword) {
+                        true => self.name_of(name),
+                        false => name,
+                    };
+                    let value = match value {
+                        Value::Array(names) => self.names(names),
+                        schema => self.renamed(schema),
+                    };
+                    (name.to_owned(), value)
+                });
+                renamed.collect::<Map<_, _>>().into()
+            }
+            (_, value) => self.renamed(value),
+        }
     }
 
     /// Renames the properties in a reference such as `#/properties/my%20key/items`.
     fn reference(&self, reference: &str) -> String {
-        let mut is_name = false;
+        let mut keyword = "";
         let segments = reference.split('/').map(|segment| {
-            let is_property = std::mem::replace(&mut is_name, segment == "properties");
+            let map = std::mem::replace(&mut keyword, segment);
+            if !has_names(map) {
+                return segment;
+            }
+            keyword = "";
             let name = percent_decode_str(segment).decode_utf8_lossy();
             let name = name.replace("~1", "/").replace("~0", "~");
             match self.for_model.get(&name) {
-                Some(renamed) if is_property => renamed.as_str(),
+                Some(renamed) if has_property_names(map) => renamed.as_str(),
                 _ => segment,
             }
         });
@@ -132,26 +137,46 @@ impl PropertyKeys {
     }
 }
 
-/// Calls `visit` for each property of the schema, at any depth.
+/// Calls `visit` for each property of the schema, at any depth. Values of unknown keywords may be
+/// schemas, to which references lead.
 fn visit_keys<'s>(schema: &'s Value, visit: &mut impl FnMut(&'s str)) {
     match schema {
         Value::Array(items) => items.iter().for_each(|item| visit_keys(item, visit)),
-        Value::Object(entries) => {
-            for (keyword, value) in entries {
-                match (keyword.as_str(), value) {
-                    ("properties", Value::Object(properties)) => {
-                        for (key, schema) in properties {
-                            visit(key);
+        Value::Object(keywords) => {
+            for (keyword, value) in keywords {
+                match value {
+                    _ if is_data(keyword) => {}
+                    Value::Object(named) if has_names(keyword) => {
+                        for (name, schema) in named {
+                            if keyword == "properties" {
+                                visit(name);
+                            }
                             visit_keys(schema, visit);
                         }
                     }
-                    ("enum" | "const" | "default" | "examples", _) => {}
-                    (_, value) => visit_keys(value, visit),
+                    value => visit_keys(value, visit),
                 }
             }
         }
         _ => {}
     }
+}
+
+fn is_data(keyword: &str) -> bool {
+    matches!(keyword, "enum" | "const" | "default" | "examples")
+}
+
+/// Returns whether the value of the keyword is a map, whose keys are not keywords.
+fn has_names(keyword: &str) -> bool {
+    SubschemaKind::of(keyword) == SubschemaKind::Named || has_property_names(keyword)
+}
+
+/// Returns whether the value of the keyword is a map by property.
+fn has_property_names(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "properties" | "dependentSchemas" | "dependentRequired" | "dependencies"
+    )
 }
 
 fn is_accepted(key: &str) -> bool {

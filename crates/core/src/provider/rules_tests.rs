@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+use super::array_items::has_items;
 use super::{PropertyKeys, Provider, StrictFlag, format_tool};
 use crate::tool::{JsonObject, ToolDefinition};
 
@@ -24,6 +25,11 @@ fn schema() -> impl Strategy<Value = Value> {
         Just(json!(true)),
         Just(json!({"type": "string", "minLength": 2, "default": "$x"})),
         Just(json!({"type": ["integer", "null"]})),
+        Just(json!({"type": ["array", "null"]})),
+        Just(json!({"prefixItems": [{}]})),
+        Just(json!({"type": "number", "minimum": 1, "exclusiveMinimum": true})),
+        Just(json!({"items": [{"type": "string"}, {}], "additionalItems": false})),
+        Just(json!({"$ref": "#/$defs/list/items/0"})),
         Just(json!({"enum": ["a", 1, null]})),
         Just(json!({"const": {"properties": {"$": 1}}})),
         Just(json!({"$ref": "#/$defs/a"})),
@@ -51,15 +57,30 @@ fn schema() -> impl Strategy<Value = Value> {
 
 /// Returns a root that combines what the parts contain, and definitions for the references.
 fn root() -> impl Strategy<Value = JsonObject> {
-    (prop::collection::vec(schema(), 1..4), schema()).prop_map(|(parts, definition)| {
-        let mut root = Map::new();
-        for part in parts {
-            root.extend(part.as_object().cloned().unwrap_or_default());
-        }
-        root.insert("type".to_owned(), json!("object"));
-        root.insert("$defs".to_owned(), json!({"a": definition}));
-        root
-    })
+    (prop::collection::vec(schema(), 1..4), schema(), dialect()).prop_map(
+        |(parts, definition, dialect)| {
+            let mut root = Map::new();
+            for part in parts {
+                root.extend(part.as_object().cloned().unwrap_or_default());
+            }
+            root.insert("type".to_owned(), json!("object"));
+            let list = json!({"items": [{"type": "string"}]});
+            root.insert("$defs".to_owned(), json!({"a": definition, "list": list}));
+            if let Some(dialect) = dialect {
+                root.insert("$schema".to_owned(), json!(dialect));
+            }
+            root
+        },
+    )
+}
+
+fn dialect() -> impl Strategy<Value = Option<&'static str>> {
+    prop_oneof![
+        Just(None),
+        Just(Some("https://json-schema.org/draft/2020-12/schema")),
+        Just(Some("http://json-schema.org/draft-07/schema#")),
+        Just(Some("http://json-schema.org/draft-04/schema#")),
+    ]
 }
 
 fn check_keys(schema: &Value, is_accepted: &impl Fn(&str) -> bool) -> Result<(), String> {
@@ -114,11 +135,20 @@ fn check(provider: Provider, tool: &Value) -> Result<(), String> {
     if let Some(keyword) = rejected.iter().find(|keyword| root.contains_key(**keyword)) {
         return Err(format!("{keyword} at the root"));
     }
+    // Of an older dialect, a provider only ignores the name.
+    let mut read = schema.clone();
+    read.as_object_mut().unwrap().remove("$schema");
+    if let Err(error) = jsonschema::draft202012::meta::validate(&read) {
+        return Err(format!("{error}"));
+    }
     match provider {
         Provider::Anthropic => check_keys(schema, &|key| {
             let is_key = |byte: u8| is_name(byte) || byte == b'.';
             (1..=64).contains(&key.len()) && key.bytes().all(is_key)
         }),
+        Provider::OpenAiChat | Provider::OpenAiResponses if !has_items(schema) => {
+            Err(format!("an array without items {schema}"))
+        }
         _ => Ok(()),
     }
 }

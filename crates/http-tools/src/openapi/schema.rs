@@ -148,9 +148,9 @@ impl<'a> SchemaCopier<'a> {
             copy.insert(key.clone(), value);
         }
         self.without_read_only(members, &mut copy);
-        if self.document.has_old_schemas() {
-            modernize(members, &mut copy);
-        } else {
+        // The definition of a tool converts the forms of OpenAPI 3.0, which other programs write,
+        // too.
+        if !self.document.has_old_schemas() {
             // Not a keyword of JSON Schema, and so without a meaning here.
             copy.shift_remove("nullable");
         }
@@ -212,27 +212,6 @@ impl<'a> SchemaCopier<'a> {
         }
         if let Some(Value::Array(required)) = copy.get_mut("required") {
             required.retain(|name| name.as_str().is_none_or(|name| !read_only.contains(name)));
-        }
-    }
-}
-
-/// Converts the exclusive bounds of OpenAPI 3.0 to JSON Schema 2020-12. The definition of a tool
-/// converts `nullable`, which other programs write, too.
-fn modernize(schema: &JsonObject, copy: &mut JsonObject) {
-    for (exclusive, bound) in [
-        ("exclusiveMinimum", "minimum"),
-        ("exclusiveMaximum", "maximum"),
-    ] {
-        match schema.get(exclusive) {
-            Some(Value::Bool(true)) => {
-                if let Some(value) = copy.shift_remove(bound) {
-                    copy.insert(exclusive.to_owned(), value);
-                }
-            }
-            Some(Value::Bool(false)) => {
-                copy.shift_remove(exclusive);
-            }
-            _ => {}
         }
     }
 }

@@ -1,0 +1,86 @@
+//! The `items` of arrays. OpenAI rejects a request with an array without them, even beside
+//! `prefixItems`.
+
+use pillion_schema::SubschemaKind;
+use serde_json::{Map, Value, json};
+
+/// Returns whether every array in the schema has `items`.
+pub(super) fn has_items(schema: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else {
+        return true;
+    };
+    let has_own = !is_array(keywords) || keywords.get("items").is_some_and(Value::is_object);
+    has_own
+        && keywords.iter().all(
+            |(keyword, value)| match (SubschemaKind::of(keyword), value) {
+                (SubschemaKind::Nothing, _) => true,
+                (SubschemaKind::Named, Value::Object(named)) => named.values().all(has_items),
+                (_, Value::Array(schemas)) => schemas.iter().all(has_items),
+                (_, schema) => has_items(schema),
+            },
+        )
+}
+
+/// Adds `items` that allow everything to the arrays without `items`.
+pub(super) fn add_items(schema: &mut Value) {
+    let Some(keywords) = schema.as_object_mut() else {
+        return;
+    };
+    if is_array(keywords) && !keywords.get("items").is_some_and(Value::is_object) {
+        keywords.insert("items".to_owned(), json!({}));
+    }
+    for (keyword, value) in keywords {
+        match (SubschemaKind::of(keyword), value) {
+            (SubschemaKind::Nothing, _) => {}
+            (SubschemaKind::Named, Value::Object(named)) => named.values_mut().for_each(add_items),
+            (_, Value::Array(schemas)) => schemas.iter_mut().for_each(add_items),
+            (_, schema) => add_items(schema),
+        }
+    }
+}
+
+fn is_array(keywords: &Map<String, Value>) -> bool {
+    let is_named = match keywords.get("type") {
+        Some(Value::Array(names)) => names.contains(&json!("array")),
+        Some(name) => name == "array",
+        None => false,
+    };
+    is_named || keywords.contains_key("items") || keywords.contains_key("prefixItems")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_get_items_at_any_depth() {
+        let mut schema = json!({
+            "properties": {
+                "tags": {"type": "array"},
+                "size": {"anyOf": [
+                    {"type": ["array", "null"], "prefixItems": [{"type": "array"}], "items": false},
+                    {"enum": [{"type": "array"}]},
+                ]},
+                "rows": {"type": "array", "items": {"items": true}},
+            },
+        });
+        assert!(!has_items(&schema));
+        add_items(&mut schema);
+        let expected = json!({
+            "properties": {
+                "tags": {"type": "array", "items": {}},
+                "size": {"anyOf": [
+                    {
+                        "type": ["array", "null"],
+                        "prefixItems": [{"type": "array", "items": {}}],
+                        "items": {},
+                    },
+                    {"enum": [{"type": "array"}]},
+                ]},
+                "rows": {"type": "array", "items": {"items": {}}},
+            },
+        });
+        assert_eq!(schema, expected);
+        assert!(has_items(&schema));
+    }
+}

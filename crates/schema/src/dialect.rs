@@ -1,0 +1,130 @@
+//! Converts what older dialects of JSON Schema write in another way than 2020-12.
+
+use serde_json::{Map, Value};
+
+use super::keywords::SubschemaKind;
+
+const BOUNDS: [(&str, &str); 2] = [
+    ("exclusiveMinimum", "minimum"),
+    ("exclusiveMaximum", "maximum"),
+];
+
+/// The forms of a dialect that 2020-12 does not have.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OldForms {
+    /// `exclusiveMinimum: true` beside `minimum`, up to draft 4.
+    boolean_bounds: bool,
+    /// A list in `items`, with `additionalItems` for the further items, up to 2019-09.
+    item_lists: bool,
+}
+
+impl OldForms {
+    /// Returns the forms of the dialect that the schema declares.
+    pub(super) fn of(schema: &Value) -> Self {
+        let declared = schema.get("$schema").and_then(Value::as_str);
+        let is_any = |names: &[&str]| {
+            declared.is_some_and(|declared| names.iter().any(|name| declared.contains(name)))
+        };
+        Self {
+            boolean_bounds: is_any(&["draft-03", "draft-04"]),
+            item_lists: is_any(&["draft-0", "2019-09"]),
+        }
+    }
+
+    /// Converts the forms in a schema, at any depth, that are not among these, and returns whether
+    /// the schema has changed.
+    pub(super) fn convert_others(self, schema: &mut Value) -> bool {
+        let is_changed = self.convert_within(schema);
+        if is_changed && !self.item_lists {
+            redirect_references(schema);
+        }
+        is_changed
+    }
+
+    fn convert_within(self, schema: &mut Value) -> bool {
+        let Value::Object(keywords) = schema else {
+            return false;
+        };
+        let mut is_changed = !self.boolean_bounds && convert_bounds(keywords);
+        is_changed |= !self.item_lists && convert_items(keywords);
+        for (keyword, value) in keywords {
+            match (SubschemaKind::of(keyword), value) {
+                (SubschemaKind::Nothing, _) => {}
+                (SubschemaKind::Named, Value::Object(schemas)) => {
+                    for (_, schema) in schemas {
+                        is_changed |= self.convert_within(schema);
+                    }
+                }
+                (_, Value::Array(schemas)) => {
+                    for schema in schemas {
+                        is_changed |= self.convert_within(schema);
+                    }
+                }
+                (_, schema) => is_changed |= self.convert_within(schema),
+            }
+        }
+        is_changed
+    }
+}
+
+fn convert_bounds(keywords: &mut Map<String, Value>) -> bool {
+    let mut is_changed = false;
+    for (exclusive, inclusive) in BOUNDS {
+        let Some(Value::Bool(is_exclusive)) = keywords.get(exclusive) else {
+            continue;
+        };
+        let bound = match is_exclusive {
+            true => keywords.shift_remove(inclusive),
+            false => None,
+        };
+        match bound {
+            Some(bound) => drop(keywords.insert(exclusive.to_owned(), bound)),
+            None => drop(keywords.shift_remove(exclusive)),
+        }
+        is_changed = true;
+    }
+    is_changed
+}
+
+fn convert_items(keywords: &mut Map<String, Value>) -> bool {
+    match keywords.get_mut("items") {
+        // An empty list is an empty map of PHP.
+        Some(Value::Array(schemas)) if !schemas.is_empty() => {
+            let schemas = std::mem::take(schemas);
+            match keywords.shift_remove("additionalItems") {
+                Some(further) => drop(keywords.insert("items".to_owned(), further)),
+                None => drop(keywords.shift_remove("items")),
+            }
+            keywords.entry("prefixItems").or_insert(schemas.into());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Changes references to items of lists, which are in `prefixItems` now.
+fn redirect_references(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(redirect_references),
+        Value::Object(members) => {
+            if let Some(Value::String(reference)) = members.get_mut("$ref") {
+                *reference = redirected(reference);
+            }
+            members.values_mut().for_each(redirect_references);
+        }
+        _ => {}
+    }
+}
+
+fn redirected(reference: &str) -> String {
+    let segments: Vec<_> = reference.split('/').collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let redirected = segments.iter().enumerate().map(|(place, segment)| {
+        let next = segments.get(place + 1).copied().unwrap_or_default();
+        match *segment {
+            "items" if is_number(next) => "prefixItems",
+            segment => segment,
+        }
+    });
+    redirected.collect::<Vec<_>>().join("/")
+}
