@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::program::{Daemon, eventually};
+use crate::program::{Daemon, eventually, run, stdout};
 
 /// A worker's end of the connection.
 pub struct Worker {
@@ -121,6 +121,16 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     });
     let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
     assert_eq!(answer["result"]["text"], "Hello, Ann", "{answer}");
+    let listed = run(
+        &["workers", "--socket", daemon.socket.to_str().unwrap()],
+        &[],
+    );
+    let pid = std::process::id().to_string();
+    let rows: Vec<Vec<_>> = stdout(&listed)
+        .lines()
+        .map(|row| row.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows[1], ["1", "test", &pid, "ready", "1", "greet"]);
     // Invalid arguments never reach the worker (C3).
     let answer = call(&daemon.socket, "greet", "{}");
     assert_eq!(answer["result"]["error_code"], "invalid_input", "{answer}");

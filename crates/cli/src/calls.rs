@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{CliError, SocketOption, decode, print, print_json};
+use super::{CliError, SocketOption, decode, duration, print, print_json};
 
 /// `pillion calls`
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ struct Filter {
     /// Only calls with this status
     #[arg(long, value_parser = ["pending", "running", "success", "error", "cancelled", "interrupted", "denied"])]
     status: Option<String>,
-    /// Only calls since this time, such as 2026-11-21T18:00:00Z
+    /// Only calls since this time, such as 2026-11-21T18:00:00Z, or 30m, 2h or 7d for that long ago
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Only calls before this time
@@ -58,14 +58,16 @@ struct Filter {
 impl Filter {
     /// Returns the filter as query parameters.
     fn query(&self) -> Vec<(&'static str, String)> {
+        let from = self.from.as_deref().map(duration::point_in_time);
+        let until = self.until.as_deref().map(duration::point_in_time);
         let filters = [
             ("server", &self.server),
             ("tool", &self.tool),
             ("user", &self.user),
             ("parent", &self.parent),
             ("status", &self.status),
-            ("from", &self.from),
-            ("until", &self.until),
+            ("from", &from),
+            ("until", &until),
         ];
         filters
             .into_iter()

@@ -11,6 +11,7 @@ mod calls;
 mod chat;
 mod check;
 mod completions;
+mod duration;
 mod error;
 mod event_stream;
 mod events;
@@ -35,6 +36,7 @@ mod top;
 mod typed;
 mod usage;
 mod vault;
+mod workers;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -104,6 +106,8 @@ enum Command {
     Status(status::Status),
     /// Shows the activity of a running sidecar, continuously
     Top(top::Top),
+    /// Lists the workers of a running sidecar: processes that offer their own tools
+    Workers(workers::Workers),
     /// Checks, backs up or migrates the sidecar's store
     Store(store::Store),
     /// Prints a shell completion script
@@ -194,6 +198,7 @@ pub fn run() -> ExitCode {
         Command::McpStdio(stdio) => stdio.apply(),
         Command::Status(status) => status.apply(),
         Command::Top(top) => top.apply(),
+        Command::Workers(workers) => workers.apply(),
         Command::Store(store) => store.apply(),
         Command::Completions(completions) => completions.apply(),
         Command::Mcp(mcp) => mcp.apply(),

@@ -133,7 +133,7 @@ pub(super) fn servers(status: &Status) -> String {
             ]
         })
         .collect();
-    table(&["SERVER", "STATE", "TOOLS", "ERROR"], &rows)
+    table(&["SERVER", "STATUS", "TOOLS", "ERROR"], &rows)
 }
 
 fn unknown() -> String {

@@ -1,4 +1,5 @@
 mod change;
+mod connect;
 mod credentials;
 mod list;
 mod remove;
@@ -17,6 +18,7 @@ use pillion_wire::{ServerEntry, ServerList};
 
 use super::operator::Operator;
 use super::{CliError, SocketOption, decode, print_diagnostic};
+use connect::Connection;
 
 /// `pillion servers`
 #[derive(Debug, Args)]
@@ -67,6 +69,12 @@ enum Command {
     Enable(Named),
     /// Disables a server
     Disable(Named),
+    /// Lists a server's tools now
+    Connect(Named),
+    /// Closes a server's sessions; calls of its tools fail until it is connected again
+    Disconnect(Named),
+    /// Closes a server's sessions; the next list or call opens new ones
+    Reconnect(Named),
     /// Tests a server, which need not be added, by listing its tools
     Test(test::Test),
     /// Lists the tools of a server
@@ -107,6 +115,9 @@ impl Servers {
             Command::Remove(named) => remove::apply(&context, &named.name),
             Command::Enable(named) => change::enable(&context, &named.name, true),
             Command::Disable(named) => change::enable(&context, &named.name, false),
+            Command::Connect(named) => Connection::Connect.apply(&context, &named.name),
+            Command::Disconnect(named) => Connection::Disconnect.apply(&context, &named.name),
+            Command::Reconnect(named) => Connection::Reconnect.apply(&context, &named.name),
             Command::Test(test) => test.apply(&context),
             Command::Tools(tools) => tools.apply(&context),
             Command::Credentials(credentials) => credentials.apply(&context),

@@ -55,6 +55,14 @@ impl<'a> Raw<'a> {
         self.get(route::STATUS)
     }
 
+    /// `GET /api/v1/workers/`, as a [`WorkerList`](pillion_wire::WorkerList).
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::status`].
+    pub fn workers(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::WORKERS)
+    }
+
     /// `GET /api/v1/tools/`, optionally limited to one category.
     ///
     /// # Errors

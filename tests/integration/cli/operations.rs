@@ -42,6 +42,24 @@ fn status_prints_a_table_or_json() {
 }
 
 #[test]
+fn calls_are_listed_since_some_time_ago() {
+    let daemon = after_some_calls();
+    let socket = daemon.socket.to_str().unwrap();
+    let count = |filter: &[&str]| {
+        let arguments = ["calls", "list", "--socket", socket];
+        let output = run(&[&arguments, filter].concat(), &[]);
+        stdout(&output).lines().count() - 1
+    };
+    assert_eq!(count(&["--from", "1h"]), 2);
+    assert_eq!(count(&["--from", "7d", "--until", "1h"]), 0);
+    let output = run(
+        &["calls", "list", "--socket", socket, "--from", "soon"],
+        &[],
+    );
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+}
+
+#[test]
 fn status_without_a_sidecar_reports_that_none_runs() {
     let output = run(&["status", "--socket", "/nowhere/s"], &[]);
     assert_eq!(output.status.code(), Some(1));

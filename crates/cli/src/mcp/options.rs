@@ -4,6 +4,8 @@ use std::time::Duration;
 use clap::Args;
 use pillion_mcp_client::{ProtocolVersion, TransportKind};
 
+use super::super::duration;
+
 /// The options of every command of `pillion mcp`.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Server")]
@@ -62,8 +64,8 @@ pub(super) struct Options {
     /// The MCP protocol revision to use, such as 2025-06-18
     #[arg(long, global = true, value_name = "DATE")]
     pub(super) protocol_version: Option<ProtocolVersion>,
-    /// Timeout of one operation: seconds, or a number with ms, s or m
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
+    /// Timeout of one operation: seconds, or a number with ms, s, m or h
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration::timeout)]
     pub(super) timeout: Option<Duration>,
     /// Prints JSON: the server's unchanged result, or the error with its code
     #[arg(long, global = true)]
@@ -77,45 +79,9 @@ fn transport(text: &str) -> Result<TransportKind, String> {
     TransportKind::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Parses a duration such as `30`, `1.5`, `500ms` or `2m`.
-fn duration(text: &str) -> Result<Duration, String> {
-    const MAX_MS: f64 = 86_400_000.0;
-    let (number, unit_ms) = if let Some(number) = text.strip_suffix("ms") {
-        (number, 1.0)
-    } else if let Some(number) = text.strip_suffix('m') {
-        (number, 60_000.0)
-    } else {
-        (text.strip_suffix('s').unwrap_or(text), 1000.0)
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "not a time such as 30, 500ms or 2m".to_owned())?;
-    let ms = number * unit_ms;
-    if !(1.0..=MAX_MS).contains(&ms) {
-        return Err("must be between 1 ms and one day".to_owned());
-    }
-    Ok(Duration::from_secs_f64(ms / 1000.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_units_and_bounds() {
-        for (text, ms) in [
-            ("30", 30_000),
-            ("1.5", 1500),
-            ("500ms", 500),
-            ("2m", 120_000),
-            ("3s", 3000),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for text in ["", "soon", "0", "-1", "NaN", "inf", "1e9", "ms", "5h"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn transports_are_accepted_in_both_spellings() {

@@ -26,8 +26,8 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("name", server.name.clone()),
         ("id", server.id.clone()),
         ("description", text(&server.description)),
-        ("from", server.origin.clone()),
-        ("where", address_of(&server)),
+        ("origin", server.origin.clone()),
+        ("address", address_of(&server)),
         ("transport", server.transport.clone()),
         ("handshake", server.handshake.clone()),
         (

@@ -16,7 +16,7 @@ pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliE
             .iter()
             .map(|token| {
                 json!({
-                    "name": token.name, "scopes": token.scopes, "state": state(token),
+                    "name": token.name, "scopes": token.scopes, "status": status(token),
                     "createdAt": format_timestamp(token.created_at),
                     "expiresAt": token.expires_at.map(format_timestamp),
                     "lastUsedAt": token.last_used_at.map(format_timestamp),
@@ -34,19 +34,19 @@ pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliE
             [
                 token.name.clone(),
                 token.scopes.join(" "),
-                state(token).to_owned(),
+                status(token).to_owned(),
                 format_timestamp(token.created_at),
                 or_none(token.expires_at),
                 or_none(token.last_used_at),
             ]
         })
         .collect();
-    let heads = ["NAME", "SCOPE", "STATE", "CREATED", "EXPIRES", "LAST USED"];
+    let heads = ["NAME", "SCOPE", "STATUS", "CREATED", "EXPIRES", "LAST USED"];
     print(&table(&heads, &rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn state(token: &AccessToken) -> &'static str {
+fn status(token: &AccessToken) -> &'static str {
     let is_over = token.expires_at.is_some_and(|at| at <= Timestamp::now());
     match (token.revoked_at, is_over) {
         (Some(_), _) => "revoked",

@@ -1,0 +1,90 @@
+//! Durations on the command line.
+
+use std::time::Duration;
+
+use pillion_core::store::Timestamp;
+use pillion_gateway::timestamp::format_timestamp;
+
+const DAY: Duration = Duration::from_hours(24);
+/// Long before the first call of any log.
+const MAX_AGE: Duration = Duration::from_hours(24 * 36_500);
+
+/// Parses the timeout of an operation, such as `30`, `1.5`, `500ms` or `2m`.
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse(text).ok_or("not a time such as 30, 500ms or 2m")?;
+    if !(Duration::from_millis(1)..=DAY).contains(&timeout) {
+        return Err("must be between 1 ms and one day".to_owned());
+    }
+    Ok(timeout)
+}
+
+/// Returns a point in time for a filter of the sidecar: a duration such as `1h` or `7d` means that
+/// long ago. Other text is left to the sidecar.
+pub(super) fn point_in_time(text: &str) -> String {
+    let has_unit = text.ends_with(|last: char| last.is_ascii_lowercase());
+    match parse(text).filter(|age| has_unit && *age <= MAX_AGE) {
+        Some(age) => {
+            let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+            let now = Timestamp::now().as_millis();
+            format_timestamp(Timestamp::from_millis(now.saturating_sub(age)))
+        }
+        None => text.to_owned(),
+    }
+}
+
+fn parse(text: &str) -> Option<Duration> {
+    let units = [
+        ("ms", 0.001),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3600.0),
+        ("d", 86_400.0),
+    ];
+    let found = units
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
+    let (number, seconds) = found.unwrap_or((text, 1.0));
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_have_units_and_bounds() {
+        for (text, ms) in [
+            ("30", 30_000),
+            ("1.5", 1500),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("3s", 3000),
+            ("24h", 86_400_000),
+        ] {
+            assert_eq!(timeout(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in [
+            "", "soon", "0", "-1", "NaN", "inf", "1e9", "ms", "25h", "2d", "1e300d",
+        ] {
+            assert!(timeout(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_a_point_in_the_past_and_other_text_stays() {
+        let shown = point_in_time("2h");
+        let time: jiff::Timestamp = shown.parse().unwrap();
+        let age = jiff::Timestamp::now().duration_since(time);
+        assert!((7_200..7_230).contains(&age.as_secs()), "{shown}");
+        for text in [
+            "2026-11-21T18:00:00Z",
+            "2026",
+            "-1h",
+            "yesterday",
+            "1e300d",
+            "",
+        ] {
+            assert_eq!(point_in_time(text), text);
+        }
+    }
+}
