@@ -118,11 +118,11 @@ pub struct ToolStatus {
 pub struct ServerStatus {
     /// The server's label.
     pub label: String,
-    /// `available`, `unavailable` or `unknown`.
+    /// `disconnected`, `connecting`, `connected` or `error`.
     pub status: String,
     /// The number of tools that the server offers.
     pub tools: usize,
-    /// Why the server is unavailable.
+    /// Why the last list failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

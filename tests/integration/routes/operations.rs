@@ -97,7 +97,7 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
 }
 
 #[test]
-fn the_status_contains_calls_and_server_states() {
+fn the_status_contains_calls_and_servers() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
@@ -106,7 +106,7 @@ fn the_status_contains_calls_and_server_states() {
     let sidecar = Sidecar::with_config(&toml);
     let client = sidecar.client();
     let before = client.status().unwrap();
-    assert_eq!(before.servers[0].status, "unknown");
+    assert_eq!(before.servers[0].status, "disconnected");
     client
         .execute("far_echo", &json!({}), &Caller::default())
         .unwrap();
@@ -117,7 +117,7 @@ fn the_status_contains_calls_and_server_states() {
     assert_eq!(status.version, env!("CARGO_PKG_VERSION"));
     assert_eq!(status.pid, std::process::id());
     assert_eq!((status.calls.total, status.calls.failed), (2, 1));
-    assert_eq!(status.servers[0].status, "available");
+    assert_eq!(status.servers[0].status, "connected");
     assert_eq!(status.servers[0].tools, 1);
     let echo = status
         .tools

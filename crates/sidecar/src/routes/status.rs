@@ -85,15 +85,10 @@ fn tools(scrape: &Scrape) -> Vec<ToolStatus> {
 
 fn servers(scrape: &Scrape) -> Vec<ServerStatus> {
     let servers = scrape.servers.iter();
-    let status_of = |was_asked, error: &Option<String>| match (was_asked, error) {
-        (false, _) => "unknown",
-        (true, None) => "available",
-        (true, Some(_)) => "unavailable",
-    };
     servers
         .map(|server| ServerStatus {
             label: server.label.clone(),
-            status: status_of(server.was_asked, &server.error).to_owned(),
+            status: server.status().as_str().to_owned(),
             tools: server.tools,
             error: server.error.clone(),
         })
