@@ -284,6 +284,33 @@ fn g3_a_stopping_sidecar_releases_waiting_callers() {
 }
 
 #[test]
+fn the_beginning_of_an_id_names_a_pending_approval() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = daemon.socket.to_str().unwrap();
+    let approvals =
+        |command: &str, id: &str| run(&["approvals", "--socket", socket, command, id], &[]);
+    let ids = ["1 + 1", "2 + 2"].map(|sum| asked(&calculate(&daemon.socket, "alice", sum, "")));
+    let common = ids[0]
+        .bytes()
+        .zip(ids[1].bytes())
+        .take_while(|(one, other)| one == other);
+    let common = common.count();
+    assert!(common >= 8, "{ids:?}");
+
+    let several = stderr(&approvals("approve", &ids[0][..common]));
+    assert!(several.contains("several approvals"), "{several}");
+    let short = stderr(&approvals("approve", &ids[0][..7]));
+    assert!(
+        short.contains(&format!("'{}' (not_found)", &ids[0][..7])),
+        "{short}"
+    );
+    let denied = approvals("deny", &ids[0][..=common]);
+    assert!(denied.status.success(), "{}", stderr(&denied));
+    let approved = approvals("approve", &ids[1][..common]);
+    assert!(approved.status.success(), "{}", stderr(&approved));
+}
+
+#[test]
 fn g3_the_command_line_lists_shows_and_decides_approvals() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();

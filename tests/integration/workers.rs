@@ -126,7 +126,8 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         &[],
     );
     let pid = std::process::id().to_string();
-    let rows: Vec<Vec<_>> = stdout(&listed)
+    let listed = stdout(&listed);
+    let rows: Vec<Vec<_>> = listed
         .lines()
         .map(|row| row.split_whitespace().collect())
         .collect();

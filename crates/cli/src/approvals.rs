@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use pillion_client::{Client, ClientError};
+use pillion_wire::ApprovalList;
 
 use super::{CliError, SocketOption, decode, print, print_json};
 
@@ -28,6 +30,36 @@ enum Command {
     Approve(decide::Approve),
     /// Denies a call
     Deny(decide::Decide),
+}
+
+/// Minimum length of the beginning of an ID.
+const MIN_PREFIX: usize = 8;
+const ID_LENGTH: usize = 36;
+
+/// Returns the ID of the only pending approval whose ID begins with `given`, or else `given`.
+fn full_id(client: &Client, given: String) -> Result<String, CliError> {
+    if !(MIN_PREFIX..ID_LENGTH).contains(&given.len()) {
+        return Ok(given);
+    }
+    let query = [
+        ("status", "pending".to_owned()),
+        ("limit", "1000".to_owned()),
+    ];
+    let list: ApprovalList = decode(&client.raw().approvals(&query)?)?;
+    let ids = list.approvals.into_iter().map(|approval| approval.id);
+    let mut ids = ids.filter(|id| id.starts_with(&given));
+    match (ids.next(), ids.next()) {
+        (Some(_), Some(_)) => Err(CliError::Usage(format!(
+            "several approvals have ids that begin with '{given}': write more of the id"
+        ))),
+        (Some(id), None) => Ok(id),
+        (None, _) => Ok(given),
+    }
+}
+
+/// Returns the error of a request for an approval, with the ID if there is none with that ID.
+fn unknown_id(error: ClientError, id: &str) -> CliError {
+    CliError::with_id(error, id, "pillion approvals list")
 }
 
 impl Approvals {

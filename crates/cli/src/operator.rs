@@ -52,7 +52,11 @@ pub(super) enum OperatorError {
         socket.display()
     )]
     OtherStore { socket: PathBuf },
-    #[error("{}: {source}", path.display())]
+    #[error(
+        "there is no store in {}: {source}. Set the sidecar's configuration with --config, and run \
+        this command as the sidecar's user",
+        path.display()
+    )]
     Directory { path: PathBuf, source: io::Error },
 }
 

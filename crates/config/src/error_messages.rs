@@ -5,7 +5,7 @@ use pillion_core::similar_name;
 use super::{DeclaredTools, Key, KeyPath, SidecarKeys, builtins};
 
 /// The names of types in error messages, and the names that replace them.
-const TYPE_NAMES: [(&str, &str); 12] = [
+const TYPE_NAMES: [(&str, &str); 13] = [
     ("a nonzero usize", "a whole number from 1"),
     ("a nonzero u64", "a whole number from 1"),
     ("a nonzero u32", "a whole number from 1 to 4294967295"),
@@ -15,6 +15,7 @@ const TYPE_NAMES: [(&str, &str); 12] = [
     ("u16", "a whole number from 0 to 65535"),
     ("u8", "a whole number from 0 to 255"),
     ("a borrowed string", "a string"),
+    ("string only", "a string"),
     ("a sequence", "an array"),
     ("a map", "a table"),
     ("f64", "a number"),
@@ -40,12 +41,18 @@ pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
             return with_names(kind, unknown, &names);
         }
     }
+    if message == "invalid socket address syntax" {
+        return "not an IP address and a port, such as 127.0.0.1:7420".to_owned();
+    }
     if message.contains("as i128, expected ") {
         return format!("a whole number is at most {}", i64::MAX);
     }
     match message.rsplit_once(", expected ") {
         Some((found, expected)) => {
-            let found = without_credential(key, found);
+            let found = match found {
+                "invalid type: unit variant" => "invalid type",
+                found => &without_credential(key, found),
+            };
             format!("{found}, expected {}", toml_type_name(expected))
         }
         // Such as `relative URL without a base: "x"`.
@@ -92,7 +99,12 @@ fn without_credential(key: &KeyPath, found: &str) -> String {
 }
 
 fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
-    let suggestion = similar_name(unknown, names.iter().copied());
+    let suggestion = match unknown {
+        "api_key" | "bearer" | "bearer_token" | "token" if names.contains(&"authentication") => {
+            Some("authentication")
+        }
+        unknown => similar_name(unknown, names.iter().copied()),
+    };
     let suggestion = suggestion.map(|name| format!(" (did you mean `{name}`?)"));
     format!(
         "{kind}{unknown}`{}, {}",

@@ -9,7 +9,7 @@ use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
 use super::servers::{self, EntryFilter, ServerEntries, ServerEntryError};
 use super::{
-    Config, ConfigError, ConfigFile, DeclaredTools, KeyPath, McpServerSection, error_messages,
+    Config, ConfigError, ConfigFile, DeclaredTools, Key, KeyPath, McpServerSection, error_messages,
     locate, variable_names,
 };
 
@@ -164,10 +164,7 @@ fn read(
         }
     };
     let builtins = builtins::take(&mut table).map_err(blamed)?;
-    let mut config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
-        let key = KeyPath::from(error.path());
-        blame.on(key, error.into_inner().message())
-    })?;
+    let mut config = deserialize(table).map_err(|(key, message)| blame.on(key, &message))?;
     if matches!(filter, EntryFilter::All) {
         let resolved = builtins.resolve(&config.tools, &named, config.vault.is_there());
         config.builtins = resolved.map_err(blamed)?;
@@ -198,6 +195,42 @@ fn read(
     config.unknown_variables = unknown_variables;
     config.models_file = blame.models.map(|models| models.file);
     Ok((config, taken))
+}
+
+/// Returns the configuration, or the key of the first invalid value and why it is invalid.
+fn deserialize(mut table: Table) -> Result<Config, (KeyPath, String)> {
+    let fault_of = |table: Table| {
+        serde_path_to_error::deserialize(table).map_err(|error| {
+            let key = KeyPath::from(error.path());
+            (key, error.into_inner().message().to_owned())
+        })
+    };
+    let fault = match fault_of(table.clone()) {
+        Err(fault) if fault.1.ends_with("expected string only") => fault,
+        outcome => return outcome,
+    };
+    // The message does not name the accepted strings, but that of an unknown one does.
+    if let Some(value) = value_at(&mut table, &fault.0) {
+        *value = toml::Value::from(" ");
+        if let Err((key, message)) = fault_of(table)
+            && key == fault.0
+            && let Some((_, expected)) = message.split_once(", expected ")
+        {
+            return Err((key, format!("invalid type, expected {expected}")));
+        }
+    }
+    Err(fault)
+}
+
+fn value_at<'t>(table: &'t mut Table, key: &KeyPath) -> Option<&'t mut toml::Value> {
+    let (Key::Name(first), rest) = key.keys().split_first()? else {
+        return None;
+    };
+    rest.iter()
+        .try_fold(table.get_mut(first)?, |value, key| match key {
+            Key::Name(name) => value.get_mut(name),
+            Key::Index(index) => value.get_mut(*index),
+        })
 }
 
 /// The keys whose value names a file, a directory or a variable: an empty name would mean the working

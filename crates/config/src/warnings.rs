@@ -3,6 +3,7 @@ use std::fmt;
 use pillion_builtins::get_weather::WeatherProvider;
 use pillion_core::provider::Provider;
 use pillion_core::variable;
+use pillion_mcp_client::Endpoint;
 
 use super::{Config, IncompleteFile, Key, KeyPath, builtins};
 
@@ -78,6 +79,18 @@ impl Config {
                 "get_weather has no provider and returns an error until one is set".to_owned(),
             );
         }
+        for (index, section) in self.mcp_servers.iter().enumerate() {
+            let Endpoint::Command(command) = &section.server.endpoint else {
+                continue;
+            };
+            let program = command.program.to_string_lossy();
+            if program.contains(' ') && !command.program.exists() {
+                warn(
+                    entry("mcp_servers", index).join_name("command"),
+                    "the program's name contains a space: arguments belong in 'args'".to_owned(),
+                );
+            }
+        }
         self.warn_about_tabletop(&mut warn);
         self.warn_about_tools(&mut warn);
         warnings
@@ -119,7 +132,7 @@ impl Config {
         let known = built_in.chain(composed).chain(http);
         let mut known: Vec<_> = known.map(|tool| tool.name().to_string()).collect();
         known.extend(builtins::NAMES.map(str::to_owned));
-        let is_known = |name: &String| known.contains(name);
+        let is_known = |name: &str| known.iter().any(|known| known == name);
         let is_known_in_any_case =
             |name: &String| known.iter().any(|known| known.eq_ignore_ascii_case(name));
         let sections = self
@@ -136,7 +149,16 @@ impl Config {
             let enabled = model.config.tools.enabled_tools.iter();
             enabled.map(move |name| (key.clone(), name))
         });
+        let composed = self.declared.composed.iter().enumerate();
+        let composed = composed.flat_map(|(index, composition)| {
+            let key = entry("composed_tools", index).join_name("steps");
+            let called = composition.called_tools().into_iter();
+            called.map(move |name| (key.clone(), name))
+        });
         let named = sections.chain(trusted).chain(models);
+        let named = named
+            .map(|(key, name)| (key, name.as_str()))
+            .chain(composed);
         for (key, name) in named.filter(|(_, name)| !is_known(name)) {
             let lower = name.to_ascii_lowercase();
             let distance =
@@ -192,6 +214,17 @@ mod tests {
             (
                 "[tabletop]\nenabled = true\nmodel = 'a'\n[[models]]\nid = 'a'",
                 "tabletop.model: the model is not used unless features.llm is true",
+            ),
+            (
+                "[[mcp_servers]]\nlabel = 'a'\ncommand = 'npx -y server'",
+                "mcp_servers[0].command: the program's name contains a space: arguments belong in \
+                 'args'",
+            ),
+            (
+                "[[composed_tools]]\nname = 'a'\ndescription = 'b'\n[[composed_tools.steps]]\n\
+                 name = 'c'\ntool = 'calculater'",
+                "composed_tools[0].steps: no built-in or configured tool has the name \
+                 'calculater': did you mean 'calculator'?",
             ),
             (
                 "[tools.calculater]\nrequire_approval = 'always'",

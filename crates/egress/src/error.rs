@@ -68,6 +68,9 @@ impl EgressError {
     }
 }
 
+/// What the TLS library says about a response that is no TLS record.
+const NO_TLS: &str = "received corrupt message of type InvalidContentType";
+
 /// Returns the innermost cause, such as `Connection refused (os error 111)`: outer errors name the
 /// URL, which may contain a token.
 pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
@@ -78,7 +81,10 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     if std::ptr::addr_eq(cause, error) {
         return "the request failed".to_owned();
     }
-    cause.to_string()
+    match cause.to_string() {
+        text if text == NO_TLS => "the server does not use TLS at this port".to_owned(),
+        text => text,
+    }
 }
 
 /// Returns whether a request failed before a byte of it was sent because the server refused the

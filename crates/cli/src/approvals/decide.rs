@@ -31,7 +31,7 @@ impl Approve {
 /// `pillion approvals deny`, and what it has in common with `pillion approvals approve`
 #[derive(Debug, Args)]
 pub(super) struct Decide {
-    /// The approval's ID
+    /// The approval's ID, or its first 8 or more characters
     id: String,
     /// The reason, for the record; shown to the caller if the call is denied
     #[arg(long, value_name = "TEXT")]
@@ -64,7 +64,9 @@ impl Decide {
         if let Some(user) = self.user {
             caller = caller.user(user);
         }
-        let body = client.raw().decide(&self.id, approve, &request, &caller)?;
+        let id = super::full_id(client, self.id)?;
+        let decided = client.raw().decide(&id, approve, &request, &caller);
+        let body = decided.map_err(|error| super::unknown_id(error, &id))?;
         if self.json {
             super::print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);

@@ -9,7 +9,7 @@ use super::CliError;
 /// `pillion approvals show`
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// The approval's ID
+    /// The approval's ID, or its first 8 or more characters if the approval is pending
     id: String,
     /// Prints the sidecar's response as one line of JSON
     #[arg(long)]
@@ -18,9 +18,9 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().approval(&self.id);
-        let body =
-            body.map_err(|error| CliError::with_id(error, &self.id, "pillion approvals list"))?;
+        let id = super::full_id(client, self.id)?;
+        let found = client.raw().approval(&id);
+        let body = found.map_err(|error| super::unknown_id(error, &id))?;
         if self.json {
             super::print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);

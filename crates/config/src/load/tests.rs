@@ -557,7 +557,7 @@ fn broken_toml_names_file_and_line() {
     assert!(
         error
             .to_string()
-            .starts_with("/nowhere/pillion.toml: No such file"),
+            .starts_with("cannot read the configuration /nowhere/pillion.toml: No such file"),
         "{error}"
     );
 }
