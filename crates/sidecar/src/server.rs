@@ -2,7 +2,6 @@
 
 mod connection;
 mod listener;
-mod memory;
 mod receive_tracker;
 mod serving_threads;
 mod slow_client;

@@ -21,7 +21,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::listener::Listener;
-use super::memory;
 use super::receive_tracker::{ReceiveTracker, Received};
 use super::slow_client::SlowClientStream;
 use super::timer::StopTolerantTimer;
@@ -111,17 +110,13 @@ impl Connection {
         // Each request uses the `App` that is current when the request arrives.
         drop(app);
         let peer = self.peer;
-        let was_cut_off = self.converse(stream, &permit).await;
+        self.converse(stream, &permit).await;
         metrics.connections(peer.transport()).count_closed();
         drop(permit);
-        if was_cut_off {
-            memory::trim_allocator();
-        }
     }
 
-    /// Serves requests until the connection ends. Returns whether the connection was closed because
-    /// the client did not read.
-    async fn converse<S>(self, stream: S, permit: &ConnectionPermit) -> bool
+    /// Serves requests until the connection ends.
+    async fn converse<S>(self, stream: S, permit: &ConnectionPermit)
     where
         S: AsyncRead + AsyncWrite + UnreadBytes + Send + Unpin + 'static,
     {
@@ -186,11 +181,10 @@ impl Connection {
                     "Closed a TCP connection that has not authenticated: its time is over, or a \
                     newer connection needed its slot"
                 );
-                return false;
+                return;
             }
         };
-        let was_cut_off = was_cut_off.load(Ordering::Relaxed);
-        if was_cut_off {
+        if was_cut_off.load(Ordering::Relaxed) {
             connections.count_cut_off();
             tracing::warn!(
                 ?peer,
@@ -200,7 +194,6 @@ impl Connection {
             // The client disconnected, sent nothing for too long, or did not speak HTTP.
             tracing::debug!(%error, "A connection ended with an error");
         }
-        was_cut_off
     }
 }
 
