@@ -171,7 +171,10 @@ fn a_bad_configuration_ends_with_2_and_one_line() {
 
     let output = run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).starts_with("pillion: /nowhere/pillion.toml: "));
+    assert!(
+        stderr(&output)
+            .starts_with("pillion: cannot read the configuration /nowhere/pillion.toml: ")
+    );
 }
 
 #[test]

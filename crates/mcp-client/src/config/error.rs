@@ -10,7 +10,7 @@ pub enum ServerConfigError {
     )]
     Url,
     /// There is neither a URL nor a command, or both.
-    #[error("A server needs a 'url' or a 'command', and only one of them")]
+    #[error("A server needs either a 'url' or a 'command'")]
     Endpoint,
     /// A key that requires a command is used with a URL.
     #[error("'{key}' is only allowed with a 'command', not with a 'url'")]
