@@ -11,7 +11,7 @@ use super::{IncompleteFile, KeyPath};
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration {}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The path of the file.
         path: PathBuf,

@@ -173,7 +173,7 @@ fn a_bad_configuration_ends_with_2_and_one_line() {
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output)
-            .starts_with("pillion: cannot read the configuration /nowhere/pillion.toml: ")
+            .starts_with("pillion: cannot read /nowhere/pillion.toml: ")
     );
 }
 

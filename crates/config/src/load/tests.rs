@@ -226,7 +226,7 @@ fn an_endless_file_is_not_read_to_the_end() {
     let error = Config::load(Some(&file), []).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("{path}: the file is larger than 16777216 bytes")
+        format!("cannot read {path}: the file is larger than 16777216 bytes")
     );
     assert_eq!(
         message(&format!("models_file = \"{path}\""), &[]),
@@ -250,7 +250,7 @@ fn only_regular_files_are_read() {
     {
         let shown = path.display().to_string();
         let error = Config::load(Some(path), []).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{shown}: ")), "{error}");
+        assert!(error.starts_with(&format!("cannot read {shown}: ")), "{error}");
         for key in [
             "models_file = \"F\"",
             "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"F\"",
@@ -557,7 +557,7 @@ fn broken_toml_names_file_and_line() {
     assert!(
         error
             .to_string()
-            .starts_with("cannot read the configuration /nowhere/pillion.toml: No such file"),
+            .starts_with("cannot read /nowhere/pillion.toml: No such file"),
         "{error}"
     );
 }
