@@ -196,7 +196,9 @@ mod tests {
         let error = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
         let error = error.unwrap_err().to_string();
         assert!(
-            error.starts_with("pillion.toml:1: models_file: cannot read /nowhere/models.toml: No such file"),
+            error.starts_with(
+                "pillion.toml:1: models_file: cannot read /nowhere/models.toml: No such file"
+            ),
             "{error}"
         );
         let error = Config::parse("models_file = 7", "pillion.toml").unwrap_err();

@@ -171,10 +171,7 @@ fn a_bad_configuration_ends_with_2_and_one_line() {
 
     let output = run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output)
-            .starts_with("pillion: cannot read /nowhere/pillion.toml: ")
-    );
+    assert!(stderr(&output).starts_with("pillion: cannot read /nowhere/pillion.toml: "));
 }
 
 #[test]

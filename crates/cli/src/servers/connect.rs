@@ -28,8 +28,10 @@ impl Connection {
         if context.json {
             print_json(&String::from_utf8_lossy(&body))?;
         } else {
-            let (name, status, tools) = (&server.name, &server.status, server.tool_count);
-            print(&visible_line(&format!("{name}: {status}, {tools} tools")))?;
+            print(&visible_line(&format!(
+                "{}: {}",
+                server.name, server.status
+            )))?;
         }
         match server.error {
             Some(error) => {

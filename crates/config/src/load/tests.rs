@@ -250,7 +250,10 @@ fn only_regular_files_are_read() {
     {
         let shown = path.display().to_string();
         let error = Config::load(Some(path), []).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("cannot read {shown}: ")), "{error}");
+        assert!(
+            error.starts_with(&format!("cannot read {shown}: ")),
+            "{error}"
+        );
         for key in [
             "models_file = \"F\"",
             "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"F\"",
