@@ -176,9 +176,9 @@ fn a_server_is_disconnected_and_connected_again() {
     assert_eq!(again["server"]["name"], "far");
     well(&daemon, &["tools", "call", "far_echo"]);
 
-    drop(far);
-    well(&daemon, &["servers", "reconnect", "far"]);
-    let failed = badly(&daemon, &connect, 1);
+    let away = "http://127.0.0.1:9/mcp";
+    well(&daemon, &["servers", "add", "away", "--url", away]);
+    let failed = badly(&daemon, &["servers", "connect", "away"], 1);
     assert!(failed.contains("refused"), "{failed}");
 }
 
