@@ -185,6 +185,15 @@ final class ToolDefinitionTest extends TestCase
         self::assertSame([false, $schema['properties']], [$lax->toOpenAiFormat()['function']['strict'], $lax->toOpenAiFormat()['function']['parameters']['properties']]);
     }
 
+    public function testAnArrayHasItemsForOpenAi(): void
+    {
+        $schema = ['type' => 'object', 'properties' => ['a' => ['type' => 'array']], 'required' => ['a']];
+        $function = (new ToolDefinition('t', 'd', $schema, strict: true))->toOpenAiFormat()['function'];
+        self::assertFalse($function['strict']);
+        $array = $function['parameters']['properties']['a'];
+        self::assertSame('{"type":"array","items":{}}', json_encode($array));
+    }
+
     /** @dataProvider neverStrict */
     public function testH1OnlySchemasThatCanBeStrictAreMarkedStrict(array $property, array $more = []): void
     {
@@ -205,7 +214,6 @@ final class ToolDefinitionTest extends TestCase
         yield 'a map of something' => [['type' => 'object', 'additionalProperties' => $text]];
         yield 'a map with more' => [['type' => 'object', 'properties' => ['x' => $text], 'additionalProperties' => true]];
         yield 'patterns' => [['type' => 'object', 'properties' => ['x' => $text], 'patternProperties' => ['^y' => $text]]];
-        yield 'a list of anything' => [['type' => 'array']];
         yield 'a tuple' => [['type' => 'array', 'prefixItems' => [$text], 'items' => $text]];
         yield 'oneOf' => [['oneOf' => [$text, ['type' => 'null']]]];
         yield 'allOf' => [['allOf' => [$text]]];
