@@ -230,7 +230,9 @@ fn an_endless_file_is_not_read_to_the_end() {
     );
     assert_eq!(
         message(&format!("models_file = \"{path}\""), &[]),
-        format!("pillion.toml:1: models_file: {path}: the file is larger than 16777216 bytes")
+        format!(
+            "pillion.toml:1: models_file: cannot read {path}: the file is larger than 16777216 bytes"
+        )
     );
 }
 
