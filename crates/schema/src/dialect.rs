@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::keywords::SubschemaKind;
+use super::keywords::subschemas_mut;
 
 const BOUNDS: [(&str, &str); 2] = [
     ("exclusiveMinimum", "minimum"),
@@ -48,19 +48,8 @@ impl OldForms {
         let mut is_changed = !self.boolean_bounds && convert_bounds(keywords);
         is_changed |= !self.item_lists && convert_items(keywords);
         for (keyword, value) in keywords {
-            match (SubschemaKind::of(keyword), value) {
-                (SubschemaKind::Nothing, _) => {}
-                (SubschemaKind::Named, Value::Object(schemas)) => {
-                    for (_, schema) in schemas {
-                        is_changed |= self.convert_within(schema);
-                    }
-                }
-                (_, Value::Array(schemas)) => {
-                    for schema in schemas {
-                        is_changed |= self.convert_within(schema);
-                    }
-                }
-                (_, schema) => is_changed |= self.convert_within(schema),
+            for schema in subschemas_mut(keyword, value) {
+                is_changed |= self.convert_within(schema);
             }
         }
         is_changed
@@ -104,15 +93,14 @@ fn convert_items(keywords: &mut Map<String, Value>) -> bool {
 
 /// Changes references to items of lists, which are in `prefixItems` now.
 fn redirect_references(schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(redirect_references),
-        Value::Object(members) => {
-            if let Some(Value::String(reference)) = members.get_mut("$ref") {
-                *reference = redirected(reference);
-            }
-            members.values_mut().for_each(redirect_references);
-        }
-        _ => {}
+    let Value::Object(keywords) = schema else {
+        return;
+    };
+    if let Some(Value::String(reference)) = keywords.get_mut("$ref") {
+        *reference = redirected(reference);
+    }
+    for (keyword, value) in keywords {
+        subschemas_mut(keyword, value).for_each(redirect_references);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The keywords of JSON Schema that contain schemas.
 
+use serde_json::Value;
+
 /// What kind of schemas a keyword contains, in any dialect.
 ///
 /// ```
@@ -49,4 +51,43 @@ impl SubschemaKind {
             _ => Self::Nothing,
         }
     }
+}
+
+/// Returns the schemas in the value of a keyword.
+///
+/// ```
+/// use pillion_schema::subschemas;
+/// use serde_json::json;
+/// let value = json!({"a": {}, "b": {"type": "string"}});
+/// assert_eq!(subschemas("properties", &value).count(), 2);
+/// assert_eq!(subschemas("default", &value).count(), 0);
+/// ```
+pub fn subschemas<'s>(keyword: &str, value: &'s Value) -> impl Iterator<Item = &'s Value> {
+    let (one, list, named) = match (SubschemaKind::of(keyword), value) {
+        (SubschemaKind::Nothing, _) => (None, None, None),
+        (SubschemaKind::Named, Value::Object(named)) => (None, None, Some(named.values())),
+        (_, Value::Array(list)) => (None, Some(list.iter()), None),
+        (_, one) => (Some(one), None, None),
+    };
+    let list = list.into_iter().flatten();
+    one.into_iter()
+        .chain(list)
+        .chain(named.into_iter().flatten())
+}
+
+/// Returns the schemas in the value of a keyword, like [`subschemas`].
+pub fn subschemas_mut<'s>(
+    keyword: &str,
+    value: &'s mut Value,
+) -> impl Iterator<Item = &'s mut Value> {
+    let (one, list, named) = match (SubschemaKind::of(keyword), value) {
+        (SubschemaKind::Nothing, _) => (None, None, None),
+        (SubschemaKind::Named, Value::Object(named)) => (None, None, Some(named.values_mut())),
+        (_, Value::Array(list)) => (None, Some(list.iter_mut()), None),
+        (_, one) => (Some(one), None, None),
+    };
+    let list = list.into_iter().flatten();
+    one.into_iter()
+        .chain(list)
+        .chain(named.into_iter().flatten())
 }

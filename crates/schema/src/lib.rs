@@ -48,7 +48,7 @@ use serde_json::{Map, Value};
 pub use allowance::CheckAborted;
 use allowance::{Limits, StepKeyword, within};
 use counted::{Counted, counted};
-pub use keywords::SubschemaKind;
+pub use keywords::{SubschemaKind, subschemas, subschemas_mut};
 pub use lazy::LazySchema;
 pub use mend::OptionalNull;
 pub use mend::coerce_defaults;

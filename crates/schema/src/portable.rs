@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::dialect::OldForms;
-use super::keywords::SubschemaKind;
+use super::keywords::{SubschemaKind, subschemas, subschemas_mut};
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ const TYPES: [&str; 7] = [
 /// ```
 #[must_use]
 pub fn portable(schema: &Value) -> Cow<'_, Value> {
-    if is_portable(schema) && !has_dangling_reference(schema, schema) {
+    if is_portable(schema, schema) {
         return Cow::Borrowed(schema);
     }
     let mut copy = schema.clone();
@@ -56,28 +56,16 @@ pub fn portable(schema: &Value) -> Cow<'_, Value> {
     Cow::Owned(copy)
 }
 
-fn is_portable(schema: &Value) -> bool {
+fn is_portable(schema: &Value, root: &Value) -> bool {
     let Some(keywords) = schema.as_object() else {
         return is_schema(schema);
     };
-    keywords.iter().all(|(keyword, value)| {
-        is_well_formed(keyword, value) && subschemas(keyword, value).all(is_portable)
-    })
-}
-
-/// Returns the schemas in the value of a keyword.
-fn subschemas<'s>(keyword: &str, value: &'s Value) -> impl Iterator<Item = &'s Value> {
-    let kind = SubschemaKind::of(keyword);
-    let (one, list, named) = match (kind, value) {
-        (SubschemaKind::Nothing, _) => (None, None, None),
-        (SubschemaKind::Named, Value::Object(named)) => (None, None, Some(named.values())),
-        (_, Value::Array(list)) => (None, Some(list.iter()), None),
-        (_, one) => (Some(one), None, None),
-    };
-    // The names of `dependencies` may be in lists.
-    let named = named.into_iter().flatten().filter(|it| !it.is_array());
-    let list = list.into_iter().flatten();
-    one.into_iter().chain(list).chain(named)
+    !is_dangling(keywords, root)
+        && keywords.iter().all(|(keyword, value)| {
+            // `dependencies` may have lists of names among its schemas.
+            let mut schemas = subschemas(keyword, value).filter(|it| !it.is_array());
+            is_well_formed(keyword, value) && schemas.all(|schema| is_portable(schema, root))
+        })
 }
 
 fn is_schema(value: &Value) -> bool {
@@ -141,14 +129,12 @@ fn is_type(name: &Value) -> bool {
 }
 
 fn is_list_of_names(value: &Value) -> bool {
-    let mut seen = HashSet::new();
-    let is_new_name = |name: &'_ Value| {
-        name.as_str()
-            .is_some_and(|name| seen.insert(name.to_owned()))
+    let Some(names) = value.as_array() else {
+        return false;
     };
-    value
-        .as_array()
-        .is_some_and(|names| names.iter().all(is_new_name))
+    let mut seen = HashSet::new();
+    let mut names = names.iter();
+    names.all(|name| name.as_str().is_some_and(|name| seen.insert(name)))
 }
 
 fn is_anchor(name: &str) -> bool {
@@ -189,16 +175,6 @@ fn correct(schema: &mut Value) {
     });
 }
 
-fn has_dangling_reference(schema: &Value, root: &Value) -> bool {
-    let Some(keywords) = schema.as_object() else {
-        return false;
-    };
-    is_dangling(keywords, root)
-        || keywords.iter().any(|(keyword, value)| {
-            subschemas(keyword, value).any(|schema| has_dangling_reference(schema, root))
-        })
-}
-
 /// Returns whether the reference of a schema leads out of the document, or to nothing in it.
 fn is_dangling(keywords: &Map<String, Value>, root: &Value) -> bool {
     let Some(reference) = keywords.get("$ref").and_then(Value::as_str) else {
@@ -219,17 +195,8 @@ fn remove_dangling_references(schema: &mut Value, root: &Value) {
         keywords.shift_remove("$ref");
     }
     for (keyword, value) in keywords {
-        match (SubschemaKind::of(keyword), value) {
-            (SubschemaKind::Nothing, _) => {}
-            (SubschemaKind::Named, Value::Object(named)) => {
-                let schemas = named.values_mut();
-                schemas.for_each(|schema| remove_dangling_references(schema, root));
-            }
-            (_, Value::Array(schemas)) => {
-                let schemas = schemas.iter_mut();
-                schemas.for_each(|schema| remove_dangling_references(schema, root));
-            }
-            (_, schema) => remove_dangling_references(schema, root),
+        for schema in subschemas_mut(keyword, value) {
+            remove_dangling_references(schema, root);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use pillion_schema::portable;
 use serde_json::{Value, json};
 
-use super::array_items::{add_items, has_items};
+use super::array_items::add_items;
 use super::property_keys::PropertyKeys;
 use super::{Provider, root_schema};
 use crate::tool::ToolDefinition;
@@ -44,9 +44,7 @@ impl<'a> OfferedTool<'a> {
             Provider::Google => name = tool.name().short(),
             Provider::OpenAiChat | Provider::OpenAiResponses => {
                 name = tool.name().short();
-                if !has_items(&schema) {
-                    add_items(schema.to_mut());
-                }
+                add_items(schema.to_mut());
                 let end = description.char_indices().nth(MAX_OPENAI_DESCRIPTION);
                 if let Some((end, _)) = end {
                     let (beginning, rest) = split_at_space(&description, end);

@@ -1,5 +1,7 @@
 //! OpenAI's chat completions, and compatible servers.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::node::{Node, arguments, restored};
@@ -13,7 +15,7 @@ mod tests;
 
 pub(super) fn format_tool(tool: &ToolDefinition, strict_flag: StrictFlag) -> Value {
     let offered = OfferedTool::of(Provider::OpenAiChat, tool);
-    let (parameters, is_strict) = parameters(tool, &offered);
+    let (parameters, is_strict) = parameters(tool, offered.schema);
     let mut function = json!({
         "name": offered.name,
         "description": offered.description,
@@ -27,12 +29,12 @@ pub(super) fn format_tool(tool: &ToolDefinition, strict_flag: StrictFlag) -> Val
 
 /// Returns the schema of the arguments for both APIs of OpenAI, and whether it is in the `strict`
 /// form. Another schema has an empty `required` if it has none.
-pub(super) fn parameters(tool: &ToolDefinition, offered: &OfferedTool<'_>) -> (Value, bool) {
-    let strict = tool.strict().then(|| strict(&offered.schema)).flatten();
+pub(super) fn parameters(tool: &ToolDefinition, offered: Cow<'_, Value>) -> (Value, bool) {
+    let strict = tool.strict().then(|| strict(&offered)).flatten();
     if let Some(schema) = strict {
         return (schema, true);
     }
-    let mut schema = offered.schema.clone().into_owned();
+    let mut schema = offered.into_owned();
     if !schema["required"].is_array() {
         schema["required"] = json!([]);
     }

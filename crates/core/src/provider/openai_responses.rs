@@ -16,7 +16,7 @@ const REASONING: &str = "reasoning";
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
     let offered = OfferedTool::of(Provider::OpenAiResponses, tool);
-    let (parameters, is_strict) = openai_chat::parameters(tool, &offered);
+    let (parameters, is_strict) = openai_chat::parameters(tool, offered.schema);
     json!({
         "type": "function",
         "name": offered.name,

@@ -1,10 +1,10 @@
 //! Each provider rejects a whole request because of one tool that violates its rules: whatever the
 //! definition of a tool is, what is sent follows them.
 
+use pillion_schema::subschemas;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::array_items::has_items;
 use super::{PropertyKeys, Provider, StrictFlag, format_tool};
 use crate::tool::{JsonObject, ToolDefinition};
 
@@ -81,6 +81,22 @@ fn dialect() -> impl Strategy<Value = Option<&'static str>> {
         Just(Some("http://json-schema.org/draft-07/schema#")),
         Just(Some("http://json-schema.org/draft-04/schema#")),
     ]
+}
+
+/// Returns whether every array in the schema has `items`.
+fn has_items(schema: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else {
+        return true;
+    };
+    let names_array = match keywords.get("type") {
+        Some(Value::Array(names)) => names.contains(&json!("array")),
+        name => name == Some(&json!("array")),
+    };
+    let is_array = names_array || keywords.contains_key("prefixItems");
+    (!is_array || keywords.get("items").is_some_and(Value::is_object))
+        && keywords
+            .iter()
+            .all(|(keyword, value)| subschemas(keyword, value).all(has_items))
 }
 
 fn check_keys(schema: &Value, is_accepted: &impl Fn(&str) -> bool) -> Result<(), String> {
