@@ -161,6 +161,28 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
 }
 
 #[test]
+fn a_server_is_disconnected_and_connected_again() {
+    let far = echo();
+    let daemon = Daemon::start();
+    well(&daemon, &["servers", "add", "far", "--url", &far.url]);
+    let connect = ["servers", "connect", "far"];
+    assert_eq!(well(&daemon, &connect).trim(), "far: connected");
+    let ended = well(&daemon, &["servers", "disconnect", "far"]);
+    assert_eq!(ended.trim(), "far: disconnected");
+    let refused = badly(&daemon, &["tools", "call", "far_echo"], 1);
+    assert!(refused.contains("Not connected"), "{refused}");
+    let again = well(&daemon, &["servers", "reconnect", "far", "--json"]);
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again["server"]["name"], "far");
+    well(&daemon, &["tools", "call", "far_echo"]);
+
+    let away = "http://127.0.0.1:9/mcp";
+    well(&daemon, &["servers", "add", "away", "--url", away]);
+    let failed = badly(&daemon, &["servers", "connect", "away"], 1);
+    assert!(failed.contains("refused"), "{failed}");
+}
+
+#[test]
 fn f1_invalid_settings_are_rejected_in_one_line() {
     let daemon = Daemon::start();
     let url = "http://127.0.0.1:9/mcp";
