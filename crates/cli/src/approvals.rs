@@ -46,6 +46,10 @@ fn full_id(client: &Client, given: String) -> Result<String, CliError> {
         ("limit", "1000".to_owned()),
     ];
     let list: ApprovalList = decode(&client.raw().approvals(&query)?)?;
+    if list.next.is_some() {
+        // Another approval on the next page may begin in the same way.
+        return Ok(given);
+    }
     let ids = list.approvals.into_iter().map(|approval| approval.id);
     let mut ids = ids.filter(|id| id.starts_with(&given));
     match (ids.next(), ids.next()) {
