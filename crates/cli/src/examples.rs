@@ -233,6 +233,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("servers remove", &["pillion servers remove weather"]),
     ("servers enable", &["pillion servers enable weather"]),
     ("servers disable", &["pillion servers disable weather"]),
+    ("servers connect", &["pillion servers connect weather"]),
+    ("servers disconnect", &["pillion servers disconnect weather"]),
     (
         "servers test",
         &[

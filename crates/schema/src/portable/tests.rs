@@ -26,7 +26,7 @@ fn forms_that_the_declared_dialect_does_not_have_are_repaired() {
         "m": {"maximum": 1, "exclusiveMaximum": false},
         "list": {"items": [{}], "additionalItems": {"type": "null"}},
         "ref": {"$ref": "#/properties/list/items/0"},
-        "data": {"enum": [{"items": [1], "exclusiveMinimum": true}]},
+        "data": {"enum": [{"items": [1], "$ref": "#/properties/list/items/0"}]},
     });
     let dialects = [
         (None, true, true),
