@@ -117,6 +117,8 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     Worker::connect(&daemon.socket, &greet()).serve(|params| {
         assert_eq!(params["name"], "greet");
         assert!(params["_meta"]["pillion"]["callId"].is_string());
+        let remaining = params["_meta"]["pillion"]["deadlineMs"].as_u64().unwrap();
+        assert!((1..=30_000).contains(&remaining), "{params}");
         format!("Hello, {}", params["arguments"]["name"].as_str().unwrap())
     });
     let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);

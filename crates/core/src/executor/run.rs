@@ -16,7 +16,7 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     let Ready {
         tool,
         arguments,
-        context,
+        mut context,
         limit,
         deadline,
         clock,
@@ -24,6 +24,7 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     } = ready;
     let name = tool.name();
     let handler = Arc::clone(tool.tool());
+    context.deadline = Some(deadline);
     // Inside the task, because `call` itself may panic before it returns a future.
     let run = async move { handler.call(arguments, context).await };
     // Log lines of the tool belong to the span of the call.

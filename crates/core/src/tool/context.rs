@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{
     ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, QuotaAccount, ResultMemory,
@@ -38,6 +39,9 @@ pub struct CallContext {
     pub caller: Option<String>,
     /// The id of the call. The executor sets it before the tool runs.
     pub call_id: String,
+    /// The deadline of the call, which an approval that a nested call waits for extends. The
+    /// executor sets it before the tool runs.
+    pub deadline: Option<Instant>,
     /// The tool's acting identity for this call, if it depends on the caller
     /// ([`Tool::acting_identity`](super::Tool::acting_identity)). The executor sets it before it requests an
     /// approval.

@@ -7,6 +7,7 @@ use pillion_wire::MAX_ID_BYTES;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::WorkerJob;
 
@@ -95,8 +96,9 @@ pub(super) fn call(id: u64, tool: &str, job: &WorkerJob) -> String {
             about[member] = json!(text);
         }
     }
-    if let Some(timeout) = job.timeout {
-        about["deadlineMs"] = json!(timeout.as_millis());
+    if let Some(deadline) = context.deadline {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        about["deadlineMs"] = json!(remaining.as_millis());
     }
     let trace = job.context.trace.as_ref();
     let mut meta = trace.map(TraceContext::to_meta).unwrap_or_default();

@@ -1,6 +1,5 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolName, ToolOutput};
 use tokio::sync::{mpsc, oneshot};
@@ -49,7 +48,6 @@ pub(super) struct WorkerJob {
     pub(super) arguments: JsonObject,
     pub(super) context: CallContext,
     pub(super) link: Option<Arc<Link>>,
-    pub(super) timeout: Option<Duration>,
     pub(super) reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
 }
 

@@ -103,7 +103,6 @@ impl WorkerTool {
             arguments,
             link: link.cloned(),
             context,
-            timeout: self.timeout,
             reply,
         });
         workers.submit(self, job)?;
@@ -115,6 +114,10 @@ impl WorkerTool {
 impl Tool for WorkerTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// A worker gets the principal, which the id of an approval for a verified user does not
@@ -129,17 +132,7 @@ impl Tool for WorkerTool {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        Box::pin(async move {
-            let Some(limit) = self.timeout else {
-                return self.run(arguments, context).await;
-            };
-            let called = pillion_deadline::timeout(limit, self.run(arguments, context)).await;
-            called.unwrap_or_else(|_| {
-                let (name, seconds) = (self.name(), limit.as_secs_f64());
-                let message = format!("Tool '{name}' timed out after {seconds:?}s");
-                Err(ToolFailure::new(ErrorCode::Timeout, message))
-            })
-        })
+        Box::pin(async move { self.run(arguments, context).await })
     }
 }
 
