@@ -234,7 +234,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("servers enable", &["pillion servers enable weather"]),
     ("servers disable", &["pillion servers disable weather"]),
     ("servers connect", &["pillion servers connect weather"]),
-    ("servers disconnect", &["pillion servers disconnect weather"]),
+    (
+        "servers disconnect",
+        &["pillion servers disconnect weather"],
+    ),
+    ("servers reconnect", &["pillion servers reconnect weather"]),
     (
         "servers test",
         &[

@@ -69,7 +69,7 @@ enum Command {
     Enable(Named),
     /// Disables a server
     Disable(Named),
-    /// Lists a server's tools now
+    /// Connects a server, and lists its tools
     Connect(Named),
     /// Closes a server's sessions; calls of its tools fail until it is connected again
     Disconnect(Named),
@@ -138,6 +138,17 @@ impl Context {
         find(|server, name| server.id == name)
             .or_else(|| find(|server, name| server.name == name))
             .ok_or_else(|| CliError::NoServer(name.to_owned()))
+    }
+
+    /// Returns the added server with this name or ID: a server of the configuration file may have
+    /// the same name.
+    fn find_added(&self, name: &str) -> Result<ServerEntry, CliError> {
+        let list: ServerList = decode(&self.client.raw().servers()?)?;
+        let is_it = |server: &ServerEntry| server.name == name && server.origin == "store";
+        match list.servers.into_iter().find(is_it) {
+            Some(server) => Ok(server),
+            None => self.find(name),
+        }
     }
 
     /// Opens the sidecar's store.

@@ -53,7 +53,7 @@ impl Tokens {
                 create.apply(&operator, is_named, self.json)
             }
             Command::List => list::apply(&operator, self.json),
-            Command::Revoke(revoke) => revoke.apply(&operator),
+            Command::Revoke(revoke) => revoke.apply(&operator, self.json),
         }
     }
 }

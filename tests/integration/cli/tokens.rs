@@ -91,6 +91,9 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     assert!(well(&daemon, &["revoke", "ci"]).contains("ci: revoked"));
     assert_eq!(status(address, &runner, LIST), 401);
     assert!(well(&daemon, &["list"]).contains("revoked"));
+    let revoked = well(&daemon, &["revoke", "watch", "--json"]);
+    let revoked: Value = serde_json::from_str(&revoked).unwrap();
+    assert_eq!(revoked, json!({"name": "watch", "status": "revoked"}));
     // Neither the log nor the store contains a token.
     let kept = std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db")).unwrap();
     for token in [&reader, &runner, &admin] {

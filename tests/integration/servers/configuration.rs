@@ -248,6 +248,16 @@ fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
     );
     assert!(super::call(&daemon, "far_echo"));
     assert_eq!((far.count("tools/call"), other.count("tools/call")), (0, 1));
+
+    // The command removes the server that can be removed.
+    let removed = crate::program::pillion(&["servers", "remove", "far"])
+        .env("PILLION_SOCKET", &daemon.socket)
+        .output()
+        .unwrap();
+    assert!(removed.status.success(), "{removed:?}");
+    let listed = servers(&daemon);
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(listed[0]["origin"], "file");
 }
 
 #[test]

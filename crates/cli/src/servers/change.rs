@@ -81,7 +81,7 @@ pub(super) fn enable(context: &Context, name: &str, enabled: bool) -> Result<Exi
 /// program.
 fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<ExitCode, CliError> {
     // Servers that are programs can be changed even if no sidecar is running.
-    let found = match context.find(name) {
+    let found = match context.find_added(name) {
         Ok(found) => Some(found),
         Err(CliError::Client(error)) if error.is_not_running() => None,
         Err(error) => return Err(error),

@@ -6,7 +6,7 @@ use pillion_gateway::pins::visible_line;
 
 /// `pillion servers remove`
 pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {
-    let server = context.find(name)?;
+    let server = context.find_added(name)?;
     let body = context.client.raw().remove_server(&server.id)?;
     if context.json {
         print_json(&String::from_utf8_lossy(&body))?;
