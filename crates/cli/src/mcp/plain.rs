@@ -1,15 +1,10 @@
-//! Makes text from a server safe for a terminal: escape sequences are removed.
+//! Makes text from a server safe for a terminal: hidden characters are escaped.
 
-/// Replaces control characters, except line breaks and tabs, and characters that change the text
-/// direction.
+use pillion_gateway::pins::visible;
+
+/// Escapes hidden characters, such as escape sequences; line breaks and tabs remain.
 pub(super) fn text(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            c if is_harmless(c) => c,
-            _ => char::REPLACEMENT_CHARACTER,
-        })
-        .collect()
+    visible(&text.replace("\r\n", "\n"))
 }
 
 /// Joins the lines of a text.
@@ -33,11 +28,6 @@ pub(super) fn truncate(text: &str, max_chars: usize) -> String {
     }
 }
 
-fn is_harmless(c: char) -> bool {
-    let controls_line = c.is_control() || pillion_core::is_control_character(c);
-    !controls_line && !pillion_core::is_bidi_control(c)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,10 +35,10 @@ mod tests {
     #[test]
     fn no_escape_sequence_gets_through() {
         assert_eq!(
-            text("a\x1b[2Jb\r\n\tc\u{9b}d\u{202e}"),
-            "a\u{fffd}[2Jb\u{fffd}\n\tc\u{fffd}d\u{fffd}"
+            text("a\x1b[2Jb\r\n\tc\u{9b}d\u{202e}\u{200b}\u{e0041}"),
+            "a\\u{1b}[2Jb\n\tc\\u{9b}d\\u{202e}\\u{200b}\\u{e0041}"
         );
-        assert_eq!(one_line(" a \r\n\n b\x07"), "a b\u{fffd}");
+        assert_eq!(one_line(" a \r\n\n b\x07"), "a b\\u{7}");
         assert_eq!(summary("\n  Rolls dice.\nMore", 80), "Rolls dice.");
         assert_eq!(summary("äöü äöü", 4), "äöü...");
     }

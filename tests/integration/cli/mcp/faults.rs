@@ -77,7 +77,7 @@ async fn an_error_of_many_lines_with_escapes_is_one_line() {
     assert_eq!(
         reported,
         format!(
-            "pillion: {}: MCP Error -32603: a b\u{fffd}]0;c\u{fffd} (internal_error)\n",
+            "pillion: {}: MCP Error -32603: a b\\u{{1b}}]0;c\\u{{7}} (internal_error)\n",
             server.url
         )
     );

@@ -24,7 +24,7 @@ async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {
          Speaks\n  \
            transport     streamable_http\n  \
            revision      2025-06-18\n  \
-           server        fa\u{fffd}[2Jke 1\n  \
+           server        fa\\u{1b}[2Jke 1\n  \
            capabilities  tools, prompts\n  \
            instructions  Roll. Well.\n\
          Offers\n     \

@@ -63,7 +63,7 @@ async fn the_user_fills_in_a_form() {
         json!({"action": "accept", "content": {"name": "Bob", "size": "m"}}),
         "{shown}"
     );
-    assert!(shown.contains("Who\u{fffd}[2J rolls?"), "{shown}");
+    assert!(shown.contains("Who\\u{1b}[2J rolls?"), "{shown}");
     assert!(shown.contains("2) m"), "{shown}");
     assert!(shown.contains("optional [m]: "), "{shown}");
 }
