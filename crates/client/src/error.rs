@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pillion_wire::Failure;
@@ -20,7 +20,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The socket cannot be used: no permission, not a socket, or a path that is too long.
-    #[error("Cannot connect to the sidecar at {}: {source}{}", path.display(), rule(source))]
+    #[error("Cannot connect to the sidecar at {}: {source}{}", path.display(), rule(path, source))]
     Connect {
         /// The socket's path.
         path: PathBuf,
@@ -174,13 +174,18 @@ impl ClientError {
     }
 }
 
-/// Returns the users that may use the socket, if this user may not.
-fn rule(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => {
+/// Says what denies this user the connection, if the permissions of files do.
+fn rule(path: &Path, source: &io::Error) -> &'static str {
+    if source.kind() != io::ErrorKind::PermissionDenied {
+        return "";
+    }
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            ": a directory of the path lets only its owner or group enter it"
+        }
+        _ => {
             ": the socket's permissions allow only the sidecar's user and root, and the members \
             of socket.group if it is set"
         }
-        _ => "",
     }
 }
