@@ -73,6 +73,11 @@ const COMBINING: [&str; 9] = [
     "oneOf",
 ];
 
+/// The names of types.
+const TYPES: [&str; 7] = [
+    "array", "boolean", "integer", "null", "number", "object", "string",
+];
+
 /// Repairs the schema of an object at any depth, and returns whether it has changed:
 ///
 /// - `[]` becomes `{}` where JSON Schema has a map or a schema, because PHP encodes an empty map as
@@ -83,6 +88,7 @@ const COMBINING: [&str; 9] = [
 ///   constraints as a member of a map
 /// - `nullable` of OpenAPI 3.0 is removed, and the schema allows `null` if it was `true`; except at
 ///   the root, whose values are objects, and for a parameter with `x-mcp-header`
+/// - names of types get lower case (`"OBJECT"`), and a single name in `required` becomes a list
 /// - `exclusiveMinimum: true` beside `minimum`, and a list in `items`, get the form of JSON Schema
 ///   2020-12, unless `$schema` names an older dialect that has them
 ///
@@ -173,6 +179,7 @@ fn repair_keywords(keywords: &mut Map<String, Value>, is_changed: &mut bool) {
             SubschemaKind::Nothing => {
                 let is_list = matches!(keyword.as_str(), "enum" | "type");
                 *is_changed |= is_list && close_gaps(value);
+                *is_changed |= keyword == "type" && correct_types(value);
             }
         }
     }
@@ -190,7 +197,30 @@ fn make_map(value: &mut Value) -> bool {
     is_list
 }
 
+/// Writes the names of types in lower case: Google's schemas have capital letters.
+fn correct_types(value: &mut Value) -> bool {
+    match value {
+        Value::String(name) => {
+            let correct = TYPES.iter().find(|known| known.eq_ignore_ascii_case(name));
+            let correct = correct.filter(|known| **known != name.as_str());
+            if let Some(correct) = correct {
+                *name = (*correct).to_owned();
+            }
+            correct.is_some()
+        }
+        Value::Array(names) => {
+            let changed = names.iter_mut().map(correct_types);
+            changed.fold(false, std::ops::BitOr::bitor)
+        }
+        _ => false,
+    }
+}
+
 fn make_list_of_names(value: &mut Value) -> bool {
+    if value.is_string() {
+        *value = Value::Array(vec![value.take()]);
+        return true;
+    }
     let is_map = value.as_object().is_some_and(Map::is_empty);
     if is_map {
         *value = json!([]);

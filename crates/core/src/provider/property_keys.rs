@@ -87,17 +87,17 @@ impl PropertyKeys {
 
     /// Renames the properties in a reference such as `#/properties/my%20key/items`.
     fn reference(&self, reference: &str) -> String {
-        let mut keyword = "";
+        let mut keyword = String::new();
         let segments = reference.split('/').map(|segment| {
-            let map = std::mem::replace(&mut keyword, segment);
-            if !has_names(map) {
-                return segment;
-            }
-            keyword = "";
             let name = percent_decode_str(segment).decode_utf8_lossy();
             let name = name.replace("~1", "/").replace("~0", "~");
+            let map = std::mem::take(&mut keyword);
+            if !has_names(&map) {
+                keyword = name;
+                return segment;
+            }
             match self.for_model.get(&name) {
-                Some(renamed) if has_property_names(map) => renamed.as_str(),
+                Some(renamed) if has_property_names(&map) => renamed.as_str(),
                 _ => segment,
             }
         });

@@ -182,7 +182,7 @@ fn an_invalid_output_schema_is_removed() {
         (json!({"anyOf": []}), true, false),
         (json!(7), false, true),
         (json!({"properties": 7}), false, true),
-        (json!({"type": "object", "required": "a"}), false, true),
+        (json!({"type": "object", "required": 5}), false, true),
         (Value::Null, false, true),
     ] {
         let listed = json!({"name": "a", "inputSchema": {}, "outputSchema": schema});

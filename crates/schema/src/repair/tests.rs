@@ -95,6 +95,14 @@ fn a_list_with_gaps_is_a_list() {
             json!({"enum": ["a", {}], "type": ["string", "object"]}),
         ),
         (
+            json!({"type": "OBJECT", "required": "a", "properties": {
+                "a": {"type": ["String", "NULL"]}, "type": {"type": "Text", "enum": ["OBJECT"]},
+            }}),
+            json!({"type": "object", "required": ["a"], "properties": {
+                "a": {"type": ["string", "null"]}, "type": {"type": "Text", "enum": ["OBJECT"]},
+            }}),
+        ),
+        (
             json!({"anyOf": {"1": {"properties": []}}}),
             json!({"anyOf": [{"properties": {}}]}),
         ),
