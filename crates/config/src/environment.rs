@@ -66,6 +66,9 @@ pub(super) fn overlay(
             continue;
         }
         let value = (setting.read)(&value).map_err(|message| error(&key, message))?;
+        if value.as_table().is_some_and(Table::is_empty) {
+            return Err(error(&key, "the table sets no key"));
+        }
         let names = in_case_of(table, &setting.names).map_err(|message| error(&key, message))?;
         let key = KeyPath::from_names(names.iter().map(String::as_str));
         let other = origins.get(&key);
@@ -211,7 +214,8 @@ pub(super) fn tools_of(origins: &Origins) -> impl Iterator<Item = String> {
     })
 }
 
-/// Sets a value, creating the tables above it. Returns false if a part of the path is not a table.
+/// Sets a value, creating the tables above it. A table sets only the keys that it has: the others of
+/// the file remain. Returns false if a part of the path is not a table.
 fn insert(table: &mut Table, names: &[String], value: Value) -> bool {
     let Some((last, above)) = names.split_last() else {
         return false;
@@ -226,6 +230,28 @@ fn insert(table: &mut Table, names: &[String], value: Value) -> bool {
             _ => return false,
         }
     }
-    table.insert(last.clone(), value);
-    true
+    match value {
+        Value::Table(keys) => merge(table, last, keys),
+        value => {
+            table.insert(last.clone(), value);
+            true
+        }
+    }
+}
+
+/// Sets the keys of a section. Returns false if one of them is a table on one side only.
+fn merge(table: &mut Table, section: &str, keys: Table) -> bool {
+    let section = table
+        .entry(section)
+        .or_insert_with(|| Value::Table(Table::new()));
+    let Value::Table(section) = section else {
+        return false;
+    };
+    keys.into_iter().all(|(name, value)| match value {
+        Value::Table(keys) => merge(section, &name, keys),
+        value => {
+            let old = section.insert(name, value);
+            !old.is_some_and(|old| old.is_table())
+        }
+    })
 }

@@ -55,6 +55,7 @@ mod shutdown;
 mod socket;
 mod store;
 mod stored_servers;
+mod strict_value;
 mod tabletop;
 mod tcp;
 mod telemetry;

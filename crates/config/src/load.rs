@@ -10,7 +10,7 @@ use super::models_file::ModelsFile;
 use super::servers::{self, EntryFilter, ServerEntries, ServerEntryError};
 use super::{
     Config, ConfigError, ConfigFile, DeclaredTools, Key, KeyPath, McpServerSection, error_messages,
-    locate, variable_names,
+    locate, strict_value, variable_names,
 };
 
 /// A file's name and text, which errors refer to.
@@ -200,7 +200,7 @@ fn read(
 /// Returns the configuration, or the key of the first invalid value and why it is invalid.
 fn deserialize(mut table: Table) -> Result<Config, (KeyPath, String)> {
     let fault_of = |table: Table| {
-        serde_path_to_error::deserialize(table).map_err(|error| {
+        strict_value::read(table).map_err(|error| {
             let key = KeyPath::from(error.path());
             (key, error.into_inner().message().to_owned())
         })

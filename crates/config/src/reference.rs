@@ -50,6 +50,29 @@ impl Schema {
         page
     }
 
+    /// Returns the paths of all tables that are no arrays of tables.
+    fn tables(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        let mut open = vec![(String::new(), &self.0)];
+        while let Some((path, table)) = open.pop() {
+            let keys = table["properties"].as_object().into_iter().flatten();
+            let keys = keys.map(|(key, property)| (key.as_str(), property));
+            let entries = table
+                .get("additionalProperties")
+                .filter(|entry| entry.is_object());
+            for (key, property) in keys.chain(entries.map(|entry| ("x", entry))) {
+                let inner = self.resolve(property);
+                if inner.get("properties").is_some() || inner.get("additionalProperties").is_some()
+                {
+                    let path = format!("{path}{key}");
+                    paths.push(path.clone());
+                    open.push((format!("{path}."), inner));
+                }
+            }
+        }
+        paths
+    }
+
     /// Adds a row for each key of a table, and the rows of the tables in that table.
     fn add_rows(&self, path: &str, table: &Value, page: &mut String) {
         for (key, property) in table["properties"].as_object().unwrap() {
@@ -108,6 +131,30 @@ fn default_of(property: &Value) -> String {
             format!("`{}`", part("secs") * 1000 + part("nanos") / 1_000_000)
         }
         Some(value) => format!("`{value}`"),
+    }
+}
+
+#[test]
+fn no_table_can_be_an_array() {
+    let tables = Schema(schemars::schema_for!(Config).to_value()).tables();
+    assert!(tables.len() > 20, "{tables:?}");
+    let sections = tables.iter().map(|path| (String::new(), path.as_str()));
+    let server = "[[mcp_servers]]\nlabel = \"a\"\nurl = \"https://example.com/mcp\"\n";
+    let of_server = [
+        "egress",
+        "limits",
+        "authentication",
+        "rate_limit",
+        "headers",
+        "native",
+    ];
+    let of_server = of_server.map(|key| (server.to_owned(), key));
+    for (start, path) in sections.chain(of_server) {
+        for array in ["[]", "[[]]", "[{}]", "[1]", "['a', 'b', 'c']"] {
+            let text = format!("{start}{path} = {array}\n");
+            let read = Config::parse(&text, "t");
+            assert!(read.is_err(), "{text}");
+        }
     }
 }
 

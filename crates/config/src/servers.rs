@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::mcp_server::{EntryDigest, SidecarKeys};
 use super::server_name::server_name_error;
+use super::strict_value;
 use super::{Key, KeyPath, McpServerSection};
 
 /// An error in an entry, without the file or variable that the entry came from.
@@ -118,7 +119,7 @@ pub(super) fn read<T: DeserializeOwned>(
     table: Table,
     path: &KeyPath,
 ) -> Result<T, ServerEntryError> {
-    serde_path_to_error::deserialize(table).map_err(|error| {
+    strict_value::read(table).map_err(|error| {
         let inner = KeyPath::from(error.path());
         let message = error.into_inner().message().to_owned();
         let key = path.extend(&inner);

@@ -280,6 +280,7 @@ fn a_variable_that_would_have_no_effect_is_an_error() {
         ("PILLION__APPROVALS__POLICY", "allways"),
         ("PILLION__APPROVALS__POLICY", "3"),
         ("PILLION__APPROVALS", "always-ask"),
+        ("PILLION__APPROVALS", "{}"),
         ("PILLION_APPROVALS__POLICY", "always-ask"),
         ("pillion__approvals__policy", "always-ask"),
         ("Pillion__Approvals__Policy", "always-ask"),
@@ -298,6 +299,33 @@ fn a_variable_that_would_have_no_effect_is_an_error() {
     ] {
         with_variables("", &[(variable, "")]).unwrap();
     }
+}
+
+#[test]
+fn a_variable_with_a_table_leaves_the_other_keys_of_the_file() {
+    let file = "[approvals]\npolicy = \"always-ask\"\nmax_pending = 7\n\
+                [tools.calculator]\nrequire_approval = \"always\"\n";
+    let alone = with_variables(file, &[]).unwrap();
+    for (variable, value) in [
+        ("PILLION__APPROVALS", "{max_pending = 5}"),
+        ("PILLION__TOOLS", "{calculator = {timeout_ms = 5000}}"),
+        ("PILLION__TOOLS", "{get_time = {timeout_ms = 5000}}"),
+        ("PILLION__TOOLS__CALCULATOR", "{timeout_ms = 5000}"),
+    ] {
+        let config = with_variables(file, &[(variable, value)]).unwrap();
+        assert_eq!(config.approvals.policy, alone.approvals.policy);
+        let policy = |config: &Config| config.tools["calculator"].require_approval;
+        assert_eq!(policy(&config), policy(&alone), "{variable}={value}");
+    }
+    let variables = [
+        ("PILLION__APPROVALS", "{max_pending = 5, policy = 'auto'}"),
+        ("PILLION__APPROVALS__MAX_PENDING", "6"),
+    ];
+    let config = with_variables(file, &variables).unwrap();
+    assert_eq!(config.approvals.max_pending.get(), 6);
+    assert_ne!(config.approvals.policy, alone.approvals.policy);
+    let error = message(file, &[("PILLION__TOOLS", "{calculator = 5}")]);
+    assert!(error.contains("is a value, not a table"), "{error}");
 }
 
 #[test]
