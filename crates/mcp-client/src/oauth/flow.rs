@@ -316,8 +316,12 @@ impl Shared {
 
     /// Returns the scopes to request: those requested before, or else the configured ones, or else
     /// the server's; plus those in the challenge (scope selection strategy, step-up authorization
-    /// flow).
+    /// flow). Without a user who consents, the configured scopes are all that the server gets.
     fn scopes(&self, challenge: &Challenge, first: &[String]) -> Vec<String> {
+        let needs_user = matches!(self.grant, GrantSettings::AuthorizationCode);
+        if !needs_user && !self.config.scopes.is_empty() {
+            return self.config.scopes.clone();
+        }
         let asked = self.current.lock().scopes.clone();
         let base = match (asked.is_empty(), self.config.scopes.is_empty()) {
             (false, _) => asked,

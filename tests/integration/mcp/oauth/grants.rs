@@ -50,6 +50,34 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
 }
 
 #[tokio::test]
+async fn the_server_cannot_widen_the_configured_scopes_without_a_user() {
+    let server = FakeOAuth::start(OAuthRules {
+        scope: Some("root".to_owned()),
+        call_scope: Some("admin".to_owned()),
+        ..OAuthRules::default()
+    })
+    .await;
+    let grants = [
+        json!({"grant": "client_credentials", "client_secret": "hush-mine"}),
+        json!({"grant": "jwt_bearer", "assertion": "hush-assertion"}),
+    ];
+    for (count, mut settings) in grants.into_iter().enumerate() {
+        settings["client_id"] = json!("me");
+        settings["issuer"] = json!(server.issuer);
+        settings["scopes"] = json!(["read", "write"]);
+        let client = McpClient::new(oauth(&server, &settings));
+        let error = roll(&client).await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Denied, "{error}");
+        let forms = server.token_requests();
+        assert!(forms.len() > count, "no token was requested");
+        assert!(
+            forms.iter().all(|form| form["scope"] == "read write"),
+            "{forms:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_assertion_file_is_read_for_each_request() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let folder = tempfile::tempdir().unwrap();
