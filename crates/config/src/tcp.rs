@@ -35,8 +35,9 @@ pub struct TcpSection {
     /// to the server's own origin.
     pub allowed_origins: Vec<String>,
     /// Maximum number of authenticated TCP connections, in addition to the connections of the Unix
-    /// socket. The same number of unauthenticated connections may be open; above that, the oldest
-    /// unauthenticated connection is closed.
+    /// socket. One token gets at most seven eighths of those that no other token uses. The same
+    /// number of unauthenticated connections may be open; above that, the oldest unauthenticated
+    /// connection is closed.
     pub max_connections: NonZeroUsize,
     /// How long a connection may stay open without a request that has a valid token.
     #[serde(

@@ -3,6 +3,7 @@
 
 mod admission;
 mod allowed_tools;
+mod connection_permits;
 mod gate;
 mod grant;
 mod heartbeat;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 pub use admission::Admission;
 pub use allowed_tools::{AllowedTools, BadToolPattern};
+pub use connection_permits::ConnectionPermits;
 pub use gate::{AccessGate, AccessRejection};
 pub use grant::{AccessGrant, GrantHolder, Scope, Users};
 pub use heartbeat::Heartbeat;

@@ -26,7 +26,7 @@ use crate::current_app::CurrentApp;
 use crate::routes;
 use connection::{Connection, ConnectionPermit};
 use listener::Listener;
-use pillion_gateway::access::{Admission, Peer};
+use pillion_gateway::access::{Admission, ConnectionPermits, Peer};
 pub use serving_threads::ServingThreads;
 use waiting_room::{PendingConnection, UnauthenticatedConnections};
 
@@ -167,7 +167,7 @@ pub async fn serve(
 /// A TCP listener with the state that its connections share.
 struct Tcp {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    permits: Arc<ConnectionPermits>,
     room: UnauthenticatedConnections,
     timeout: Duration,
 }
@@ -182,7 +182,7 @@ impl Tcp {
         listener::limit_segments(&listener);
         Self {
             listener,
-            places: Arc::new(Semaphore::new(max_connections)),
+            permits: ConnectionPermits::new(max_connections),
             room: UnauthenticatedConnections::new(max_connections, timeout),
             timeout,
         }
@@ -196,7 +196,7 @@ impl Tcp {
             return std::future::pending().await;
         };
         let (stream, peer) = tcp.listener.accept_with_retry().await;
-        let guest = tcp.room.enter(Admission::new(&tcp.places, tcp.timeout));
+        let guest = tcp.room.enter(Admission::new(&tcp.permits, tcp.timeout));
         (stream, peer, guest)
     }
 }

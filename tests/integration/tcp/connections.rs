@@ -169,6 +169,24 @@ fn l3_connections_with_tokens_beyond_the_limit_get_an_error() {
     });
 }
 
+#[test]
+fn l3_a_token_leaves_connections_for_other_tokens() {
+    let server = Server::start("max_connections = 16\nauthentication_timeout_ms = 2000");
+    let streams: Vec<TcpStream> = (0..16)
+        .map(|_| {
+            let mut stream = server.connect();
+            ask(&mut stream, RUNNER, "GET /api/v1/events");
+            stream
+        })
+        .collect();
+    // Two of the sixteen are not for the first token.
+    for _ in &streams {
+        let mut other = server.connect();
+        ask(&mut other, READER, "GET /healthz");
+        assert!(head(&mut other).starts_with("http/1.1 200"));
+    }
+}
+
 fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
     let output = pillion(&[&["tokens"], arguments].concat())
         .env("PILLION_CONFIG", daemon.directory().join("pillion.toml"))

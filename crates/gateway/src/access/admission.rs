@@ -3,15 +3,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pillion_deadline::timeout;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+
+use super::connection_permits::{ConnectionPermits, PrincipalPermit};
 
 /// Whether a TCP connection has authenticated with a valid token, and the permit that an
 /// authenticated connection holds. An extension of every request on the connection.
 #[derive(Debug)]
 pub struct Admission {
-    permits: Arc<Semaphore>,
-    permit: OnceLock<OwnedSemaphorePermit>,
+    permits: Arc<ConnectionPermits>,
+    permit: OnceLock<PrincipalPermit>,
     admitted: CancellationToken,
     /// Maximum time that the connection waits for a permit.
     timeout: Duration,
@@ -20,7 +21,7 @@ pub struct Admission {
 
 impl Admission {
     /// Creates the admission of a connection that may wait up to `timeout` for one of the permits.
-    pub fn new(permits: &Arc<Semaphore>, timeout: Duration) -> Self {
+    pub fn new(permits: &Arc<ConnectionPermits>, timeout: Duration) -> Self {
         Self {
             permits: Arc::clone(permits),
             permit: OnceLock::new(),
@@ -30,14 +31,14 @@ impl Admission {
         }
     }
 
-    /// Acquires a permit for the connection after its first valid token. Returns `false` if no
-    /// permit became free in time.
-    pub async fn admit(&self) -> bool {
+    /// Acquires a permit for the connection after its first valid token, which is this principal's.
+    /// Returns `false` if no permit became free in time.
+    pub async fn admit(&self, principal: &str) -> bool {
         if self.is_admitted() {
             return true;
         }
-        let permit = Arc::clone(&self.permits).acquire_owned();
-        let Ok(Ok(permit)) = timeout(self.timeout, permit).await else {
+        let permit = self.permits.acquire(principal);
+        let Ok(permit) = timeout(self.timeout, permit).await else {
             return false;
         };
         // A connection serves one request at a time, so the permit is set only once.

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fmt;
 
 use pillion_core::variable;
@@ -69,6 +70,9 @@ pub enum TokenListError {
         /// What is wrong with the entry.
         reason: &'static str,
     },
+    /// Two entries have the same token, so that it would be unclear what the token grants.
+    #[error("the entries '{0}' and '{1}' have the same token")]
+    SameToken(String, String),
     /// The source contains no entries.
     #[error("{0} contains no token")]
     Empty(String),
@@ -107,7 +111,18 @@ impl TokenList {
         if tcp.tokens_env.is_none() && tcp.tokens_file.is_none() && !tcp.tokens_store {
             return Err(TokenListError::NoneNamed);
         }
-        Ok(Self { entries })
+        Self { entries }.with_distinct_tokens()
+    }
+
+    fn with_distinct_tokens(self) -> Result<Self, TokenListError> {
+        let mut names = HashMap::new();
+        for Entry { hash, grant } in &self.entries {
+            if let Some(other) = names.insert(hash, &grant.name) {
+                let (other, name) = (other.clone(), grant.name.clone());
+                return Err(TokenListError::SameToken(other, name));
+            }
+        }
+        Ok(self)
     }
 
     /// Parses the tokens of an environment variable; `name` is the variable's name in errors.
@@ -185,7 +200,7 @@ fn parse_entries<'a>(
     if entries.is_empty() {
         return Err(TokenListError::Empty(name.to_owned()));
     }
-    Ok(TokenList { entries })
+    TokenList { entries }.with_distinct_tokens()
 }
 
 /// Removes a comment: a `#` at the start or after white space, because a user's name may contain
@@ -355,6 +370,12 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("secret-"), "{error}");
         }
+        let hex = "0".repeat(64);
+        let twice = format!("ci read sha256:{hex} tools=get_time\nall admin sha256:{hex}\n");
+        let error = TokenList::from_file(&twice, "tokens")
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, "the entries 'ci' and 'all' have the same token");
         let error = TokenList::from_variable("ci read short", "TOKENS").unwrap_err();
         assert!(error.to_string().contains("at least 20"), "{error}");
     }

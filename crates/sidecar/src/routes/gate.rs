@@ -40,7 +40,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             if let Some(grant) = &grant {
                 let admission = parts.extensions.get::<Arc<Admission>>();
                 if let Some(admission) = admission.map(Arc::clone)
-                    && !admission.admit().await
+                    && !admission.admit(&grant.principal()).await
                 {
                     return AccessRejection::Full.into_response();
                 }
