@@ -20,6 +20,7 @@
 
 mod address;
 mod client;
+mod cooperative_stream;
 mod endpoint_client;
 mod error;
 mod host_name;
@@ -41,6 +42,7 @@ use url::{Host, Url};
 
 pub use address::AddressClass;
 pub use client::{EgressClient, Purpose, Trust};
+pub use cooperative_stream::CooperativeStream;
 pub use endpoint_client::EndpointClient;
 pub use error::{ClientError, EgressError};
 pub use error::{root_cause, was_refused};

@@ -12,7 +12,7 @@ use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinSet, consume_budget};
 use tokio::time::timeout;
 
 use super::sessions::{Responses, Session};
@@ -215,6 +215,8 @@ impl Conversation {
             // Removes finished tasks.
             while tasks.try_join_next().is_some() {}
             while streams.try_join_next().is_some() {}
+            // A read contains many lines if they are short.
+            consume_budget().await;
             let mut limited = (&mut input).take(MAX_LINE_LEN + 1);
             if limited.read_until(b'\n', &mut line).await? == 0 {
                 return Ok(());

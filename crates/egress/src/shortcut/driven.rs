@@ -1,7 +1,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::runtime;
+use tokio::task::coop::poll_proceed;
 
 use super::DirectClient;
 use super::watched_stream::{SocketCheck, WatchedStream};
@@ -112,6 +113,8 @@ impl Body for DrivenBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
+        // Frames can be as small as a byte, and a read contains many.
+        let unit = ready!(poll_proceed(context));
         let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
         if polled.is_pending()
             && let Some(wire) = this.wire.get_mut()
@@ -134,6 +137,9 @@ impl Body for DrivenBody {
                 }
             }
             _ => {}
+        }
+        if polled.is_ready() {
+            unit.made_progress();
         }
         polled
     }

@@ -8,6 +8,8 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::CooperativeStream;
+
 /// A request to check the socket itself with the next read.
 ///
 /// The runtime learns of a close only when it polls the operating system between tasks. Until then,
@@ -30,7 +32,7 @@ impl SocketCheck {
 /// A stream that checks the socket itself on request: if the server has closed the connection, or
 /// sent anything, the next read fails.
 pub(super) struct WatchedStream {
-    stream: TcpStream,
+    stream: CooperativeStream<TcpStream>,
     check: SocketCheck,
 }
 
@@ -38,7 +40,7 @@ impl WatchedStream {
     pub(super) fn new(stream: TcpStream) -> (Self, SocketCheck) {
         let check = SocketCheck::default();
         let watched = Self {
-            stream,
+            stream: CooperativeStream::new(stream),
             check: check.clone(),
         };
         (watched, check)
@@ -47,7 +49,7 @@ impl WatchedStream {
     /// Returns whether nothing has arrived: neither data, nor the end of the stream, nor an error.
     fn is_quiet(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        recv(&self.stream, &mut [0_u8; 1][..], flags) == Err(rustix::io::Errno::AGAIN)
+        recv(self.stream.get_ref(), &mut [0_u8; 1][..], flags) == Err(rustix::io::Errno::AGAIN)
     }
 }
 

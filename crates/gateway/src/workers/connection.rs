@@ -8,6 +8,7 @@ use pillion_mcp_client::as_call_tool_result;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::task::consume_budget;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::message::{self, WorkerMessage};
@@ -51,6 +52,9 @@ impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
     }
 
     async fn read(&mut self) -> Result<WorkerMessage, End> {
+        // A read contains many lines if they are short. Not afterwards, so that no line is lost if
+        // the future is dropped.
+        consume_budget().await;
         match self.lines.next().await {
             None => Err(End::Closed),
             Some(Ok(line)) => Ok(message::read(&line)?),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
+use tokio::task::consume_budget;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -241,6 +242,8 @@ impl Connection {
                     break;
                 }
             }
+            // A read contains many lines if they are short.
+            consume_budget().await;
         }
     }
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use tokio::time::MissedTickBehavior;
+use tokio::task::consume_budget;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
@@ -27,12 +28,17 @@ use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
 use crate::{McpErrorKind, ProtocolVersion};
+use pillion_egress::CooperativeStream;
 
-type UpgradedWebSocket = WebSocketStream<reqwest::Upgraded>;
+type UpgradedWebSocket = WebSocketStream<CooperativeStream<reqwest::Upgraded>>;
 
 /// Interval of pings to the server. If nothing arrives between two pings, the connection is dead,
 /// even if the system does not know it yet.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Maximum number of pings, pongs and empty messages from the server in one interval. Pongs to a
+/// server that does not read would otherwise use any amount of memory.
+const MAX_EMPTY_PER_INTERVAL: u32 = 1_000;
 
 /// Timeout for sending one message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -59,6 +65,7 @@ impl WebSocketTransport {
             .max_message_size(Some(limit))
             .max_frame_size(Some(limit));
         let upgraded = upgrade::request(link).await?;
+        let upgraded = CooperativeStream::new(upgraded);
         let socket = UpgradedWebSocket::from_raw_socket(upgraded, Role::Client, Some(limits)).await;
         let (duplex, outbox, inbox) = duplex(peer, &link.label);
         let ended = CancellationToken::new();
@@ -98,15 +105,21 @@ async fn read(
     heard: Arc<AtomicBool>,
     limit: usize,
 ) {
+    let mut empty_messages = EmptyMessages::default();
     while let Some(message) = stream.next().await {
         heard.store(true, Ordering::Relaxed);
         match message {
-            Ok(Message::Text(text)) => inbox.take(text.as_bytes()),
-            Ok(Message::Binary(bytes)) => inbox.take(&bytes),
+            Ok(Message::Text(text)) if !text.is_empty() => inbox.take(text.as_bytes()),
+            Ok(Message::Binary(bytes)) if !bytes.is_empty() => inbox.take(&bytes),
             Ok(Message::Close(frame)) => {
                 tracing::debug!(?frame, "The server closed the WebSocket");
             }
-            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
+            Ok(_) => {
+                if empty_messages.exceed_the_limit() {
+                    tracing::warn!("The server sent too many pings and empty messages");
+                    return;
+                }
+            }
             Err(error) => {
                 tracing::debug!(%error, "The WebSocket connection failed");
                 match error {
@@ -118,6 +131,33 @@ async fn read(
                 return;
             }
         }
+        consume_budget().await;
+    }
+}
+
+/// The number of pings, pongs and empty messages of the current interval.
+struct EmptyMessages {
+    count: u32,
+    since: Instant,
+}
+
+impl Default for EmptyMessages {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl EmptyMessages {
+    /// Counts a message, and returns whether the interval has too many.
+    fn exceed_the_limit(&mut self) -> bool {
+        if self.since.elapsed() >= PING_INTERVAL {
+            *self = Self::default();
+        }
+        self.count += 1;
+        self.count > MAX_EMPTY_PER_INTERVAL
     }
 }
 
@@ -127,8 +167,7 @@ async fn write(
     outbox: &mut DuplexOutbox,
     heard: &AtomicBool,
 ) -> bool {
-    let mut pings =
-        tokio::time::interval_at(tokio::time::Instant::now() + PING_INTERVAL, PING_INTERVAL);
+    let mut pings = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {

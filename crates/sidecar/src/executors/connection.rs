@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, WriteHalf};
+use tokio::task::consume_budget;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::PhpExecutor;
@@ -67,6 +68,8 @@ impl PhpExecutor {
             if is_stopping && executions.is_empty() && reply.is_none() {
                 break End::Stopping;
             }
+            // A read contains many lines if they are short.
+            consume_budget().await;
             let handled = tokio::select! {
                 biased;
                 () = welcome.ended() => Err(End::Unwelcome),

@@ -1,0 +1,236 @@
+//! A server that answers a call with frames of a few bytes without end: the thread that reads them
+//! runs other tasks meanwhile, and the call ends at its deadline.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig, StdioCommand, TransportKind};
+use pillion_testkit::listen;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::{Message, accept_hdr};
+
+/// The answer to a call: a beginning, and what follows without end.
+type Flood = (&'static str, &'static [u8], &'static [u8]);
+
+const CHUNKED_JSON: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+const CHUNKED_EVENTS: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+const HTTP_FLOODS: [Flood; 5] = [
+    ("chunks of one byte", CHUNKED_JSON, b"1\r\n \r\n"),
+    (
+        "interim responses",
+        b"",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n",
+    ),
+    ("comments", CHUNKED_EVENTS, b"2\r\n:\n\r\n"),
+    ("events without data", CHUNKED_EVENTS, b"7\r\ndata:\n\n\r\n"),
+    ("bytes of an event", CHUNKED_EVENTS, b"1\r\nx\r\n"),
+];
+
+const WEB_SOCKET_FLOODS: [Flood; 5] = [
+    ("pings", b"", b"\x89\x08-ping-me"),
+    ("empty pings", b"", b"\x89\x00"),
+    ("pongs", b"", b"\x8a\x00"),
+    ("empty texts", b"", b"\x81\x00"),
+    ("empty fragments", b"\x01\x00", b"\x00\x00"),
+];
+
+/// Returns the response to a request other than a call.
+fn response(request: &Value) -> Option<String> {
+    let result = match request["method"].as_str()? {
+        "initialize" => json!({
+            "protocolVersion": request["params"]["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "fake", "version": "1"},
+        }),
+        "tools/call" => return None,
+        _ => {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            return Some(
+                json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string(),
+            );
+        }
+    };
+    Some(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string())
+}
+
+/// Writes until the client closes the connection. Reads nothing. Returns the number of bytes.
+fn flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
+    let units = unit.repeat(16_384 / unit.len());
+    let mut written = start.len();
+    let mut result = stream.write_all(start);
+    while result.is_ok() {
+        result = stream.write_all(&units);
+        written += units.len();
+    }
+    written
+}
+
+/// Answers the requests of a connection until a call.
+fn serve_http(stream: &mut TcpStream, answer: Flood) -> Option<usize> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let reply = match (request.get("id"), response(&request)) {
+            (None, _) => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            (Some(_), Some(body)) => format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+            (Some(_), None) => return Some(flood(stream, answer)),
+        };
+        stream.write_all(reply.as_bytes()).ok()?;
+    }
+}
+
+fn serve_web_socket(stream: &TcpStream, answer: Flood) -> Option<usize> {
+    #[expect(
+        clippy::result_large_err,
+        reason = "it is the library's error to choose"
+    )]
+    let agree = |request: &Request, mut response: Response| {
+        let name = request.headers()["sec-websocket-protocol"].clone();
+        response
+            .headers_mut()
+            .insert("sec-websocket-protocol", name);
+        Ok(response)
+    };
+    let mut socket = accept_hdr(stream.try_clone().ok()?, agree).ok()?;
+    loop {
+        let Message::Text(text) = socket.read().ok()? else {
+            continue;
+        };
+        let request: Value = serde_json::from_str(&text).unwrap();
+        match response(&request) {
+            _ if request.get("id").is_none() => {}
+            Some(reply) => socket.send(Message::text(reply)).ok()?,
+            None => return Some(flood(socket.get_mut(), answer)),
+        }
+    }
+}
+
+/// Starts a server, and returns its port. The channel gets the number of bytes of each flood that
+/// the client has ended.
+fn start(
+    serve: fn(&mut TcpStream, Flood) -> Option<usize>,
+    answer: Flood,
+) -> (u16, mpsc::Receiver<usize>) {
+    let listener = listen();
+    listener.set_nonblocking(false).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (ended, floods) = mpsc::sync_channel(16);
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let ended = ended.clone();
+            thread::spawn(move || {
+                if let Some(bytes) = serve(&mut stream, answer) {
+                    let _ = ended.send(bytes);
+                }
+            });
+        }
+    });
+    (port, floods)
+}
+
+/// Calls a tool, and checks that another task of the same thread runs at least twenty times until
+/// the deadline: every 10 ms in 2 s, if nothing else runs on the machine.
+async fn call(name: &str, mut config: ServerConfig) -> McpClient {
+    config.timeout = Duration::from_secs(2);
+    let client = McpClient::new(config);
+    client.connect().await.unwrap();
+    let ticks = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&ticks);
+    let ticking = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let error = client.call_tool("work", &json!({})).await.unwrap_err();
+    let ticks = ticks.load(Ordering::Relaxed);
+    ticking.abort();
+    let has_timed_out = matches!(error.kind(), McpErrorKind::Timeout { .. });
+    assert!(
+        ticks >= 20 || !has_timed_out,
+        "{name}: {ticks} ticks, {error}"
+    );
+    client
+}
+
+#[tokio::test]
+async fn small_frames_of_http_leave_the_thread_to_other_tasks() {
+    for answer in HTTP_FLOODS {
+        let (port, _) = start(serve_http, answer);
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let mut config = ServerConfig::new("flood", &url).unwrap();
+        config.transport = TransportKind::StreamableHttp;
+        call(answer.0, config).await;
+    }
+}
+
+#[tokio::test]
+async fn small_frames_of_a_web_socket_end_the_connection() {
+    for answer in WEB_SOCKET_FLOODS {
+        let serve = |stream: &mut TcpStream, answer| serve_web_socket(stream, answer);
+        let (port, floods) = start(serve, answer);
+        let url = format!("ws://127.0.0.1:{port}/mcp");
+        let client = call(answer.0, ServerConfig::new("flood", &url).unwrap()).await;
+        if answer.0 == "empty fragments" {
+            // A message that never ends. The connection ends when the server misses a ping.
+            continue;
+        }
+        // Most of these bytes are in the buffers of the system.
+        let bytes =
+            tokio::task::spawn_blocking(move || floods.recv_timeout(Duration::from_secs(30)));
+        let bytes = bytes.await.unwrap().unwrap();
+        assert!(bytes < 32 << 20, "{}: {bytes}", answer.0);
+        drop(client);
+    }
+}
+
+#[tokio::test]
+async fn blank_lines_leave_the_thread_to_other_tasks() {
+    let script = r#"
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    elif message.get("method") == "tools/call":
+        while True:
+            os.write(1, b"\n" * 65536)
+    elif "id" in message:
+        error = {"code": -32601, "message": "Method not found"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+"#;
+    let mut command = StdioCommand::new("python3");
+    command.args = vec!["-c".to_owned(), script.to_owned()];
+    call("blank lines", ServerConfig::of_command("flood", command)).await;
+}
