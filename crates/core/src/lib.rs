@@ -53,6 +53,6 @@ pub use hidden_text::{
     escape_line, is_control_character, is_hidden, is_invisible, is_tag_character, truncated,
 };
 pub use json_error::{is_lone_surrogate, json_error_text};
-pub use pillion_schema::{compute, json_values};
+pub use pillion_schema::{compute, json_values, lone_surrogates};
 pub use repeat_limit::RepeatLimit;
 pub use similar_name::similar_name;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
-use pillion_core::json_values;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
+use pillion_core::{json_values, lone_surrogates};
 use serde_json::{Value, json};
 
 /// Maximum length of the server's error message in an error, in characters.
@@ -30,7 +30,7 @@ pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolF
     if says_json && let Err(error) = json_values::check(body.as_bytes()) {
         return Err(ToolFailure::internal(format!("The response has {error}")));
     }
-    match json_values::from_str(&body) {
+    match json_values::from_str(&lone_surrogates::replace(&body)) {
         Ok(value) if says_json || essence.is_none() => Ok(value),
         Err(_) if says_json => Err(ToolFailure::internal(
             "The response is not valid JSON, although its content type is JSON",

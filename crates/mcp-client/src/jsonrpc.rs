@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use pillion_schema::json_values;
-use serde::de::{SeqAccess, Visitor};
+use pillion_schema::{json_values, lone_surrogates};
+use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -21,8 +21,9 @@ pub(crate) use message_id::MessageId;
 use crate::peer_text::{MAX_ERROR_TEXT_BYTES, deserialize_error_text, shorten};
 use crate::secrets::Secrets;
 
-/// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`. Servers
+/// that return a number as its text (`"3"`) or with a fraction (`3.0`) mean the number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(untagged)]
 pub(crate) enum RpcRequestId {
     Number(i64),
@@ -30,29 +31,41 @@ pub(crate) enum RpcRequestId {
 }
 
 /// The error of a JSON-RPC response.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct RpcError {
     /// The error code; -1 if the server sent none.
-    #[serde(default = "unknown_code")]
     pub code: i64,
     /// The error message, [shortened](crate::MAX_ERROR_TEXT_BYTES); `Unknown MCP error` if the
     /// server sent none.
-    #[serde(
-        default = "unknown_message",
-        deserialize_with = "deserialize_error_text"
-    )]
     pub message: String,
     /// Additional data of the server, not interpreted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
 }
 
-fn unknown_code() -> i64 {
-    -1
+/// An error object as JSON-RPC 2.0 defines it.
+#[derive(Deserialize)]
+struct ErrorObject {
+    code: i64,
+    #[serde(deserialize_with = "deserialize_error_text")]
+    message: String,
+    #[serde(default)]
+    data: Option<Box<RawValue>>,
 }
 
-fn unknown_message() -> String {
-    "Unknown MCP error".to_owned()
+impl From<ErrorObject> for RpcError {
+    fn from(error: ErrorObject) -> Self {
+        let ErrorObject {
+            code,
+            message,
+            data,
+        } = error;
+        Self {
+            code,
+            message,
+            data,
+        }
+    }
 }
 
 impl RpcError {
@@ -99,25 +112,8 @@ impl RpcError {
             jsonrpc: Cow<'a, str>,
             error: ErrorObject,
         }
-        #[derive(Deserialize)]
-        struct ErrorObject {
-            code: i64,
-            #[serde(deserialize_with = "deserialize_error_text")]
-            message: String,
-            #[serde(default)]
-            data: Option<Box<RawValue>>,
-        }
         let ErrorMessage { jsonrpc, error } = serde_json::from_str(text).ok()?;
-        let ErrorObject {
-            code,
-            message,
-            data,
-        } = error;
-        (jsonrpc == "2.0").then_some(Self {
-            code,
-            message,
-            data,
-        })
+        (jsonrpc == "2.0").then(|| error.into())
     }
 }
 
@@ -188,7 +184,7 @@ impl Incoming {
         if !text.trim_start().starts_with('[') {
             return Self::parse_one(text).map(|message| vec![message]);
         }
-        serde_json::from_str::<Batch>(text).map(|batch| batch.0)
+        serde_json::from_str::<Batch>(&lone_surrogates::replace(text)).map(|batch| batch.0)
     }
 
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
@@ -197,7 +193,8 @@ impl Incoming {
 
     /// Parses one message. The flag tells whether the message says that it is JSON-RPC 2.0.
     fn parse_with_version(text: &str) -> Result<(Self, bool), serde_json::Error> {
-        let envelope: RawResponse<'_> = serde_json::from_str(text)?;
+        let text = lone_surrogates::replace(text);
+        let envelope: RawResponse<'_> = serde_json::from_str(&text)?;
         let version = envelope.jsonrpc.map(RawValue::get);
         let message = Self::of_envelope(envelope)?;
         Ok((message, version == Some("\"2.0\"")))
@@ -229,15 +226,17 @@ impl Incoming {
                 let id = RpcRequestId::read(id)?;
                 Ok(Self::Response { id, outcome })
             }
-            (None, None) => match envelope.error {
-                // An error from before the request's id was read: it can only belong to the open
-                // request.
-                Some(error) => Ok(Self::Response {
-                    id: RpcRequestId::Text(String::new()),
-                    outcome: Err(lenient_error(error)),
-                }),
-                None => Err(Error::custom("neither a request nor a response")),
-            },
+            // A response without an id, such as an error from before the id was read: over HTTP, it
+            // can only belong to the open request.
+            (None, None) => {
+                let outcome = match (envelope.error, envelope.result) {
+                    (Some(error), _) => Err(lenient_error(error)),
+                    (None, Some(result)) => Ok(result.to_owned()),
+                    (None, None) => return Err(Error::custom("neither a request nor a response")),
+                };
+                let id = RpcRequestId::Text(String::new());
+                Ok(Self::Response { id, outcome })
+            }
         }
     }
 }
@@ -288,29 +287,88 @@ impl RpcRequestId {
     pub(crate) fn answers(&self, asked: &Self) -> bool {
         self == asked || matches!(self, Self::Text(text) if text.is_empty())
     }
+}
 
-    /// Returns whether two ids are equal, where a number equals its text: some servers return
-    /// every id as a string.
-    pub(crate) fn equals_loosely(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Number(number), Self::Text(text)) | (Self::Text(text), Self::Number(number)) => {
-                text.parse() == Ok(*number)
-            }
-            _ => self == other,
-        }
+impl<'de> Deserialize<'de> for RpcRequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IdVisitor)
     }
 }
 
-/// Parses an error object; falls back to defaults if it is malformed.
-fn lenient_error(raw: &RawValue) -> RpcError {
-    if let Err(error) = json_values::check(raw.get().as_bytes()) {
-        return RpcError::new(unknown_code(), format!("the server's error has {error}"));
+struct IdVisitor;
+
+impl Visitor<'_> for IdVisitor {
+    type Value = RpcRequestId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id: a whole number or a string")
     }
-    serde_json::from_str(raw.get()).unwrap_or_else(|_| RpcError {
-        code: unknown_code(),
-        message: unknown_message(),
+
+    fn visit_i64<E: serde::de::Error>(self, id: i64) -> Result<RpcRequestId, E> {
+        Ok(RpcRequestId::Number(id))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, id: u64) -> Result<RpcRequestId, E> {
+        let number = i64::try_from(id).map(RpcRequestId::Number);
+        number.map_err(|_| E::invalid_value(Unexpected::Unsigned(id), &self))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, id: f64) -> Result<RpcRequestId, E> {
+        // Written without its fraction, if it has none.
+        let number = id.to_string().parse().map(RpcRequestId::Number);
+        number.map_err(|_| E::invalid_value(Unexpected::Float(id), &self))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, id: &str) -> Result<RpcRequestId, E> {
+        let number = id.parse().map(RpcRequestId::Number);
+        Ok(number.unwrap_or_else(|_| RpcRequestId::Text(id.to_owned())))
+    }
+}
+
+impl<'de> Deserialize<'de> for RpcError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(|raw| lenient_error(&raw))
+    }
+}
+
+/// Parses an error object. If it is malformed, the code and the message are taken from what has a
+/// clear meaning: servers send texts in place of the error or the code, and a message without a code.
+fn lenient_error(raw: &RawValue) -> RpcError {
+    const UNKNOWN_CODE: i64 = -1;
+    if let Err(error) = json_values::check(raw.get().as_bytes()) {
+        return RpcError::new(UNKNOWN_CODE, format!("the server's error has {error}"));
+    }
+    if let Ok(error) = serde_json::from_str::<ErrorObject>(raw.get()) {
+        return error.into();
+    }
+    let mut error = serde_json::from_str(raw.get()).unwrap_or(Value::Null);
+    if let Some(first) = error.get_mut(0) {
+        error = first.take();
+    }
+    let text = |value: &Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+        Value::Array(values) if values.is_empty() => None,
+        Value::Object(members) if members.is_empty() => None,
+        other => Some(other.to_string()),
+    };
+    let code = match &error["code"] {
+        Value::String(code) => code.trim().parse().ok(),
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
+        code => code.as_i64().or_else(|| {
+            let code = code.as_f64().filter(|code| code.abs() < 1e15)?;
+            Some(code as i64)
+        }),
+    };
+    let message = ["message", "data"].iter().find_map(|key| text(&error[key]));
+    let message = message.or_else(|| text(&error).filter(|_| error.get("code").is_none()));
+    RpcError {
         data: Some(raw.to_owned()),
-    })
+        ..RpcError::new(
+            code.unwrap_or(UNKNOWN_CODE),
+            message.unwrap_or_else(|| "Unknown MCP error".to_owned()),
+        )
+    }
 }
 
 /// Serializes a request.

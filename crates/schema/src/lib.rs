@@ -27,6 +27,7 @@ mod json_text;
 pub mod json_values;
 mod keywords;
 mod lazy;
+pub mod lone_surrogates;
 mod mend;
 mod pattern_cost;
 mod patterns;

@@ -54,20 +54,21 @@ async fn e3_e4_a_json_rpc_error_has_both_messages() {
 
 #[tokio::test]
 async fn e3_absent_fields_of_an_error_have_defaults() {
-    for error in [json!({}), json!("odd"), json!(null), json!({"code": "x"})] {
+    // Null is neither a result nor an error, so this is not a response.
+    let no_response = "No valid JSON-RPC response found in SSE stream";
+    for (error, expected) in [
+        (json!({}), "MCP Error (-1): Unknown MCP error"),
+        (json!("odd"), "MCP Error (-1): odd"),
+        (json!(null), no_response),
+        (json!({"code": "x"}), "MCP Error (-1): Unknown MCP error"),
+    ] {
         let sent = error.clone();
         let server = FakeMcp::builder(Dialect::PostSse)
             .on("tools/call", move |_| Reply::raw_error(&sent))
             .start();
         let client = client(&server.url, TransportKind::PostSse);
         let got = roll(&client).await.unwrap_err();
-        if error.is_null() {
-            // Neither a result nor an error, so this is not a response.
-            let text = "No valid JSON-RPC response found in SSE stream";
-            assert_eq!(got.to_string(), text);
-        } else {
-            assert_eq!(got.to_string(), "MCP Error (-1): Unknown MCP error");
-        }
+        assert_eq!(got.to_string(), expected);
     }
 }
 

@@ -13,7 +13,7 @@ use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
 use super::{ExecutorConfig, run};
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, parse_arguments};
-use crate::{json_error_text, json_values, similar_name};
+use crate::{is_lone_surrogate, json_error_text, json_values, lone_surrogates, similar_name};
 use pillion_schema::compute::{self, MAX_INLINE_BYTES};
 use pillion_schema::{CompiledSchema, InvalidArguments, MAX_CHECK_TIME, OptionalNull, SchemaError};
 
@@ -73,6 +73,13 @@ fn parse_inline(arguments: Value, is_by_model: bool) -> Result<Parsed, ToolFailu
                 _ => Err(not_an_object()),
             },
             Ok(_) => Err(not_an_object()),
+            Err(error) if is_by_model && is_lone_surrogate(&error) => {
+                let text = lone_surrogates::replace(&text).into_owned();
+                Ok(Parsed {
+                    is_repaired: true,
+                    ..parse_inline(Value::String(text), is_by_model)?
+                })
+            }
             Err(error) => Err(ToolFailure::invalid_input(format!(
                 "Invalid JSON in arguments: {}",
                 json_error_text(&error)

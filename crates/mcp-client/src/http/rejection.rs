@@ -183,12 +183,12 @@ impl RejectionBody {
         let is_damaged = parsed.is_none();
         for message in parsed.into_iter().flatten() {
             if let Incoming::Response { id, outcome } = message
-                && id.equals_loosely(request)
+                && id == *request
             {
                 return RejectionAnswer::Response(outcome);
             }
         }
-        let has_id = || MessageId::of(&self.bytes).is_some_and(|id| id.equals_loosely(request));
+        let has_id = || MessageId::of(&self.bytes).is_some_and(|id| id == *request);
         if !self.is_complete || is_damaged && has_id() {
             return RejectionAnswer::Unknown;
         }

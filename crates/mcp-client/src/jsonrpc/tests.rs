@@ -41,6 +41,78 @@ fn e3_absent_error_fields_have_defaults() {
 }
 
 #[test]
+fn e3_an_error_in_another_form_keeps_its_code_and_message() {
+    for (error, code, message) in [
+        (r#""no disk""#, -1, "no disk"),
+        (
+            r#"[{"code": -32000, "message": "no disk"}]"#,
+            -32000,
+            "no disk",
+        ),
+        (r#"{"code": "ERR_X", "message": "no disk"}"#, -1, "no disk"),
+        (
+            r#"{"code": "-32001", "message": "no disk"}"#,
+            -32001,
+            "no disk",
+        ),
+        (r#"{"code": null, "message": "no disk"}"#, -1, "no disk"),
+        (
+            r#"{"code": -32000.0, "message": "no disk"}"#,
+            -32000,
+            "no disk",
+        ),
+        (r#"{"code": 1e30, "message": "no disk"}"#, -1, "no disk"),
+        (r#"{"message": "no disk"}"#, -1, "no disk"),
+        (r#"{"code": 5, "message": {"a": 1}}"#, 5, r#"{"a":1}"#),
+        (
+            r#"{"code": 5, "message": null, "data": "no disk"}"#,
+            5,
+            "no disk",
+        ),
+        (r#"{"reason": "no disk"}"#, -1, r#"{"reason":"no disk"}"#),
+        (r#"{"code": 5}"#, 5, "Unknown MCP error"),
+        ("[]", -1, "Unknown MCP error"),
+        ("false", -1, "false"),
+    ] {
+        let Incoming::Response { outcome, .. } = only(&format!(r#"{{"id":1,"error":{error}}}"#))
+        else {
+            panic!("{error}")
+        };
+        let read = outcome.unwrap_err();
+        assert_eq!(
+            (read.code, read.message.as_str()),
+            (code, message),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn an_id_in_another_form_is_the_same_id() {
+    for (id, expected) in [
+        ("3", RpcRequestId::Number(3)),
+        ("3.0", RpcRequestId::Number(3)),
+        ("3e0", RpcRequestId::Number(3)),
+        (r#""3""#, RpcRequestId::Number(3)),
+        (r#""mcp_3""#, RpcRequestId::Text("mcp_3".into())),
+    ] {
+        let Incoming::Response { id: read, .. } = only(&format!(r#"{{"id":{id},"result":{{}}}}"#))
+        else {
+            panic!("{id}")
+        };
+        assert_eq!(read, expected, "{id}");
+    }
+    for id in ["{}", "[3]", "true", "3.5", "1e300"] {
+        let error = Incoming::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#)).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("expected an id: a whole number or a string"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn only_a_whole_json_rpc_error_is_the_error_of_an_http_error() {
     let read = |body: &str| RpcError::of_error_body(body.as_bytes());
     let whole =
@@ -152,4 +224,32 @@ fn parameters_and_errors_with_too_many_values_are_not_kept() {
         "the server's error has more than 1000000 JSON values"
     );
     assert!(error.data.is_none());
+}
+
+#[test]
+fn half_of_a_surrogate_pair_does_not_lose_the_message() {
+    let text =
+        r#"{"id":1,"result":{"content":[{"type":"text","text":"cut \ud83d"}],"a":"\ud83d\ude00"}}"#;
+    for text in [text.to_owned(), format!("[{text}]")] {
+        let Incoming::Response { outcome, .. } = only(&text) else {
+            panic!()
+        };
+        let result: Value = serde_json::from_str(outcome.unwrap().get()).unwrap();
+        assert_eq!(result["content"][0]["text"], "cut \u{fffd}");
+        assert_eq!(result["a"], "\u{1f600}");
+    }
+}
+
+#[test]
+fn a_response_without_an_id_answers_the_open_request() {
+    for text in [
+        r#"{"id":null,"result":{}}"#,
+        r#"{"result":{}}"#,
+        r#"{"id":null,"error":{}}"#,
+    ] {
+        let Incoming::Response { id, .. } = only(text) else {
+            panic!("{text}")
+        };
+        assert!(id.answers(&RpcRequestId::Number(7)), "{text}");
+    }
 }
