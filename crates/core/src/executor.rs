@@ -32,7 +32,7 @@ use indexmap::IndexMap;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
 
-use crate::registry::{RegisteredTool, ToolRegistry, by_any_name};
+use crate::registry::{RegisteredTool, ToolRegistry, by_any_name, repaired_names};
 pub use crate::tool::QuotaAccount;
 use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
 pub use approval::{
@@ -222,9 +222,17 @@ impl Executor {
         config.approvals.asks(tool, registry)
     }
 
-    /// Returns the tool that a call with this name or alias runs.
+    /// Returns the tool that a call with this name or alias runs. If there is none, this is the
+    /// offered tool with one of the [repaired names](repaired_names), if there is one.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+        self.find_exact(name).or_else(|| {
+            let offered = |name: &str| self.find_exact(name).filter(|tool| tool.is_offered());
+            repaired_names(name).find_map(offered)
+        })
+    }
+
+    fn find_exact(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         if let Some(stand_in) = self
             .stand_ins
             .as_ref()

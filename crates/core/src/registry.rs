@@ -1,6 +1,7 @@
 //! The tool registry: tools by name, in the order of registration.
 
 mod entry;
+mod repaired_names;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use crate::tool::{Tool, ToolName, ToolOrigin};
 pub use entry::{RegisteredTool, SchemaCheckTime};
 use pillion_schema::SchemaError;
+pub use repaired_names::repaired_names;
 
 /// The registered tools by name, in insertion order. Lookup takes constant time; the registry can
 /// be shared between threads.

@@ -145,6 +145,13 @@ async fn g3_an_override_runs_under_the_limits_and_rules_of_its_tool() {
     // Both executors share one rate limit.
     let run = executor.execute_one(add(sum), &context).await;
     assert_eq!(run.error_code, Some(ErrorCode::RateLimited));
+    // A repaired name means the override as well.
+    assert_eq!(
+        standing_in
+            .find("functions.add")
+            .map(|tool| Arc::as_ptr(&tool)),
+        standing_in.find("add").map(|tool| Arc::as_ptr(&tool)),
+    );
     let who = standing_in
         .execute_one(call("c", "who", json!({})), &context)
         .await;
@@ -416,6 +423,37 @@ async fn c4_c5_a_failure_has_its_message_code_and_execution_time() {
     assert_eq!(result.error.as_deref(), Some("division by zero"));
     assert_eq!(result.error_code, Some(ErrorCode::InternalError));
     assert!(result.metadata["execution_time"].is_f64());
+}
+
+#[tokio::test]
+async fn b5_a_name_that_no_tool_has_may_be_repaired() {
+    let registry = registry();
+    registry.alias("functions.who", "add").unwrap();
+    let executor = Executor::new(registry, ExecutorConfig::default());
+    let found = |name: &str| executor.find(name).map(|tool| tool.name().to_string());
+    for name in [
+        " add\n",
+        "functions.add",
+        "default_api.add",
+        "default_api:add",
+        "add<|channel|>commentary",
+        " functions.add <|end|>",
+        // An exact name takes precedence.
+        "functions.who",
+        "functions.who<|end|>",
+    ] {
+        assert_eq!(found(name).as_deref(), Some("add"), "{name:?}");
+    }
+    for name in [
+        "functions.",
+        "functions.nope",
+        "<|add",
+        "other.add",
+        "ADD",
+        "",
+    ] {
+        assert_eq!(found(name), None, "{name:?}");
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pillion_core::executor::Executor;
-use pillion_core::registry::RegisteredTool;
+use pillion_core::registry::{RegisteredTool, repaired_names};
 use pillion_core::tool::{CallContext, Nesting, ToolFailure};
 use pillion_wire::UnavailableServer;
 
@@ -15,7 +15,8 @@ use crate::visibility::Visibility;
 /// The names by which a caller may call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameScope {
-    /// The names and aliases of the registry.
+    /// The names and aliases of the registry, and the names that are
+    /// [repaired](repaired_names) to them.
     Registered,
     /// Also the names that MCP clients see: a server's own name for a tool, if no other server has
     /// the name or could have it, and the server has no configured prefix.
@@ -164,7 +165,10 @@ impl Gateway {
     fn known(&self, name: &str, scope: NameScope) -> Option<Arc<RegisteredTool>> {
         let tool = self.registry().get(name);
         match scope {
-            NameScope::Registered => tool,
+            NameScope::Registered => tool.or_else(|| {
+                let mut tools = repaired_names(name).filter_map(|name| self.registry().get(name));
+                tools.find(|tool| tool.is_offered())
+            }),
             NameScope::ListedToClients => tool.filter(|tool| tool.is_offered()).or_else(|| {
                 let name = self.shared.upstreams.only_named(name)?;
                 self.registry().get(name.as_str())
@@ -187,7 +191,9 @@ impl Gateway {
         }
         let named = own.tools.get(name).cloned();
         let listed = || match scope {
-            NameScope::Registered => None,
+            NameScope::Registered => {
+                repaired_names(name).find_map(|name| own.tools.get(name).cloned())
+            }
             NameScope::ListedToClients => own.only_named(&self.shared.upstreams, name),
         };
         let tool = named.or_else(listed);

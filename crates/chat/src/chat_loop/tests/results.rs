@@ -70,6 +70,26 @@ async fn h5_failures_of_tools_go_to_the_model() {
 }
 
 #[tokio::test]
+async fn h5_names_with_a_namespace_or_a_control_token_are_repaired() {
+    let arguments = "{\"text\": \"well\"}";
+    let calls = LlmAnswer::call("functions.echo", &json!({"text": "well"}))
+        .and_call("default_api:echo", arguments)
+        .and_call("echo<|channel|>commentary", arguments)
+        .and_call("functions.hidden", "{}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let expected = [
+        "well",
+        "well",
+        "well",
+        "{\"error\":\"Unknown tool: functions.hidden\"}",
+    ];
+    assert_eq!(results(state.messages()), expected);
+    assert_eq!(bench.tools.echoed(), 3);
+}
+
+#[tokio::test]
 async fn h2_a_hidden_tool_does_not_run() {
     let calls = LlmAnswer::call("hidden", &json!({})).and_call("lurk", "{}");
     let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
