@@ -392,18 +392,44 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
     }
 }
 
+/// Returns whether the member `error` of a response body, or of a chunk of a streamed response,
+/// reports an error. Some servers that are compatible with OpenAI's chat completions send `false` or
+/// an empty `error` beside the choices of an ordinary response.
+///
+/// ```
+/// use pillion_core::provider::{Provider, has_error};
+/// use serde_json::json;
+/// let provider = Provider::OpenAiChat;
+/// assert!(has_error(provider, &json!({"error": {"message": "Overloaded"}, "choices": []})));
+/// assert!(has_error(provider, &json!({"error": {}})));
+/// assert!(!has_error(provider, &json!({"error": {}, "choices": []})));
+/// ```
+#[must_use]
+pub fn has_error(provider: Provider, body: &Value) -> bool {
+    let is_blank = match body.get("error") {
+        None | Some(Value::Null) => return false,
+        Some(Value::Bool(flag)) => !flag,
+        Some(Value::Number(_)) => false,
+        Some(Value::String(text)) => text.trim().is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
+    };
+    let has_choices = || body.get("choices").is_some_and(Value::is_array);
+    !(is_blank && provider == Provider::OpenAiChat && has_choices())
+}
+
 /// Returns the body, or the error that the provider reports. All four providers report errors in
 /// `error`, which is otherwise `null` or absent.
 fn body(provider: Provider, response: &Value) -> Result<Node<'_>, ProviderError> {
     let body = Node::root(provider, response);
     match response.get("error") {
-        None | Some(Value::Null) => Ok(body),
-        Some(error) => Err(ProviderError::Reported {
+        Some(error) if has_error(provider, response) => Err(ProviderError::Reported {
             provider,
             message: match error.get("message").unwrap_or(error) {
                 Value::String(message) => message.clone(),
                 other => other.to_string(),
             },
         }),
+        _ => Ok(body),
     }
 }

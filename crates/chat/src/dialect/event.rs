@@ -1,23 +1,23 @@
 //! Parses the data of an event of a streamed answer.
 
-use pillion_core::json_values;
 use pillion_core::provider::Provider;
+use pillion_core::{json_values, lone_surrogates};
 use pillion_sse::SseEvent;
 use serde_json::Value;
 
 use super::failure::malformed;
 use crate::ModelError;
 
-/// Returns the JSON of an event, or `None` for `[DONE]`, which gateways to several providers send
-/// at the end of every stream.
+/// Returns the JSON of an event. `None` for blank data, which servers send to keep the connection
+/// open, and for `[DONE]`, which gateways to several providers send at the end of every stream.
 ///
 /// # Errors
 /// [`Malformed`](crate::ModelErrorKind::Malformed).
 pub(super) fn data(provider: Provider, event: &SseEvent) -> Result<Option<Value>, ModelError> {
-    if event.data.trim() == "[DONE]" {
+    if matches!(event.data.trim(), "" | "[DONE]") {
         return Ok(None);
     }
-    json_values::from_str(&event.data)
+    json_values::from_str(&lone_surrogates::replace(&event.data))
         .map(Some)
         .map_err(|_| malformed(provider, "an event of the stream is not JSON"))
 }

@@ -85,7 +85,11 @@ impl ProviderDialect for Google {
     }
 
     fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
-        read_answer(body)
+        match body {
+            // A proxy that removes `alt=sse` receives the stream as one array.
+            Value::Array(responses) => stream::read_responses(responses),
+            body => read_answer(body),
+        }
     }
 
     fn stream(&self) -> Box<dyn AnswerStream> {
@@ -173,9 +177,10 @@ fn block_reason(feedback: Option<&Value>) -> Option<&str> {
     ending::reason(feedback?.get("blockReason"))
 }
 
+/// Returns the meaning of a `FinishReason`, which some proxies write in lower case:
 /// <https://ai.google.dev/api/generate-content#FinishReason>
 fn ending_of(reason: &str) -> Option<Ending> {
-    Some(match reason {
+    Some(match reason.to_ascii_uppercase().as_str() {
         "STOP" => Ending::Complete,
         "MAX_TOKENS" => Ending::Length,
         "SAFETY"

@@ -5,7 +5,7 @@ mod stream;
 mod tests;
 
 use http::HeaderMap;
-use pillion_core::provider::{Provider, format_tools, refusal};
+use pillion_core::provider::{Provider, format_tools, has_error, refusal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -158,16 +158,24 @@ fn read_answer(mut body: Value) -> Result<TurnAnswer, ModelError> {
     }
     let usage = usage(&body);
     let turn = body["id"].as_str().map(str::to_owned);
+    let Some(Value::Object(_)) = body.pointer("/choices/0") else {
+        return Err(failure_without_choices(&body));
+    };
+    let calls_of_others = calls_of_other_choices(&mut body);
     let choice = body
         .pointer_mut("/choices/0")
         .and_then(Value::as_object_mut);
     let Some(choice) = choice else {
         return Err(malformed_error("choices[0] is missing"));
     };
+    check_choice(choice)?;
     let message = choice.get_mut("message").and_then(Value::as_object_mut);
     let Some(message) = message else {
         return Err(malformed_error("choices[0].message is missing"));
     };
+    if let Some(calls) = calls_of_others {
+        message.insert("tool_calls".to_owned(), calls);
+    }
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     let calls = calls.map(Vec::as_mut_slice).unwrap_or_default();
     for (index, call) in calls.iter_mut().enumerate() {
@@ -184,6 +192,46 @@ fn read_answer(mut body: Value) -> Result<TurnAnswer, ModelError> {
         finish,
         usage,
     })
+}
+
+/// Takes the calls of another choice if the first has none. Gateways to Anthropic make a choice of
+/// each block, so that the text is in the first choice and the calls are in another.
+fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
+    let choices = body["choices"].as_array_mut()?;
+    let (first, others) = choices.split_first_mut()?;
+    if !calls_of(first.as_object()?).is_empty() {
+        return None;
+    }
+    let calls = others.iter_mut().filter_map(|choice| {
+        let calls = choice.get_mut("message")?.get_mut("tool_calls")?;
+        let has_calls = calls.as_array().is_some_and(|calls| !calls.is_empty());
+        has_calls.then(|| calls.take())
+    });
+    calls.into_iter().next()
+}
+
+/// Returns the error that a choice reports: the answer broke off.
+fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
+    match choice.remove("error") {
+        Some(error)
+            if has_error(
+                Provider::OpenAiChat,
+                &json!({"error": error, "choices": []}),
+            ) =>
+        {
+            Err(parse_failure(&json!({"error": error})).into_error(Provider::OpenAiChat))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error of an answer without choices, which may be an error in a form of its own.
+fn failure_without_choices(body: &Value) -> ModelError {
+    let failure = parse_failure(body);
+    match failure.message {
+        Some(_) => failure.into_error(Provider::OpenAiChat),
+        None => malformed_error("choices[0] is missing"),
+    }
 }
 
 /// Generates an id for a call without one.
@@ -237,9 +285,13 @@ fn ending_of(reason: &str) -> Option<Ending> {
     })
 }
 
-/// xAI and gateways to Gemini count reasoning tokens only in the total.
+/// xAI and gateways to Gemini count reasoning tokens only in the total. Moonshot sends the usage in
+/// the choice.
 fn usage(body: &Value) -> Usage {
-    let usage = &body["usage"];
+    let usage = match &body["usage"] {
+        Value::Null => &body["choices"][0]["usage"],
+        usage => usage,
+    };
     let tokens = |value: &Value| value.as_u64().unwrap_or(0);
     let input_tokens = tokens(&usage["prompt_tokens"]);
     let beside = tokens(&usage["total_tokens"]).saturating_sub(input_tokens);
@@ -250,14 +302,27 @@ fn usage(body: &Value) -> Usage {
     }
 }
 
-/// Returns whether a body or a stream chunk is an error.
+/// Returns whether a body or a stream chunk is an error. Google's compatible endpoint sends errors in
+/// a list.
 fn is_error(body: &Value) -> bool {
-    !matches!(body.get("error"), None | Some(Value::Null)) || body["object"] == "error"
+    let body = body.get(0).unwrap_or(body);
+    has_error(Provider::OpenAiChat, body) || body["object"] == "error"
 }
 
 /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some leave out the
 /// outer object, or send only a text.
 fn parse_failure(body: &Value) -> ProviderFailure<'_> {
+    /// The places of the message in errors of compatible servers.
+    const MESSAGES: [&str; 7] = [
+        "/detail",
+        "/error_message",
+        "/msg",
+        "/base_resp/status_msg",
+        "/errors/0/message",
+        "/errors/0",
+        "/errors/message",
+    ];
+    let body = body.get(0).unwrap_or(body);
     let error = body.get("error").unwrap_or(body);
     let texts = [&error["code"], &error["type"]];
     let kinds = texts.into_iter().filter_map(Value::as_str);
@@ -272,9 +337,10 @@ fn parse_failure(body: &Value) -> ProviderFailure<'_> {
         }),
         message: match error {
             Value::String(message) => Some(message),
-            error => error["message"]
-                .as_str()
-                .or_else(|| body["detail"].as_str()),
+            error => error["message"].as_str().or_else(|| {
+                let texts = MESSAGES.iter().filter_map(|place| body.pointer(place));
+                texts.filter_map(Value::as_str).next()
+            }),
         },
     }
 }

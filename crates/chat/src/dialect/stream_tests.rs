@@ -99,9 +99,13 @@ fn h6_a_stream_that_breaks_off_is_malformed() {
                     stream.push(event, &mut deltas).unwrap();
                 }
                 assert!(!stream.is_complete(), "{case:?} at {end}");
-                let said_why = |event: &SseEvent| event.data.contains(r#""finish_reason":""#);
+                let said_why = |event: &SseEvent| {
+                    [r#""finish_reason":""#, r#""stop_reason":""#]
+                        .into_iter()
+                        .any(|reason| event.data.contains(reason))
+                };
                 if all[..end].iter().any(said_why) {
-                    // Compatible servers may omit `[DONE]`.
+                    // Compatible servers may omit `[DONE]` or `message_stop`.
                     continue;
                 }
                 let error = stream.finish().unwrap_err();
@@ -122,7 +126,7 @@ fn h6_an_event_that_is_not_json_is_malformed() {
     }
 }
 
-/// Unknown events, and the `[DONE]` that some servers add.
+/// Unknown events, events with blank data, and the `[DONE]` that some servers add.
 #[test]
 fn h6_unknown_events_are_ignored() {
     for dialect in dialects() {
@@ -134,6 +138,8 @@ fn h6_unknown_events_are_ignored() {
                 dialect.provider(),
                 Provider::Anthropic | Provider::OpenAiResponses
             );
+            all.insert(1, event(""));
+            all.insert(0, event(" \n"));
             if has_types {
                 all.insert(1, event(&json!({"type": "response.thing.new", "x": 1})));
             }

@@ -1,7 +1,7 @@
 use bytes::{Bytes, BytesMut};
-use pillion_core::compute;
 use pillion_core::json_values::{MAX_VALUES, TooManyValues, count_with_strings, count_with_texts};
 use pillion_core::provider::{Provider, assistant_text};
+use pillion_core::{compute, lone_surrogates};
 use pillion_egress::{HttpAnswer, HttpError};
 use pillion_sse::SseDecoder;
 use serde_json::Value;
@@ -135,14 +135,20 @@ async fn read_json(
         read.extend_from_slice(&chunk);
     }
     let bytes = read.len();
-    let parse =
-        move || (count_with_texts(&read) <= MAX_VALUES).then(|| serde_json::from_slice(&read));
+    let parse = move || {
+        (count_with_texts(&read) <= MAX_VALUES).then(|| match std::str::from_utf8(&read) {
+            Ok(text) => serde_json::from_str(&lone_surrogates::replace(text)),
+            Err(_) => serde_json::from_slice(&read),
+        })
+    };
     let parsed = compute::run(&body.account(), bytes, parse).await;
     let json = parsed.ok_or_else(|| body.too_many_values())?;
     let json =
         json.map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
     check_parts(body.provider, &json)?;
     let answer = dialect.answer(json).map_err(classify_error)?;
+    // The parts of an array of responses are added up.
+    check_parts(body.provider, &answer.body)?;
     if is_streamed {
         let text = assistant_text(body.provider, &answer.body).unwrap_or_default();
         if !text.is_empty() {

@@ -527,6 +527,15 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
         let body = body(provider, "tool_calls", &list);
         cases.push((provider, "application/json", body));
     }
+    // The parts of several responses are added up.
+    let half = body(
+        Provider::Google,
+        "tool_calls",
+        &json!(calls(9_000)).to_string(),
+    );
+    let end = r#"{"candidates":[{"finishReason":"STOP"}]}"#;
+    let responses = format!("[{half},{half},{end}]");
+    cases.push((Provider::Google, "application/json", responses));
     for (nth, (provider, content_type, body)) in cases.into_iter().enumerate() {
         let config = HttpModelConfig {
             max_retries: 0,

@@ -1,22 +1,30 @@
+use std::collections::HashMap;
+
 use pillion_core::json_values;
 use pillion_core::provider::Provider;
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
-use super::super::ending::StreamedReason;
+use super::super::ending::{self, StreamedReason};
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
 use super::{ending_of, is_error, parse_failure, read_answer};
 use crate::{Delta, Finish, ModelError, TurnAnswer};
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
-/// `message_stop`. Unknown events and deltas are ignored, as Anthropic's documentation requires.
+/// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
+/// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation requires.
 /// Unknown blocks stay as they were at their start.
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
     blocks: Vec<Block>,
+    /// The positions of the newest blocks, by the `index` of their events. Servers skip indices, and
+    /// some use the index of an ended block again.
+    by_index: HashMap<u64, usize>,
     calls: usize,
     stop_reason: StreamedReason,
+    /// Whether a `message_delta` had a stop reason.
+    has_final_reason: bool,
     is_complete: bool,
 }
 
@@ -25,8 +33,10 @@ impl Default for MessageStream {
         Self {
             message: None,
             blocks: Vec::new(),
+            by_index: HashMap::new(),
             calls: 0,
             stop_reason: StreamedReason::new(ending_of),
+            has_final_reason: false,
             is_complete: false,
         }
     }
@@ -53,8 +63,9 @@ impl AnswerStream for MessageStream {
             Some("content_block_start") => self.start_block(&mut data, deltas),
             Some("content_block_delta") => self.add(&data, deltas),
             Some("content_block_stop") => {
-                let block_index = self.block_index(&data)?;
-                self.close_block(block_index, deltas);
+                if let Some(position) = self.find_block(&data) {
+                    self.close_block(position, deltas);
+                }
                 Ok(())
             }
             Some("message_delta") => self.change(data),
@@ -73,9 +84,14 @@ impl AnswerStream for MessageStream {
         self.is_complete
     }
 
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_complete || (self.has_ended() && self.stop_reason.is_certain())
+    }
+
     fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
-        let Some(mut message) = self.message.filter(|_| self.is_complete) else {
-            return Err(malformed_error("the stream ended early"));
+        let has_ended = self.is_complete || self.has_ended();
+        let Some(mut message) = self.message.filter(|_| has_ended) else {
+            return Err(malformed_error(&self.stop_reason.early_end()));
         };
         if let Some(reason) = self.stop_reason.reason() {
             message.insert("stop_reason".to_owned(), json!(reason));
@@ -92,6 +108,13 @@ impl AnswerStream for MessageStream {
 }
 
 impl MessageStream {
+    /// Returns whether the answer has all its content without a `message_stop`.
+    fn has_ended(&self) -> bool {
+        self.has_final_reason
+            && self.stop_reason.has_ended()
+            && self.blocks.iter().all(|block| block.is_closed)
+    }
+
     /// Starts the message. The content is usually empty; an answer that continues after a call of
     /// Anthropic's code execution has the whole content. Some gateways send this event twice.
     fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
@@ -114,8 +137,9 @@ impl MessageStream {
 
     fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         self.message_mut()?;
-        if data["index"].as_u64() != Some(self.blocks.len() as u64) {
-            return Err(malformed_error("the content blocks are not in sequence"));
+        self.stop_reason.add(true, None);
+        if let Some(index) = data["index"].as_u64() {
+            self.by_index.insert(index, self.blocks.len());
         }
         self.open_block(data["content_block"].take(), deltas)
     }
@@ -150,18 +174,21 @@ impl MessageStream {
     }
 
     fn add(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let block_index = self.block_index(data)?;
-        let block = &mut self.blocks[block_index];
+        let position = self.find_block(data).ok_or_else(|| {
+            malformed_error("an event refers to a content block that has not started")
+        })?;
+        self.stop_reason.add(true, None);
+        let block = &mut self.blocks[position];
         if block.is_closed {
             return Err(malformed_error(
                 "a content_block_delta follows the end of its block",
             ));
         }
         let delta = &data["delta"];
-        let piece = |key: &str| {
-            delta[key]
-                .as_str()
-                .ok_or_else(|| malformed_error("a content_block_delta has no text"))
+        let piece = |key: &str| match delta.get(key) {
+            Some(Value::String(text)) => Ok(text.as_str()),
+            Some(Value::Null) => Ok(""),
+            _ => Err(malformed_error("a content_block_delta has no text")),
         };
         match delta["type"].as_str() {
             Some("text_delta") => {
@@ -174,6 +201,7 @@ impl MessageStream {
                 append(&mut block.value, "thinking", text)?;
                 push_delta(Some(text), Delta::Thought, deltas);
             }
+            Some("signature_delta") if delta["signature"].is_null() => {}
             Some("signature_delta") => block.value["signature"] = delta["signature"].clone(),
             Some("input_json_delta") => {
                 let json = piece("partial_json")?;
@@ -206,14 +234,14 @@ impl MessageStream {
 
     /// Ends a block. A call without arguments, or with all arguments in its start event, has had no
     /// pieces of arguments yet. The result of a native call is emitted together with the call.
-    fn close_block(&mut self, block_index: usize, deltas: &mut Vec<Delta>) {
-        let Some(block) = self.blocks.get_mut(block_index) else {
+    fn close_block(&mut self, position: usize, deltas: &mut Vec<Delta>) {
+        let Some(block) = self.blocks.get_mut(position) else {
             return;
         };
         if std::mem::replace(&mut block.is_closed, true) {
             return;
         }
-        let block = &self.blocks[block_index];
+        let block = &self.blocks[position];
         if block.value["type"] == "mcp_tool_result" {
             let id = &block.value["tool_use_id"];
             let mut calls = self.blocks.iter();
@@ -237,8 +265,9 @@ impl MessageStream {
     /// whole message.
     fn change(&mut self, data: Value) -> Result<(), ModelError> {
         self.message_mut()?;
-        self.stop_reason
-            .add(false, data["delta"].get("stop_reason"));
+        let reason = data["delta"].get("stop_reason");
+        self.has_final_reason |= ending::reason(reason).is_some();
+        self.stop_reason.add(false, reason);
         let message = self.message_mut()?;
         let Value::Object(members) = data else {
             return Ok(());
@@ -273,15 +302,13 @@ impl MessageStream {
             .ok_or_else(|| malformed_error("the stream does not begin with message_start"))
     }
 
-    /// Returns the index of the block that an event refers to.
-    fn block_index(&self, data: &Value) -> Result<usize, ModelError> {
-        data["index"]
-            .as_u64()
-            .and_then(|index| usize::try_from(index).ok())
-            .filter(|index| *index < self.blocks.len())
-            .ok_or_else(|| {
-                malformed_error("an event refers to a content block that has not started")
-            })
+    /// Returns the position of the block that an event refers to: the newest block with the event's
+    /// index, or the newest block if the event has no index.
+    fn find_block(&self, data: &Value) -> Option<usize> {
+        match data["index"].as_u64() {
+            Some(index) => self.by_index.get(&index).copied(),
+            None => self.blocks.len().checked_sub(1),
+        }
     }
 }
 

@@ -311,12 +311,10 @@ fn h6_unknown_blocks_are_kept_and_unknown_deltas_are_ignored() {
 
 #[test]
 fn h6_events_out_of_order_are_malformed() {
-    let text = json!({"type": "text", "text": ""});
     for block in [
-        json!({"type": "content_block_start", "index": 1, "content_block": text}),
         json!({"type": "content_block_start", "index": 0, "content_block": "text"}),
-        json!({"type": "content_block_start", "index": 1_000_000_000_000_u64, "content_block": text}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}),
+        json!({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}),
     ] {
         let error = stream(std::slice::from_ref(&block)).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Malformed, "{block}");
@@ -324,6 +322,83 @@ fn h6_events_out_of_order_are_malformed() {
     let early = event(&json!({"type": "message_stop"}));
     let error = read_stream(&Anthropic, &[early]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Malformed);
+}
+
+/// Blocks are in the order of their start events, whatever their indices are.
+#[test]
+fn h6_deltas_go_to_the_newest_block_with_their_index() {
+    let start = |index: Value| json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}});
+    let delta = |index: Value, text: &str| json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}});
+    let stop = |index: Value| json!({"type": "content_block_stop", "index": index});
+    let (answer, _) = stream(&[
+        start(json!(1_000_000_000_000_u64)),
+        start(json!(0)),
+        delta(json!(1_000_000_000_000_u64), "a"),
+        delta(json!(0), "b"),
+        stop(json!(7)),
+        stop(json!(0)),
+        start(json!(0)),
+        delta(json!(0), "c"),
+        start(json!(null)),
+        delta(json!(null), "d"),
+        stop(json!(null)),
+    ])
+    .unwrap();
+    let texts = ["a", "b", "c", "d"].map(|text| json!({"type": "text", "text": text}));
+    assert_eq!(answer.body["content"], json!(texts));
+}
+
+#[test]
+fn h6_null_in_a_delta_is_an_empty_piece() {
+    let delta = |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
+    let (answer, deltas) = stream(&[
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
+        delta(json!({"type": "thinking_delta", "thinking": "Hm"})),
+        delta(json!({"type": "thinking_delta", "thinking": null})),
+        delta(json!({"type": "signature_delta", "signature": "c2ln"})),
+        delta(json!({"type": "signature_delta", "signature": null})),
+    ])
+    .unwrap();
+    assert_eq!(
+        answer.body["content"],
+        json!([{"type": "thinking", "thinking": "Hm", "signature": "c2ln"}])
+    );
+    assert_eq!(deltas, [Delta::Thought("Hm".to_owned())]);
+}
+
+/// Without `message_stop`, an answer is complete if a documented reason follows its last content and
+/// all blocks have ended.
+#[test]
+fn h6_a_stop_reason_ends_an_answer_whose_blocks_have_ended() {
+    let events = |start_reason: Value, reason: &str| {
+        let events = [
+            json!({"type": "message_start", "message": {"role": "assistant", "content": [], "stop_reason": start_reason}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": reason}}),
+            json!({"type": "content_block_stop", "index": 0}),
+        ];
+        events.each_ref().map(event)
+    };
+    let mut stream = Anthropic.stream();
+    for event in &events(json!(null), "end_turn") {
+        assert!(!stream.is_complete_if_broken(), "{event:?}");
+        stream.push(event, &mut Vec::new()).unwrap();
+    }
+    assert!(stream.is_complete_if_broken() && !stream.is_complete());
+    assert_eq!(stream.finish().unwrap().finish, Finish::Stop);
+
+    let early_reason = events(json!("end_turn"), "end_turn");
+    for count in 0..early_reason.len() {
+        assert!(read_stream(&Anthropic, &early_reason[..count]).is_err());
+    }
+    assert!(read_stream(&Anthropic, &early_reason).is_ok());
+    assert!(read_stream(&Anthropic, &events(json!(null), "bored")).is_err());
+    let mut late_block = early_reason.to_vec();
+    late_block.push(event(
+        &json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
+    ));
+    late_block.push(event(&json!({"type": "content_block_stop", "index": 1})));
+    assert!(read_stream(&Anthropic, &late_block).is_err());
 }
 
 /// An answer that continues after a call of Anthropic's code execution starts with a complete

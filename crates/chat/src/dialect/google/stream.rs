@@ -40,37 +40,12 @@ impl AnswerStream for ContentStream {
         let Some(data) = event::data(Provider::Google, event)? else {
             return Ok(());
         };
-        if failure::is_error(&data) {
-            return Err(failure::parse_failure(&data).into_error(Provider::Google));
+        match data {
+            Value::Array(responses) => responses
+                .into_iter()
+                .try_for_each(|response| self.add_response(response, deltas)),
+            response => self.add_response(response, deltas),
         }
-        let Value::Object(mut data) = data else {
-            return Err(malformed_error("an event is not an object"));
-        };
-        // Generated call ids contain the response id, so a response id that arrives after a call is
-        // ignored.
-        let response_id = data.shift_remove("responseId");
-        if let Some(id) = response_id.filter(|id| id.is_string() && self.calls == 0) {
-            self.response.insert("responseId".to_owned(), id);
-        }
-        for (key, value) in data {
-            match (key.as_str(), value) {
-                (_, Value::Null) => {}
-                ("candidates", Value::Array(candidates)) => {
-                    // Only the first candidate counts.
-                    let first = candidates
-                        .into_iter()
-                        .find(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0);
-                    if let Some(candidate) = first {
-                        self.add_candidate(candidate, deltas)?;
-                    }
-                }
-                ("candidates", _) => return Err(malformed_error("candidates is not an array")),
-                (_, value) => {
-                    self.response.insert(key, value);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Always false: the API has no event for the end of an answer. The connection closes after the
@@ -110,6 +85,41 @@ impl AnswerStream for ContentStream {
 }
 
 impl ContentStream {
+    /// Adds a response with some of the parts of the answer.
+    fn add_response(&mut self, response: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        if failure::is_error(&response) {
+            return Err(failure::parse_failure(&response).into_error(Provider::Google));
+        }
+        let Value::Object(mut data) = response else {
+            return Err(malformed_error("a response of the stream is not an object"));
+        };
+        // Generated call ids contain the response id, so a response id that arrives after a call is
+        // ignored.
+        let response_id = data.shift_remove("responseId");
+        if let Some(id) = response_id.filter(|id| id.is_string() && self.calls == 0) {
+            self.response.insert("responseId".to_owned(), id);
+        }
+        for (key, value) in data {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("candidates", Value::Array(candidates)) => {
+                    // Only the first candidate counts.
+                    let first = candidates
+                        .into_iter()
+                        .find(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0);
+                    if let Some(candidate) = first {
+                        self.add_candidate(candidate, deltas)?;
+                    }
+                }
+                ("candidates", _) => return Err(malformed_error("candidates is not an array")),
+                (_, value) => {
+                    self.response.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns whether the prompt was blocked.
     fn is_blocked(&self) -> bool {
         block_reason(self.response.get("promptFeedback")).is_some()
@@ -229,6 +239,15 @@ impl ContentStream {
             _ => text.is_empty(),
         }
     }
+}
+
+/// Reads a stream that was sent as a JSON array of its responses.
+pub(super) fn read_responses(responses: Vec<Value>) -> Result<TurnAnswer, ModelError> {
+    let mut stream = Box::<ContentStream>::default();
+    for response in responses {
+        stream.add_response(response, &mut Vec::new())?;
+    }
+    stream.finish()
 }
 
 /// Returns the text of a part with no members except `text` and `thought`.

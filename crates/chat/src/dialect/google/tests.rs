@@ -338,7 +338,7 @@ fn h6_other_candidates_are_ignored_and_split_calls_are_joined() {
         assert_eq!(error.kind, ModelErrorKind::Malformed);
     }
     for broken in [
-        json!([]),
+        json!([[]]),
         json!({"candidates": {}}),
         json!({"candidates": [{"content": "x"}]}),
         chunk(&json!({})),

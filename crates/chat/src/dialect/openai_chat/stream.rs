@@ -1,19 +1,29 @@
 mod calls;
 mod content;
+mod object_scan;
 
-use pillion_core::json_values;
 use pillion_core::provider::Provider;
+use pillion_core::{json_values, lone_surrogates};
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
 use super::super::AnswerStream;
 use super::super::ending::StreamedReason;
-use super::{ending_of, is_error, malformed_error, parse_failure, read_answer};
+use super::{
+    check_choice, ending_of, failure_without_choices, is_error, malformed_error, parse_failure,
+    read_answer,
+};
 use crate::{Delta, ModelError, TurnAnswer};
 use calls::Calls;
 
 /// The members in which servers send the model's thinking.
 const THINKING_MEMBERS: [&str; 2] = ["reasoning_content", "reasoning"];
+
+/// Names of events that servers send to keep the connection open.
+const KEEP_ALIVE_EVENTS: [&str; 4] = ["ping", "keepalive", "keep-alive", "heartbeat"];
+
+/// The data of events that servers send to keep the connection open.
+const KEEP_ALIVE_DATA: [&str; 4] = ["", "ping", "keep-alive", "null"];
 
 /// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
 /// server that does not must at least send a finish reason.
@@ -45,13 +55,18 @@ impl AnswerStream for ChunkStream {
         let data = event.data.trim();
         if data == "[DONE]" {
             self.is_done = true;
+            self.calls.report_held_arguments(deltas);
             return Ok(());
         }
-        if data.is_empty() {
+        if KEEP_ALIVE_EVENTS.contains(&&*event.event) || KEEP_ALIVE_DATA.contains(&data) {
             return Ok(());
         }
-        let chunk: Value =
-            json_values::from_str(data).map_err(|_| malformed_error("an event is not JSON"))?;
+        let chunk = json_values::from_str(&lone_surrogates::replace(data));
+        let chunk: Value = match chunk {
+            Ok(chunk) => chunk,
+            Err(_) if event.event == "error" => json!({"error": data}),
+            Err(_) => return Err(malformed_error("an event is not JSON")),
+        };
         if is_error(&chunk) || event.event == "error" {
             return Err(parse_failure(&chunk).into_error(Provider::OpenAiChat));
         }
@@ -63,6 +78,8 @@ impl AnswerStream for ChunkStream {
         if let Some(id) = chunk.remove("id") {
             self.completion.insert("id".to_owned(), id);
         }
+        // Added after the choices: the usage of the chunk replaces the usage of a choice.
+        let usage = chunk.remove("usage").filter(|usage| !usage.is_null());
         for (key, value) in chunk {
             match (key.as_str(), value) {
                 ("choices", Value::Array(choices)) => {
@@ -70,12 +87,15 @@ impl AnswerStream for ChunkStream {
                         self.add_choice(choice, deltas)?;
                     }
                 }
-                ("choices", Value::Null) | ("usage", Value::Null) => {}
+                ("choices", Value::Null) => {}
                 ("choices", _) => return Err(malformed_error("choices is not an array")),
                 (_, value) => {
                     self.completion.insert(key, value);
                 }
             }
+        }
+        if let Some(usage) = usage {
+            self.completion.insert("usage".to_owned(), usage);
         }
         Ok(())
     }
@@ -89,11 +109,11 @@ impl AnswerStream for ChunkStream {
     }
 
     fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+        if !self.has_choice && (self.is_done || !self.completion.is_empty()) {
+            return Err(failure_without_choices(&Value::Object(self.completion)));
+        }
         if !self.is_done && !self.finish_reason.has_ended() {
             return Err(malformed_error(&self.finish_reason.early_end()));
-        }
-        if !self.has_choice {
-            return Err(malformed_error("choices[0] is missing"));
         }
         let mut message = self.message;
         message.entry("role").or_insert(json!("assistant"));
@@ -123,6 +143,7 @@ impl ChunkStream {
         if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
             return Ok(());
         }
+        check_choice(&mut choice)?;
         self.has_choice = true;
         let known_deltas = deltas.len();
         // A compatible server that does not stream puts the whole message into one chunk.
@@ -135,6 +156,13 @@ impl ChunkStream {
         let has_content = deltas.len() > known_deltas;
         self.finish_reason
             .add(has_content, choice.get("finish_reason"));
+        if self.finish_reason.has_ended() {
+            self.calls.report_held_arguments(deltas);
+        }
+        // Moonshot's place for the usage.
+        if let Some(usage) = choice.remove("usage").filter(Value::is_object) {
+            self.completion.insert("usage".to_owned(), usage);
+        }
         Ok(())
     }
 

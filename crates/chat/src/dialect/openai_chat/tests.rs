@@ -287,6 +287,97 @@ fn h6_usage_has_a_separate_chunk_and_thoughts_are_kept() {
 }
 
 #[test]
+fn h6_usage_in_a_choice_counts() {
+    let usage = |input: u64| json!({"prompt_tokens": input, "completion_tokens": 3});
+    let choice = |input: u64| json!({"index": 0, "delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": "stop", "usage": usage(input)});
+    for (chunks, input_tokens) in [
+        (vec![json!({"choices": [choice(5)]})], 5),
+        (vec![json!({"choices": [choice(5)], "usage": null})], 5),
+        (vec![json!({"usage": usage(7), "choices": [choice(5)]})], 7),
+        (
+            vec![
+                json!({"choices": [choice(5)]}),
+                json!({"choices": [], "usage": usage(9)}),
+            ],
+            9,
+        ),
+        (
+            vec![
+                json!({"choices": [], "usage": usage(9)}),
+                json!({"choices": [choice(5)]}),
+            ],
+            5,
+        ),
+    ] {
+        let (answer, _) = read([events(&chunks).as_bytes()]);
+        let expected = Usage {
+            input_tokens,
+            output_tokens: 3,
+            cached_tokens: 0,
+        };
+        assert_eq!(answer.unwrap().usage, expected, "{chunks:?}");
+    }
+    let answer = dialect().answer(json!({"choices": [choice(5)]})).unwrap();
+    assert_eq!(answer.usage.input_tokens, 5);
+}
+
+#[test]
+fn h6_a_placeholder_is_not_reported_before_the_arguments() {
+    let (answer, deltas) = streamed(&[
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}}]}),
+        json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"a\":{}"}}]}),
+        json!({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]}),
+        json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "time", "arguments": "{}"}}]}),
+    ]);
+    let expected = [call("a", "roll", "{\"a\":{}}"), call("b", "time", "{}")];
+    assert_eq!(calls(&answer), expected);
+    let mut reported = [String::new(), String::new()];
+    for delta in deltas {
+        if let Delta::ToolCall {
+            index, arguments, ..
+        } = delta
+        {
+            reported[index].push_str(&arguments);
+        }
+    }
+    assert_eq!(reported, ["{\"a\":{}}", "{}"]);
+}
+
+#[test]
+fn h6_a_piece_that_repeats_the_name_is_no_call() {
+    let piece = |name: &str, arguments: &str| json!({"tool_calls": [{"index": 0, "function": {"name": name, "arguments": arguments}}]});
+    let (answer, _) = streamed(&[
+        piece("roll", "{\"a\":"),
+        piece("roll", "{\"b\":1}"),
+        piece("roll", "}"),
+        piece("roll", ""),
+        piece("roll", "{\"a\":{\"b\":1}}"),
+        piece("time", "{}"),
+        piece("time", "{\"tz\":\"UTC\"}"),
+    ]);
+    let expected = [
+        call("call_c1_0", "roll", "{\"a\":{\"b\":1}}"),
+        call("call_c1_1", "time", "{\"tz\":\"UTC\"}"),
+    ];
+    assert_eq!(calls(&answer), expected);
+}
+
+#[test]
+fn h6_keep_alive_events_are_skipped() {
+    let rest = events(&[
+        json!({"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}),
+    ]);
+    for name in ["ping", "keepalive", "keep-alive", "heartbeat"] {
+        for data in ["", "keep-alive", "{\"error\": 1}", "[1"] {
+            let text = format!("event: {name}\ndata: {data}\n\n{rest}");
+            let (answer, deltas) = read([text.as_bytes()]);
+            assert_eq!(answer.unwrap().finish, Finish::Stop, "{text}");
+            assert_eq!(deltas, [Delta::Text("Hi".into())], "{text}");
+        }
+    }
+}
+
+#[test]
 fn h6_unknown_members_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CiIB"}});
     let (answer, _) = streamed(&[
@@ -314,6 +405,14 @@ fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
         (
             json!({"error": {"code": 502, "message": "x"}}),
             ModelErrorKind::Unavailable,
+        ),
+        (
+            json!({"error": {}, "message": "boom"}),
+            ModelErrorKind::Malformed,
+        ),
+        (
+            json!({"error": 7, "choices": []}),
+            ModelErrorKind::Malformed,
         ),
         (
             json!({"error": "Rate limit", "choices": 3}),
@@ -409,4 +508,71 @@ proptest! {
         prop_assert_eq!(whole.unwrap(), cut.unwrap());
         prop_assert_eq!(whole_deltas, cut_deltas);
     }
+}
+
+#[test]
+fn the_error_of_a_choice_ends_the_answer() {
+    let error = json!({"code": 502, "message": "the backend is gone"});
+    let choice = json!({"index": 0, "finish_reason": "error", "error": error});
+    let begun = json!({"choices": [{"index": 0, "delta": {"content": "hel"}}]});
+    let text = events(&[begun, json!({"choices": [choice]})]) + "data: [DONE]\n\n";
+    let (answer, _) = read([text.as_bytes()]);
+    let mut whole = json!({"choices": [choice]});
+    whole["choices"][0]["message"] = json!({"role": "assistant", "content": "hel"});
+    for failed in [answer.unwrap_err(), dialect().answer(whole).unwrap_err()] {
+        assert!(
+            failed.to_string().contains("the backend is gone"),
+            "{failed}"
+        );
+        assert_eq!(failed.kind, ModelErrorKind::Unavailable);
+    }
+    for blank in [json!(null), json!({}), json!("")] {
+        let whole = json!({"choices": [{"error": blank, "message": {"content": "hi"}}]});
+        dialect().answer(whole).unwrap();
+    }
+}
+
+#[test]
+fn an_error_in_place_of_choices_keeps_its_message() {
+    for body in [
+        json!({"choices": null, "error_type": "Bad", "error_message": "no disk"}),
+        json!({"choices": null, "base_resp": {"status_code": 1, "status_msg": "no disk"}}),
+        json!({"code": 1, "msg": "no disk"}),
+        json!({"detail": "no disk"}),
+        json!({"message": "no disk"}),
+        json!({"errors": [{"message": "no disk"}]}),
+        json!({"errors": ["no disk"]}),
+        json!([{"error": {"code": 400, "message": "no disk"}}]),
+    ] {
+        let error = dialect().answer(body.clone()).unwrap_err();
+        assert!(error.to_string().contains("no disk"), "{body}: {error}");
+        let (answer, _) =
+            read([(events(std::slice::from_ref(&body)) + "data: [DONE]\n\n").as_bytes()]);
+        let error = answer.unwrap_err();
+        assert!(error.to_string().contains("no disk"), "{body}: {error}");
+    }
+    let (answer, _) = read([b"event: error\ndata: no disk\n\n".as_slice()]);
+    assert!(answer.unwrap_err().to_string().contains("no disk"));
+}
+
+#[test]
+fn calls_in_another_choice_are_calls_of_the_answer() {
+    let function = json!({"name": "roll", "arguments": "{}"});
+    let call_entry = json!({"id": "c1", "type": "function", "function": function});
+    let answer = dialect().answer(json!({"choices": [
+        {"index": 0, "finish_reason": "tool_calls", "message": {"content": "I roll."}},
+        {"index": 0, "finish_reason": "tool_calls", "message": {"tool_calls": [call_entry]}},
+    ]}));
+    let answer = answer.unwrap();
+    assert_eq!(answer.finish, Finish::ToolCalls);
+    assert_eq!(calls(&answer), [call("c1", "roll", "{}")]);
+}
+
+#[test]
+fn half_of_a_surrogate_pair_does_not_end_the_stream() {
+    let text = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi \\ud83d\"}}]}\n\n\
+                data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    let (answer, _) = read([text.as_bytes()]);
+    let content = &answer.unwrap().body["choices"][0]["message"]["content"];
+    assert_eq!(content, "hi \u{fffd}");
 }

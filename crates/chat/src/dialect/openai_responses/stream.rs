@@ -1,4 +1,5 @@
-use std::collections::BTreeMap;
+mod calls;
+mod output;
 
 use pillion_core::provider::Provider;
 use pillion_sse::SseEvent;
@@ -9,23 +10,16 @@ use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
 use super::{failure_of, is_error, parse_failure, read_answer};
 use crate::{Delta, ModelError, TurnAnswer};
+use calls::Calls;
+use output::{StreamedOutput, TextKey};
 
 /// Reads a streamed response. The last event contains the complete response. If that response has
-/// no items, as from some compatible servers, the items of the earlier events are used.
+/// no items, as from some compatible servers, the items and texts of the earlier events are used.
 #[derive(Default)]
 pub(super) struct ResponseStream {
     response: Option<Value>,
-    /// The completed items, by their position in the output.
-    items: BTreeMap<u64, Value>,
-    /// The calls that have begun, by their position in the output.
-    calls: BTreeMap<u64, PartialCall>,
-    has_text: bool,
-}
-
-struct PartialCall {
-    index: usize,
-    /// The number of bytes of the arguments that were emitted.
-    streamed_bytes: usize,
+    output: StreamedOutput,
+    calls: Calls,
 }
 
 impl AnswerStream for ResponseStream {
@@ -33,34 +27,57 @@ impl AnswerStream for ResponseStream {
         let Some(mut data) = event::typed_data(Provider::OpenAiResponses, event)? else {
             return Ok(());
         };
-        let output_index = data["output_index"].as_u64().unwrap_or(0);
+        let output_index = data["output_index"].as_u64();
+        let key = |is_refusal: bool| TextKey {
+            output_index,
+            is_refusal,
+        };
         match data["type"].as_str() {
-            Some("response.output_text.delta" | "response.refusal.delta") => {
-                self.has_text |= push_delta(&data, Delta::Text, deltas);
+            Some("response.output_text.delta") => {
+                self.add_piece(key(false), &data["delta"], deltas);
             }
+            Some("response.refusal.delta") => self.add_piece(key(true), &data["delta"], deltas),
+            Some("response.output_text.done") => self.add_text(key(false), &data["text"], deltas),
+            Some("response.refusal.done") => self.add_text(key(true), &data["refusal"], deltas),
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
-                push_delta(&data, Delta::Thought, deltas);
+                let piece = text_of(&data["delta"]);
+                deltas.extend(piece.map(|piece| Delta::Thought(piece.to_owned())));
             }
             Some("response.reasoning_summary_part.added")
                 if data["summary_index"].as_u64().unwrap_or(0) > 0 =>
             {
                 deltas.push(Delta::Thought("\n\n".to_owned()));
             }
-            Some("response.output_item.added") => self.begin(output_index, &data["item"], deltas),
+            Some("response.output_item.added") => {
+                self.calls.begin(output_index, &data["item"], deltas);
+            }
             Some("response.function_call_arguments.delta") => {
-                self.add_arguments(output_index, &data["delta"], deltas);
+                if let Some(piece) = text_of(&data["delta"]) {
+                    let item_id = text_of(&data["item_id"]);
+                    self.calls
+                        .add_arguments(output_index, item_id, piece, deltas);
+                }
             }
             Some("response.output_item.done") => {
                 let item = data["item"].take();
-                self.begin(output_index, &item, deltas);
-                self.end(output_index, &item, deltas);
+                if let Some(position) = self.calls.begin(output_index, &item, deltas) {
+                    self.calls.end(position, &item, deltas);
+                }
                 if matches!(item["type"].as_str(), Some("mcp_call" | "mcp_list_tools")) {
                     deltas.push(Delta::Native(json!({ "output": [&item] })));
                 }
-                self.items.insert(output_index, item);
+                self.output.add_item(output_index, item);
             }
-            Some(kind @ ("response.completed" | "response.incomplete" | "response.failed")) => {
-                let status = kind.trim_start_matches("response.").to_owned();
+            Some(
+                kind @ ("response.completed"
+                | "response.done"
+                | "response.incomplete"
+                | "response.failed"),
+            ) => {
+                let status = match kind {
+                    "response.done" => "completed".to_owned(),
+                    kind => kind.trim_start_matches("response.").to_owned(),
+                };
                 let mut response = data["response"].take();
                 if is_error(&response) {
                     return Err(parse_failure(&response).into_error(Provider::OpenAiResponses));
@@ -99,56 +116,33 @@ impl AnswerStream for ResponseStream {
             .and_then(Value::as_array)
             .is_some_and(|output| !output.is_empty());
         if !has_output {
-            let items: Vec<_> = self.items.into_values().collect();
-            let items_are_missing = items.is_empty() && (self.has_text || !self.calls.is_empty());
-            response.insert("output".to_owned(), json!(items));
-            if items_are_missing {
+            let items = self.output.into_items();
+            let is_call = |item: &&Value| item["type"] == "function_call";
+            let lacks_calls = items.iter().filter(is_call).count() < self.calls.len();
+            // A response that was cut off may lack its last call.
+            let is_completed = ending::reason(response.get("status")) == Some("completed");
+            if lacks_calls && (is_completed || items.is_empty()) {
                 return Err(malformed_error("the response lacks its streamed output"));
             }
+            response.insert("output".to_owned(), Value::Array(items));
         }
         read_answer(Value::Object(response))
     }
 }
 
 impl ResponseStream {
-    /// Begins a call, unless the call has begun or the item is not a call.
-    fn begin(&mut self, output_index: u64, item: &Value, deltas: &mut Vec<Delta>) {
-        if item["type"] != "function_call" || self.calls.contains_key(&output_index) {
-            return;
-        }
-        let text = |key: &str| item[key].as_str().map(str::to_owned);
-        let arguments = text("arguments").unwrap_or_default();
-        let call = PartialCall {
-            index: self.calls.len(),
-            streamed_bytes: arguments.len(),
-        };
-        deltas.push(Delta::ToolCall {
-            index: call.index,
-            id: text("call_id"),
-            name: text("name"),
-            arguments,
-        });
-        self.calls.insert(output_index, call);
-    }
-
-    fn add_arguments(&mut self, output_index: u64, piece: &Value, deltas: &mut Vec<Delta>) {
-        if let Some(call) = self.calls.get_mut(&output_index)
-            && let Some(piece) = piece.as_str().filter(|piece| !piece.is_empty())
-        {
-            call.streamed_bytes += piece.len();
-            deltas.push(more_arguments(call.index, piece));
+    fn add_piece(&mut self, key: TextKey, piece: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(piece) = text_of(piece) {
+            self.output.add_piece(key, piece);
+            deltas.push(Delta::Text(piece.to_owned()));
         }
     }
 
-    /// Emits arguments that no piece contained: some servers send arguments only with the complete
-    /// item.
-    fn end(&mut self, output_index: u64, item: &Value, deltas: &mut Vec<Delta>) {
-        if let Some(call) = self.calls.get_mut(&output_index)
-            && call.streamed_bytes == 0
+    fn add_text(&mut self, key: TextKey, text: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(text) = text_of(text)
+            && self.output.add_text(key, text)
         {
-            let arguments = item["arguments"].as_str().filter(|all| !all.is_empty());
-            deltas.push(more_arguments(call.index, arguments.unwrap_or("{}")));
-            call.streamed_bytes = 1;
+            deltas.push(Delta::Text(text.to_owned()));
         }
     }
 }
@@ -164,20 +158,9 @@ fn put_status(response: &mut Value, status: String) {
     }
 }
 
-/// Returns whether the event has text.
-fn push_delta(data: &Value, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) -> bool {
-    let text = data["delta"].as_str().filter(|text| !text.is_empty());
-    deltas.extend(text.map(|text| delta(text.to_owned())));
-    text.is_some()
-}
-
-fn more_arguments(index: usize, arguments: &str) -> Delta {
-    Delta::ToolCall {
-        index,
-        id: None,
-        name: None,
-        arguments: arguments.to_owned(),
-    }
+/// Returns a text that is not empty.
+fn text_of(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
 }
 
 fn malformed_error(what: &str) -> ModelError {

@@ -4,17 +4,27 @@ use serde_json::{Map, Value, json};
 
 use super::super::generate_call_id;
 use super::malformed_error;
+use super::object_scan::ObjectScan;
 use crate::{Delta, ModelError};
+
+/// Values that servers send as arguments before the real arguments.
+const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
+
+/// Maximum length of arguments that may be a placeholder with white space, in bytes.
+const MAX_PLACEHOLDER_LEN: usize = 16;
 
 /// The calls of an answer, assembled from their pieces. OpenAI's pieces name their call by `index`.
 /// Some compatible servers omit the index or always send 0; for them, a piece starts a new call if
-/// it has another id, or a name and no id, and otherwise continues the last call. A call without an
-/// id gets a generated id at once, so that listeners can identify the call.
+/// it has another id, or a name and no id, and otherwise continues the last call; a piece that has
+/// an index, a name and no id starts a new call only if the call with the index is complete. A call
+/// without an id gets a generated id at once, so that listeners can identify the call.
 #[derive(Default)]
 pub(super) struct Calls {
     calls: Vec<StreamedCall>,
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
+    /// Whether a call may have arguments that listeners have not received.
+    has_held_arguments: bool,
 }
 
 /// A call.
@@ -26,6 +36,9 @@ struct StreamedCall {
     has_generated_id: bool,
     name: String,
     arguments: String,
+    scan: ObjectScan,
+    /// The length of the arguments that listeners have received.
+    reported_len: usize,
     /// Other members of the call: some providers want to receive them back.
     rest: Map<String, Value>,
 }
@@ -50,6 +63,10 @@ impl Calls {
         let piece = CallDelta::read(piece)?;
         let position = self.find_or_add(&piece);
         let call = &mut self.calls[position];
+        if call.is_repeated_by(&piece.arguments) {
+            call.rest.extend(piece.rest);
+            return Ok(());
+        }
         let id = call.id.is_empty().then(|| {
             call.has_generated_id = piece.id.is_none();
             let generated = || generate_call_id(answer.and_then(Value::as_str), position);
@@ -60,15 +77,43 @@ impl Calls {
         // Some servers repeat the name in each piece.
         let name = piece.name.filter(|name| call.name != *name);
         call.name.push_str(name.as_deref().unwrap_or_default());
-        call.arguments.push_str(&piece.arguments);
+        call.add_arguments(&piece.arguments);
         call.rest.extend(piece.rest);
-        deltas.push(Delta::ToolCall {
-            index: position,
-            id,
-            name,
-            arguments: piece.arguments,
-        });
+        // Listeners cannot take back a placeholder.
+        let is_held = call.is_placeholder();
+        self.has_held_arguments |= is_held;
+        let arguments = if is_held {
+            String::new()
+        } else {
+            call.take_unreported()
+        };
+        if !is_held || id.is_some() || name.is_some() {
+            deltas.push(Delta::ToolCall {
+                index: position,
+                id,
+                name,
+                arguments,
+            });
+        }
         Ok(())
+    }
+
+    /// Reports the arguments that may have been placeholders, at the end of the answer.
+    pub(super) fn report_held_arguments(&mut self, deltas: &mut Vec<Delta>) {
+        if !std::mem::take(&mut self.has_held_arguments) {
+            return;
+        }
+        for (index, call) in self.calls.iter_mut().enumerate() {
+            let arguments = call.take_unreported();
+            if !arguments.is_empty() {
+                deltas.push(Delta::ToolCall {
+                    index,
+                    id: None,
+                    name: None,
+                    arguments,
+                });
+            }
+        }
     }
 
     /// Returns the position of the call that a piece belongs to, which may be a new call.
@@ -76,8 +121,11 @@ impl Calls {
         let known = match (piece.index, &piece.id) {
             (Some(index), id) => self.by_index.get(&index).copied().filter(|position| {
                 let call = &self.calls[*position];
-                let is_other = id.as_ref().is_some_and(|id| *id != call.id);
-                call.has_generated_id || !is_other || piece.name.is_none()
+                match (id, &piece.name) {
+                    (_, None) => true,
+                    (Some(id), Some(_)) => call.has_generated_id || *id == call.id,
+                    (None, Some(name)) => !call.is_followed_by(name, &piece.arguments),
+                }
             }),
             (None, Some(id)) => self.by_id.get(id).copied(),
             (None, None) if piece.name.is_none() => self.calls.len().checked_sub(1),
@@ -109,6 +157,44 @@ impl Calls {
 }
 
 impl StreamedCall {
+    /// Adds a piece to the arguments, or replaces a placeholder.
+    fn add_arguments(&mut self, piece: &str) {
+        if self.is_placeholder() && !piece.trim().is_empty() {
+            self.arguments.clear();
+            self.scan = ObjectScan::default();
+            self.reported_len = 0;
+        }
+        self.arguments.push_str(piece);
+        self.scan.push(piece);
+    }
+
+    /// Returns whether the arguments so far may be a placeholder for arguments that follow.
+    fn is_placeholder(&self) -> bool {
+        self.arguments.len() <= MAX_PLACEHOLDER_LEN && PLACEHOLDERS.contains(&self.arguments.trim())
+    }
+
+    /// Returns whether the arguments are complete and a piece is the same arguments again.
+    fn is_repeated_by(&self, piece: &str) -> bool {
+        let piece = piece.trim();
+        !piece.is_empty() && self.scan.is_complete() && self.arguments.trim() == piece
+    }
+
+    /// Returns whether the call is complete and a piece with this name begins another call. Some
+    /// servers repeat the name in each piece of a call.
+    fn is_followed_by(&self, name: &str, arguments: &str) -> bool {
+        let may_continue = || {
+            arguments.trim().is_empty() || self.is_placeholder() || self.is_repeated_by(arguments)
+        };
+        self.scan.is_complete() && (self.name != name || !may_continue())
+    }
+
+    /// Returns the arguments that listeners have not received, which count as received from now on.
+    fn take_unreported(&mut self) -> String {
+        let arguments = self.arguments[self.reported_len..].to_owned();
+        self.reported_len = self.arguments.len();
+        arguments
+    }
+
     fn into_value(self) -> Value {
         let mut call = Map::new();
         call.insert("id".to_owned(), json!(self.id));

@@ -62,7 +62,83 @@ pub(super) fn streams() -> Vec<Shape> {
         events.retain(|event| event["type"] != "content_block_stop");
         events
     };
+    // A text and a call, with these indices.
+    let indexed = |name: &'static str, indices: [Value; 2]| {
+        let mut all = text(json!("tool_use"), &[]);
+        let mut call = call(json!("tool_use"), &[]);
+        let is_of_block = |event: &&mut Value| event.get("index").is_some();
+        for event in all.iter_mut().filter(is_of_block) {
+            event["index"] = indices[0].clone();
+        }
+        for event in call.iter_mut().filter(is_of_block) {
+            event["index"] = indices[1].clone();
+        }
+        let stop_of_no_block = json!({"type": "content_block_stop", "index": 7});
+        let blocks = call.drain(2..call.len() - 2);
+        let end = all.len() - 2;
+        all.splice(end..end, blocks.chain([stop_of_no_block]));
+        Shape {
+            name,
+            events: all,
+            text: "You can.",
+            calls: vec![("roll", six())],
+            finish: Finish::ToolCalls,
+        }
+    };
+    let without_stop = |last: &[Value]| {
+        let mut events = text(json!("end_turn"), &[]);
+        events.pop();
+        events.extend_from_slice(last);
+        events
+    };
+    let null_pieces = [
+        json!({"type": "text_delta", "text": "You can."}),
+        json!({"type": "text_delta", "text": null}),
+    ];
+    let null_input = [
+        json!({"type": "input_json_delta", "partial_json": null}),
+        json!({"type": "input_json_delta", "partial_json": "{\"sides\":6}"}),
+    ];
     vec![
+        indexed("indices with a gap", [json!(0), json!(2)]),
+        indexed("indices from 1", [json!(1), json!(2)]),
+        indexed("descending indices", [json!(3), json!(0)]),
+        indexed("an index that is used again", [json!(0), json!(0)]),
+        indexed("no indices", [json!(null), json!(null)]),
+        Shape::text(
+            "null as text",
+            events(
+                json!({"type": "text", "text": ""}),
+                &null_pieces,
+                json!("end_turn"),
+                &[],
+            ),
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::call(
+            "null as arguments",
+            events(
+                json!({"type": "tool_use", "id": "k1", "name": "roll", "input": {}}),
+                &null_input,
+                json!("tool_use"),
+                &[],
+            ),
+            six(),
+            Finish::ToolCalls,
+        ),
+        Shape::text(
+            "no message_stop",
+            without_stop(&[]),
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
+            "[DONE] instead of message_stop",
+            without_stop(&[json!("[DONE]")]),
+            "You can.",
+            Finish::Stop,
+        ),
         Shape::text(
             "text",
             text(json!("end_turn"), &[]),

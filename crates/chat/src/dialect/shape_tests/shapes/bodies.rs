@@ -50,6 +50,17 @@ pub(in super::super) fn bodies() -> Vec<(Provider, Shape)> {
         (
             Chat,
             Shape::text(
+                "an empty error",
+                vec![
+                    json!({"error": {}, "choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}),
+                ],
+                "Yes.",
+                Finish::Stop,
+            ),
+        ),
+        (
+            Chat,
+            Shape::text(
                 "null content",
                 say(json!(null), json!("stop")),
                 "",
@@ -262,6 +273,20 @@ pub(in super::super) fn bodies() -> Vec<(Provider, Shape)> {
         ),
         (
             Google,
+            Shape {
+                name: "an array of responses",
+                events: vec![json!([
+                    gemini(json!({"text": "Y"}), json!(null))[0],
+                    gemini(json!({"text": "es."}), json!(null))[0],
+                    gemini(gemini_call(), json!("stop"))[0],
+                ])],
+                text: "Yes.",
+                calls: vec![("roll", six())],
+                finish: Finish::ToolCalls,
+            },
+        ),
+        (
+            Google,
             Shape::call(
                 "call with an unspecified reason",
                 gemini(gemini_call(), json!("FINISH_REASON_UNSPECIFIED")),
@@ -315,5 +340,16 @@ pub(in super::super) fn broken_bodies() -> Vec<(Provider, &'static str, Value)> 
         ),
         (Google, "no candidates", json!({"promptFeedback": {}})),
         (Google, "empty candidates", json!({"candidates": []})),
+        (Google, "no responses", json!([])),
+        (
+            Google,
+            "an array of responses without a reason",
+            json!([{"candidates": [{"content": {"parts": [{"text": "x"}]}}]}]),
+        ),
+        (
+            Google,
+            "an error after a response",
+            json!([{"candidates": [{"finishReason": "STOP"}]}, {"error": {"code": 503}}]),
+        ),
     ]
 }

@@ -15,7 +15,15 @@ pub(in super::super) fn broken_streams() -> Vec<(Provider, &'static str, Vec<Val
         json!("end_turn"),
         &[],
     );
-    let mut late = unending.clone();
+    let mut unclosed = unending[..unending.len() - 1].to_vec();
+    unclosed.retain(|event| event["type"] != "content_block_stop");
+    let without_reason = |reason: Value| {
+        let start = json!({"type": "text", "text": "You must never "});
+        let mut events = anthropic_events(start, &[], reason, &[]);
+        events.pop();
+        events
+    };
+    let mut late = unending;
     let after = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}});
     late.insert(late.len() - 1, after);
     vec![
@@ -50,6 +58,11 @@ pub(in super::super) fn broken_streams() -> Vec<(Provider, &'static str, Vec<Val
         ),
         (
             Responses,
+            "no end after a complete text",
+            vec![json!({"type": "response.output_text.done", "text": "You must never "})],
+        ),
+        (
+            Responses,
             "no response",
             vec![json!({"type": "response.completed", "response": null})],
         ),
@@ -57,14 +70,21 @@ pub(in super::super) fn broken_streams() -> Vec<(Provider, &'static str, Vec<Val
             Responses,
             "no output",
             vec![
-                json!({"type": "response.output_text.delta", "delta": "You must never "}),
+                json!({"type": "response.output_item.done", "item": {"type": "function_call", "call_id": "k1", "name": "roll", "arguments": "{}"}}),
+                json!({"type": "response.output_item.added", "item": {"type": "function_call", "call_id": "k2", "name": "roll", "arguments": ""}}),
                 json!({"type": "response.completed", "response": {"status": "completed", "output": []}}),
             ],
         ),
+        (Anthropic, "no message_stop and an open block", unclosed),
         (
             Anthropic,
-            "no message_stop",
-            unending[..unending.len() - 1].to_vec(),
+            "no message_stop and no reason",
+            without_reason(json!(null)),
+        ),
+        (
+            Anthropic,
+            "no message_stop and an unknown reason",
+            without_reason(json!("bored")),
         ),
         (Anthropic, "a delta after the end of its block", late),
         (Google, "no reason", vec![part(json!(null))]),
@@ -75,6 +95,11 @@ pub(in super::super) fn broken_streams() -> Vec<(Provider, &'static str, Vec<Val
             vec![part(json!("FINISH_REASON_UNSPECIFIED"))],
         ),
         (Google, "unknown reason", vec![part(json!("BORED"))]),
+        (
+            Google,
+            "no reason in an array",
+            vec![json!([part(json!(null))])],
+        ),
         (
             Google,
             "empty block reason",

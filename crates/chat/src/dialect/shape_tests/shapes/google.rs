@@ -23,6 +23,22 @@ pub(super) fn streams() -> Vec<Shape> {
             Finish::Stop,
         ),
         Shape::text(
+            "a reason in lower case",
+            vec![text("You ", json!(null)), text("can.", json!("max_tokens"))],
+            "You can.",
+            Finish::Length,
+        ),
+        Shape::text(
+            "an array of responses",
+            vec![
+                json!([text("You ", json!(null)), text("can", json!(null))]),
+                json!([]),
+                json!([text(".", json!("STOP"))]),
+            ],
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
             "thought",
             vec![
                 part(json!({"text": "Hm", "thought": true}), json!(null)),

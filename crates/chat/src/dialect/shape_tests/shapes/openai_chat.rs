@@ -255,5 +255,81 @@ pub(super) fn streams() -> Vec<Shape> {
             ),
         ]);
     }
+    for (name, placeholder) in [
+        ("an empty object before the arguments", "{}"),
+        ("null before the arguments", "null"),
+    ] {
+        let events = vec![
+            chunk(call_delta(placeholder), json!(null)),
+            chunk(more_arguments("{\"sides\""), json!(null)),
+            chunk(more_arguments(":6}"), json!(null)),
+            end("tool_calls"),
+            done(),
+        ];
+        shapes.push(Shape::call(name, events, six(), Finish::ToolCalls));
+    }
+    shapes.push(Shape::call(
+        "the arguments twice",
+        vec![
+            chunk(call_delta("{\"sides\""), json!(null)),
+            chunk(more_arguments(":6}"), json!(null)),
+            chunk(more_arguments("{\"sides\":6}"), json!(null)),
+            end("tool_calls"),
+            done(),
+        ],
+        six(),
+        Finish::ToolCalls,
+    ));
+    let call_without_id = |sides: u64| {
+        let arguments = json!({"sides": sides}).to_string();
+        let function = json!({"name": "roll", "arguments": arguments});
+        chunk(
+            json!({"tool_calls": [{"index": 0, "function": function}]}),
+            json!(null),
+        )
+    };
+    shapes.push(Shape {
+        name: "calls with one index and no ids",
+        events: vec![
+            call_without_id(6),
+            call_without_id(8),
+            end("tool_calls"),
+            done(),
+        ],
+        text: "",
+        calls: vec![("roll", six()), ("roll", json!({"sides": 8}))],
+        finish: Finish::ToolCalls,
+    });
+    shapes.push(Shape::text(
+        "keep-alives",
+        vec![
+            json!({"type": "ping"}),
+            json!({"type": "keepalive"}),
+            json!("ping"),
+            text("You "),
+            json!("keep-alive"),
+            json!(""),
+            json!("null"),
+            text("can."),
+            end("stop"),
+            done(),
+        ],
+        "You can.",
+        Finish::Stop,
+    ));
+    let with_error = |error: Value| {
+        let mut chunk = text("You ");
+        chunk["error"] = error;
+        chunk
+    };
+    for (name, error) in [
+        ("error: {}", json!({})),
+        ("error: []", json!([])),
+        ("error: \"\"", json!("")),
+        ("error: false", json!(false)),
+    ] {
+        let events = vec![with_error(error), text("can."), end("stop"), done()];
+        shapes.push(Shape::text(name, events, "You can.", Finish::Stop));
+    }
     shapes
 }

@@ -23,6 +23,26 @@ pub(super) fn streams() -> Vec<Shape> {
     let refusal =
         json!({"type": "message", "content": [{"type": "refusal", "refusal": "I won't."}]});
     let reasoning = json!({"type": "reasoning", "id": "rs1", "summary": []});
+    let two_calls = |name: &'static str, index: Value| {
+        let mut events = vec![text("You can."), item_done(&message("You can."))];
+        for id in ["k1", "k2"] {
+            let item = |arguments: &str| json!({"type": "function_call", "call_id": id, "name": "roll", "arguments": arguments});
+            events.extend([
+                json!({"type": "response.output_item.added", "output_index": index, "item": item("")}),
+                json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": "{\"sides\":"}),
+                json!({"type": "response.function_call_arguments.delta", "output_index": index, "delta": "6}"}),
+                json!({"type": "response.output_item.done", "output_index": index, "item": item("{\"sides\":6}")}),
+            ]);
+        }
+        events.push(end("completed", json!(null), json!([])));
+        Shape {
+            name,
+            events,
+            text: "You can.",
+            calls: vec![("roll", six()), ("roll", six())],
+            finish: Finish::ToolCalls,
+        }
+    };
     vec![
         Shape::text(
             "text",
@@ -59,6 +79,56 @@ pub(super) fn streams() -> Vec<Shape> {
             "You can.",
             Finish::Stop,
         ),
+        Shape::text(
+            "only streamed text",
+            vec![
+                text("You "),
+                text("can."),
+                json!({"type": "response.output_text.done", "output_index": 0, "text": "You can."}),
+                end("completed", json!(null), json!([])),
+            ],
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
+            "only complete text",
+            vec![
+                json!({"type": "response.output_text.done", "text": "You can."}),
+                json!({"type": "response.output_text.done", "text": "You can."}),
+                json!({"type": "response.completed", "response": {"status": "completed"}}),
+            ],
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
+            "only streamed refusal",
+            vec![
+                json!({"type": "response.refusal.delta", "delta": "I won't."}),
+                end("completed", json!(null), json!([])),
+            ],
+            "I won't.",
+            Finish::Filtered,
+        ),
+        Shape::text(
+            "response.done",
+            vec![
+                text("You can."),
+                json!({"type": "response.done", "response": {"output": [message("You can.")]}}),
+            ],
+            "You can.",
+            Finish::Stop,
+        ),
+        Shape::text(
+            "response.done of an incomplete response",
+            vec![
+                text("You "),
+                json!({"type": "response.done", "response": {"status": "incomplete", "incomplete_details": max(), "output": [message("You ")]}}),
+            ],
+            "You ",
+            Finish::Length,
+        ),
+        two_calls("two calls with one index", json!(0)),
+        two_calls("two calls without indices", json!(null)),
         Shape::text(
             "no final status",
             vec![
