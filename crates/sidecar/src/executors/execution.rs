@@ -64,7 +64,7 @@ impl Execution {
     /// Sends a request about a call to the PHP process and waits for the response.
     ///
     /// # Errors
-    /// The failure that the PHP process reports, or that `what` was canceled because the connection
+    /// The failure that the PHP process reports, or that `what` was cancelled because the connection
     /// ended, or that PHP leaves too many requests unanswered.
     pub(super) async fn request(
         &self,

@@ -183,7 +183,7 @@ mod tests {
             executions.admit(next, size(1, 1)),
             Err(ExecutionRefusal::Count)
         );
-        // A canceled execution counts until it has ended.
+        // A cancelled execution counts until it has ended.
         executions.cancel(7);
         assert_eq!(
             executions.admit(next, size(1, 1)),

@@ -191,7 +191,7 @@ final class ExecutorConnection
         if (is_int($execution) && isset($this->inboxes[$execution])) {
             $this->inboxes[$execution][] = $message;
         } elseif (isset($message->method, $message->id) && is_int($message->id)) {
-            // The execution was canceled.
+            // The execution was cancelled.
             $this->respond($message->id, '{}');
         }
     }
