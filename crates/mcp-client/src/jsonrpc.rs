@@ -226,17 +226,16 @@ impl Incoming {
                 let id = RpcRequestId::read(id)?;
                 Ok(Self::Response { id, outcome })
             }
-            // A response without an id, such as an error from before the id was read: over HTTP, it
-            // can only belong to the open request.
-            (None, None) => {
-                let outcome = match (envelope.error, envelope.result) {
-                    (Some(error), _) => Err(lenient_error(error)),
-                    (None, Some(result)) => Ok(result.to_owned()),
-                    (None, None) => return Err(Error::custom("neither a request nor a response")),
-                };
-                let id = RpcRequestId::Text(String::new());
-                Ok(Self::Response { id, outcome })
-            }
+            (None, None) => match envelope.error {
+                // An error from before the request's id was read: it can only belong to the open
+                // request.
+                Some(error) => Ok(Self::Response {
+                    id: RpcRequestId::Text(String::new()),
+                    outcome: Err(lenient_error(error)),
+                }),
+                // A result without an id is not the answer: servers send such results beside it.
+                None => Err(Error::custom("neither a request nor a response")),
+            },
         }
     }
 }

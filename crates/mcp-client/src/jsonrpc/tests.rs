@@ -241,15 +241,12 @@ fn half_of_a_surrogate_pair_does_not_lose_the_message() {
 }
 
 #[test]
-fn a_response_without_an_id_answers_the_open_request() {
-    for text in [
-        r#"{"id":null,"result":{}}"#,
-        r#"{"result":{}}"#,
-        r#"{"id":null,"error":{}}"#,
-    ] {
-        let Incoming::Response { id, .. } = only(text) else {
-            panic!("{text}")
-        };
-        assert!(id.answers(&RpcRequestId::Number(7)), "{text}");
+fn only_an_error_without_an_id_answers_the_open_request() {
+    let Incoming::Response { id, .. } = only(r#"{"id":null,"error":{}}"#) else {
+        panic!()
+    };
+    assert!(id.answers(&RpcRequestId::Number(7)));
+    for text in [r#"{"id":null,"result":{}}"#, r#"{"result":{}}"#] {
+        assert!(Incoming::parse(text).is_err(), "{text}");
     }
 }
