@@ -2,6 +2,11 @@
 
 use serde_json::Value;
 
+/// The names of types.
+pub(super) const TYPES: [&str; 7] = [
+    "array", "boolean", "integer", "null", "number", "object", "string",
+];
+
 /// What kind of schemas a keyword contains, in any dialect.
 ///
 /// ```

@@ -24,14 +24,13 @@ pub fn replace(json: &str) -> Cow<'_, str> {
     let (mut copied, mut at) = (0, 0);
     while let Some(found) = memchr(b'\\', &bytes[at..]) {
         at += found;
-        let unit_at = |at: usize| unit(bytes, at);
-        let is_lone = match unit_at(at) {
+        let is_lone = match unit(bytes, at) {
             None => {
                 // The backslash escapes the next character.
                 at = bytes.len().min(at + 2);
                 continue;
             }
-            Some(0xd800..=0xdbff) if matches!(unit_at(at + 6), Some(0xdc00..=0xdfff)) => {
+            Some(0xd800..=0xdbff) if matches!(unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => {
                 at += 12;
                 continue;
             }

@@ -6,14 +6,10 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::dialect::OldForms;
-use super::keywords::{SubschemaKind, subschemas, subschemas_mut};
+use super::keywords::{SubschemaKind, TYPES, subschemas, subschemas_mut};
 
 #[cfg(test)]
 mod tests;
-
-const TYPES: [&str; 7] = [
-    "array", "boolean", "integer", "null", "number", "object", "string",
-];
 
 /// Returns the schema in a form that strict readers of JSON Schema 2020-12 accept. A provider
 /// rejects a whole request because of one schema that it cannot read.

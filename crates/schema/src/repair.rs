@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::dialect::OldForms;
-use super::keywords::SubschemaKind;
+use super::keywords::{SubschemaKind, TYPES};
 
 /// The annotation of a parameter that is mirrored in an HTTP header (MCP 2026-07-28).
 const HEADER_ANNOTATION: &str = "x-mcp-header";
@@ -71,11 +71,6 @@ const COMBINING: [&str; 9] = [
     "if",
     "not",
     "oneOf",
-];
-
-/// The names of types.
-const TYPES: [&str; 7] = [
-    "array", "boolean", "integer", "null", "number", "object", "string",
 ];
 
 /// Repairs the schema of an object at any depth, and returns whether it has changed:
