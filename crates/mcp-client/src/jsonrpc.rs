@@ -184,7 +184,7 @@ impl Incoming {
         if !text.trim_start().starts_with('[') {
             return Self::parse_one(text).map(|message| vec![message]);
         }
-        serde_json::from_str::<Batch>(&lone_surrogates::replace(text)).map(|batch| batch.0)
+        serde_json::from_str::<Batch>(text).map(|batch| batch.0)
     }
 
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {

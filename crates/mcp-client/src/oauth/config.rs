@@ -123,6 +123,13 @@ pub(super) enum GrantSettings {
     },
 }
 
+impl GrantSettings {
+    /// Returns whether a user has to consent.
+    pub(super) fn needs_user(&self) -> bool {
+        matches!(self, Self::AuthorizationCode)
+    }
+}
+
 pub(super) enum AssertionSource {
     Value(SecretString),
     File(PathBuf),
@@ -179,7 +186,7 @@ impl OAuthConfig {
         let issuer = self.issuer.as_deref().map(Issuer::parse);
         match issuer {
             Some(Err(_)) => Err(needs("issuer")),
-            None if !matches!(grant, GrantSettings::AuthorizationCode) => Err(needs("issuer")),
+            None if !grant.needs_user() => Err(needs("issuer")),
             _ => Ok(grant),
         }
     }

@@ -81,8 +81,7 @@ impl Shared {
 
     /// Returns whether new tokens can be obtained without asking a user.
     pub(super) fn can_renew_unattended(&self, tokens: &LiveTokens) -> bool {
-        tokens.tokens.refresh_token.is_some()
-            || !matches!(self.grant, GrantSettings::AuthorizationCode)
+        tokens.tokens.refresh_token.is_some() || !self.grant.needs_user()
     }
 
     async fn renew(&self) -> Result<(), OAuthError> {
@@ -99,7 +98,7 @@ impl Shared {
                 self.known_server(issuer, resource).await?.token
             }
         };
-        let renewed = if matches!(self.grant, GrantSettings::AuthorizationCode) {
+        let renewed = if self.grant.needs_user() {
             self.refresh(&endpoint).await
         } else {
             self.obtain_without_user(&endpoint, &scopes, live.dpop.as_ref())
@@ -139,7 +138,7 @@ impl Shared {
         } else {
             None
         };
-        if !matches!(self.grant, GrantSettings::AuthorizationCode) {
+        if !self.grant.needs_user() {
             return self
                 .obtain_without_user(&server.token, &scopes, dpop.as_ref())
                 .await;
@@ -184,7 +183,7 @@ impl Shared {
         binding: &Binding,
     ) -> Result<AuthorizationServer, OAuthError> {
         binding.check(&server.token.issuer)?;
-        let is_unattended = !matches!(self.grant, GrantSettings::AuthorizationCode);
+        let is_unattended = !self.grant.needs_user();
         let client = self.config.client()?;
         let has_secret = client.as_ref().is_some_and(OAuthClient::is_confidential);
         // A configured `issuer` is the operator's word for a user's sign-in, but not for a guess.
@@ -318,8 +317,7 @@ impl Shared {
     /// the server's; plus those in the challenge (scope selection strategy, step-up authorization
     /// flow). Without a user who consents, the configured scopes are all that the server gets.
     fn scopes(&self, challenge: &Challenge, first: &[String]) -> Vec<String> {
-        let needs_user = matches!(self.grant, GrantSettings::AuthorizationCode);
-        if !needs_user && !self.config.scopes.is_empty() {
+        if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();
         }
         let asked = self.current.lock().scopes.clone();
