@@ -125,30 +125,40 @@ impl Servers {
     }
 }
 
+fn has_id(server: &ServerEntry, id: &str) -> bool {
+    server.id == id
+}
+
+fn has_name(server: &ServerEntry, name: &str) -> bool {
+    server.name == name
+}
+
 impl Context {
     /// Returns the server with this name or ID.
     fn find(&self, name: &str) -> Result<ServerEntry, CliError> {
-        let list: ServerList = decode(&self.client.raw().servers()?)?;
-        let find = |is_it: fn(&ServerEntry, &str) -> bool| {
-            list.servers
-                .iter()
-                .find(|server| is_it(server, name))
-                .cloned()
-        };
-        find(|server, name| server.id == name)
-            .or_else(|| find(|server, name| server.name == name))
-            .ok_or_else(|| CliError::NoServer(name.to_owned()))
+        self.find_first(name, &[has_id, has_name])
     }
 
-    /// Returns the added server with this name or ID: a server of the configuration file may have
-    /// the same name.
+    /// Returns the server with this name or ID. Prefers an added server: a server of the
+    /// configuration file may have the same name.
     fn find_added(&self, name: &str) -> Result<ServerEntry, CliError> {
-        let list: ServerList = decode(&self.client.raw().servers()?)?;
-        let is_it = |server: &ServerEntry| server.name == name && server.origin == "store";
-        match list.servers.into_iter().find(is_it) {
-            Some(server) => Ok(server),
-            None => self.find(name),
-        }
+        let is_added =
+            |server: &ServerEntry, name: &str| has_name(server, name) && server.origin == "store";
+        self.find_first(name, &[is_added, has_id, has_name])
+    }
+
+    /// Returns the server that the first possible rule selects.
+    fn find_first(
+        &self,
+        name: &str,
+        rules: &[fn(&ServerEntry, &str) -> bool],
+    ) -> Result<ServerEntry, CliError> {
+        let ServerList { servers, .. } = decode(&self.client.raw().servers()?)?;
+        let find = |is_it: &fn(&ServerEntry, &str) -> bool| {
+            servers.iter().find(|server| is_it(server, name))
+        };
+        let found = rules.iter().find_map(find).cloned();
+        found.ok_or_else(|| CliError::NoServer(name.to_owned()))
     }
 
     /// Opens the sidecar's store.
