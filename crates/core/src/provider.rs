@@ -406,16 +406,24 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
 /// ```
 #[must_use]
 pub fn has_error(provider: Provider, body: &Value) -> bool {
-    let is_blank = match body.get("error") {
-        None | Some(Value::Null) => return false,
-        Some(Value::Bool(flag)) => !flag,
-        Some(Value::Number(_)) => false,
-        Some(Value::String(text)) => text.trim().is_empty(),
-        Some(Value::Array(items)) => items.is_empty(),
-        Some(Value::Object(members)) => members.is_empty(),
+    let Some(error) = body.get("error").filter(|error| !error.is_null()) else {
+        return false;
     };
     let has_choices = || body.get("choices").is_some_and(Value::is_array);
-    !(is_blank && provider == Provider::OpenAiChat && has_choices())
+    !(is_blank_error(error) && provider == Provider::OpenAiChat && has_choices())
+}
+
+/// Returns whether the member `error` of a choice, or of a body with choices, reports no error.
+#[must_use]
+pub fn is_blank_error(error: &Value) -> bool {
+    match error {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(_) => false,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
 }
 
 /// Returns the body, or the error that the provider reports. All four providers report errors in

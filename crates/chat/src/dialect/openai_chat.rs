@@ -5,7 +5,7 @@ mod stream;
 mod tests;
 
 use http::HeaderMap;
-use pillion_core::provider::{Provider, format_tools, has_error, refusal};
+use pillion_core::provider::{Provider, format_tools, has_error, is_blank_error, refusal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -158,15 +158,12 @@ fn read_answer(mut body: Value) -> Result<TurnAnswer, ModelError> {
     }
     let usage = usage(&body);
     let turn = body["id"].as_str().map(str::to_owned);
-    let Some(Value::Object(_)) = body.pointer("/choices/0") else {
-        return Err(failure_without_choices(&body));
-    };
     let calls_of_others = calls_of_other_choices(&mut body);
     let choice = body
         .pointer_mut("/choices/0")
         .and_then(Value::as_object_mut);
     let Some(choice) = choice else {
-        return Err(malformed_error("choices[0] is missing"));
+        return Err(failure_without_choices(&body));
     };
     check_choice(choice)?;
     let message = choice.get_mut("message").and_then(Value::as_object_mut);
@@ -197,7 +194,7 @@ fn read_answer(mut body: Value) -> Result<TurnAnswer, ModelError> {
 /// Takes the calls of another choice if the first has none. Gateways to Anthropic make a choice of
 /// each block, so that the text is in the first choice and the calls are in another.
 fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
-    let choices = body["choices"].as_array_mut()?;
+    let choices = body.get_mut("choices")?.as_array_mut()?;
     let (first, others) = choices.split_first_mut()?;
     if !calls_of(first.as_object()?).is_empty() {
         return None;
@@ -212,16 +209,12 @@ fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
 
 /// Returns the error that a choice reports: the answer broke off.
 fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
-    match choice.remove("error") {
-        Some(error)
-            if has_error(
-                Provider::OpenAiChat,
-                &json!({"error": error, "choices": []}),
-            ) =>
-        {
+    let error = choice.remove("error");
+    match error.filter(|error| !is_blank_error(error)) {
+        Some(error) => {
             Err(parse_failure(&json!({"error": error})).into_error(Provider::OpenAiChat))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
