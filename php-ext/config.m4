@@ -9,7 +9,7 @@ PHP_ARG_ENABLE([pillion],
 if test "$PHP_PILLION" != "no"; then
   AC_PATH_PROG([CARGO], [cargo], [no])
   if test "$CARGO" = "no"; then
-    AC_MSG_ERROR([cargo was not found: install a Rust toolchain (1.88 or later)])
+    AC_MSG_ERROR([cargo was not found: install a Rust toolchain (1.95 or later)])
   fi
   dnl Where it is: the build takes no name to look for.
   PHP_CONFIG=`command -v "$PHP_CONFIG"`

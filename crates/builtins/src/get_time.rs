@@ -86,7 +86,7 @@ impl GetTime {
         let format = text("format").map_or(Ok(TimeFormat::default()), str::parse)?;
         let now = Timestamp::try_from((self.clock)())
             .map_err(|_| ToolFailure::internal("The clock is beyond the year 9999"))?
-            .to_zoned(zone);
+            .to_zoned_datetime(zone);
         let zone_name = now.time_zone().iana_name().unwrap_or_default().to_owned();
         Ok(ToolOutput::text(format.text(&now))
             .with_data(json!({

@@ -6,6 +6,7 @@ use pillion_core::store::{
     PageRequest, RecordPage, StoreError, Timestamp, Verdict,
 };
 use pillion_core::tool::QuotaAccount;
+use sqlx::AssertSqlSafe;
 
 use crate::calls::{page_of, rows_of_page};
 use crate::database::{Row, Value, unreadable};
@@ -120,13 +121,13 @@ impl ApprovalStore for SqlStore {
         );
         let sizes = format!("SELECT {BYTES} AS bytes {rows}");
         let size_of = |row: &Row| row.count("bytes");
-        let fitting = rows_of_page(&self.database, &sizes, &values, page, size_of).await?;
+        let fitting = rows_of_page(&self.database, sizes, &values, page, size_of).await?;
         if let Some(fitting) = fitting {
             values.pop();
             values.push(limit.min(fitting).into());
         }
         let sql = format!("SELECT * {rows}");
-        let rows = self.database.read(&sql, values).await?;
+        let rows = self.database.read(AssertSqlSafe(sql), values).await?;
         let items = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         Ok(page_of(items, page, bytes, cursor))
     }
@@ -154,7 +155,7 @@ impl ApprovalStore for SqlStore {
              FROM approvals WHERE verdict IS NULL AND expires_at > $1"
         );
         let values = vec![at.into(), name.into()];
-        match self.database.read_one(&sql, values).await? {
+        match self.database.read_one(AssertSqlSafe(sql), values).await? {
             Some(row) => Ok(OpenApprovals {
                 all: row.count("total")?,
                 of_account: row.count("of_account")?,

@@ -14,6 +14,7 @@ mod writer;
 use std::sync::Arc;
 
 use pillion_core::store::{Cursor, PageRequest, RecordPage, StoreError};
+use sqlx::AssertSqlSafe;
 
 use crate::database::{Database, Row, Value};
 pub(crate) use spool::{
@@ -41,7 +42,7 @@ pub(crate) fn page_of<T>(
 /// `sizes` is the query for the rows' sizes, and `size_of` returns the size of a row.
 pub(crate) async fn rows_of_page(
     database: &Database,
-    sizes: &str,
+    sizes: String,
     values: &[Value],
     page: &PageRequest,
     size_of: impl Fn(&Row) -> Result<u64, StoreError>,
@@ -49,7 +50,7 @@ pub(crate) async fn rows_of_page(
     if page.max_bytes == usize::MAX {
         return Ok(None);
     }
-    let rows = database.read(sizes, values.to_vec()).await?;
+    let rows = database.read(AssertSqlSafe(sizes), values.to_vec()).await?;
     let sizes = rows.iter().map(|row| {
         let bytes = size_of(row)?;
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))

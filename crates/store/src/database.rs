@@ -14,7 +14,7 @@ mod transaction;
 mod value;
 
 use pillion_core::store::StoreError;
-use sqlx::{Error, SqlitePool};
+use sqlx::{Error, SqlSafeStr, SqlitePool};
 
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use error::translate;
@@ -100,7 +100,11 @@ impl Database {
     }
 
     /// Runs one statement, commits it, and returns the number of changed rows.
-    pub(crate) async fn write(&self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+    pub(crate) async fn write(
+        &self,
+        sql: impl SqlSafeStr,
+        values: Vec<Value>,
+    ) -> Result<u64, StoreError> {
         self.check_placement()?;
         let changed = match self {
             Self::Sqlite { writer, lock, .. } => match lock.acquire(writer).await {
@@ -112,8 +116,8 @@ impl Database {
                 Err(error) => Err(error),
             },
             Self::Postgres(postgres) => {
-                let sql = sql.to_owned();
-                let work = |mut lease: Lease| async move { lease.write(&sql, values).await };
+                let sql = sql.into_sql_str();
+                let work = |mut lease: Lease| async move { lease.write(sql, values).await };
                 postgres.on_home_runtime(work).await
             }
         };
@@ -121,7 +125,11 @@ impl Database {
     }
 
     /// Runs a query.
-    pub(crate) async fn read(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn read(
+        &self,
+        sql: impl SqlSafeStr,
+        values: Vec<Value>,
+    ) -> Result<Vec<Row>, StoreError> {
         // A connection that is opened after the file was replaced would use another file than the
         // existing connections.
         self.check_placement()?;
@@ -131,8 +139,8 @@ impl Database {
                 .await
                 .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
             Self::Postgres(postgres) => {
-                let sql = sql.to_owned();
-                let work = |mut lease: Lease| async move { lease.read(&sql, values).await };
+                let sql = sql.into_sql_str();
+                let work = |mut lease: Lease| async move { lease.read(sql, values).await };
                 let rows = postgres.on_home_runtime(work).await;
                 rows.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
@@ -143,7 +151,7 @@ impl Database {
     /// Returns the first row of a query.
     pub(crate) async fn read_one(
         &self,
-        sql: &str,
+        sql: impl SqlSafeStr,
         values: Vec<Value>,
     ) -> Result<Option<Row>, StoreError> {
         Ok(self.read(sql, values).await?.into_iter().next())

@@ -2,6 +2,7 @@ use async_trait::async_trait;
 use pillion_core::store::{
     Memory, MemoryCategory, MemorySearch, MemoryStore, StoreError, Timestamp,
 };
+use sqlx::AssertSqlSafe;
 
 use crate::database::{Row, Value, unreadable};
 use crate::sql_store::SqlStore;
@@ -31,7 +32,7 @@ impl MemoryStore for SqlStore {
             memory.last_accessed_at.into(),
             i64::from(most).into(),
         ];
-        Ok(self.database.write(&sql, values).await? > 0)
+        Ok(self.database.write(AssertSqlSafe(sql), values).await? > 0)
     }
 
     async fn search_memories(
@@ -64,7 +65,7 @@ impl MemoryStore for SqlStore {
             " ORDER BY importance DESC, last_accessed_at DESC, id LIMIT ${}",
             values.len()
         );
-        let rows = self.database.read(&sql, values).await?;
+        let rows = self.database.read(AssertSqlSafe(sql), values).await?;
         let mut found: Vec<Memory> = rows.iter().map(read).collect::<Result<_, _>>()?;
         self.access(&found, now).await?;
         for memory in &mut found {
@@ -101,7 +102,7 @@ impl SqlStore {
         let ids: Vec<String> = (2..=values.len()).map(|nth| format!("${nth}")).collect();
         let ids = ids.join(", ");
         let sql = format!("UPDATE memories SET last_accessed_at = $1 WHERE id IN ({ids})");
-        self.database.write(&sql, values).await?;
+        self.database.write(AssertSqlSafe(sql), values).await?;
         Ok(())
     }
 }

@@ -2,6 +2,7 @@ use async_trait::async_trait;
 use pillion_core::store::{
     LogBounds, LogEntry, LogSummary, PackStore, PageRequest, StoreError, Timestamp,
 };
+use sqlx::AssertSqlSafe;
 
 use crate::database::{Row, Transaction, Value, unreadable};
 use crate::sql_store::SqlStore;
@@ -71,7 +72,7 @@ impl PackStore for SqlStore {
         sql += &with_prefix(prefix, &mut values);
         sql += &behind(after, &mut values);
         sql += " ORDER BY name LIMIT $2";
-        let rows = self.database.read(&sql, values).await?;
+        let rows = self.database.read(AssertSqlSafe(sql), values).await?;
         rows.iter()
             .map(|row| Ok((row.text("name")?, row.text("json")?)))
             .collect()
@@ -205,7 +206,7 @@ impl SqlStore {
              AND entries.log = latest_logs.name AND entries.number = latest_logs.latest \
              ORDER BY {order}"
         );
-        let rows = self.database.read(&sql, values).await?;
+        let rows = self.database.read(AssertSqlSafe(sql), values).await?;
         rows.iter()
             .map(|row| {
                 Ok(LogSummary {
@@ -220,7 +221,7 @@ impl SqlStore {
         let mut values: Vec<Value> = vec![pack.into()];
         let condition = with_prefix(prefix, &mut values);
         let sql = format!("SELECT COUNT(*) AS number FROM {table} WHERE pack = $1{condition}");
-        let row = self.database.read_one(&sql, values).await?;
+        let row = self.database.read_one(AssertSqlSafe(sql), values).await?;
         row.ok_or_else(|| unreadable("number"))?.count("number")
     }
 }
@@ -240,7 +241,7 @@ fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
 async fn check_limit(
     transaction: &mut Transaction,
     pack: &str,
-    sql: &str,
+    sql: &'static str,
     most: u32,
     what: &str,
 ) -> Result<(), StoreError> {

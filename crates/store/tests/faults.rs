@@ -279,7 +279,7 @@ async fn the_store_of_a_newer_version_is_not_changed() {
     let options = SqliteConnectOptions::new().filename(&file);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
     let sql = format!("INSERT INTO pillion_schema VALUES ({newer}, 'future', 0)");
-    connection.execute(sql.as_str()).await.unwrap();
+    connection.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
     connection.close().await.unwrap();
     let refused = SqlStore::open(&StoreOptions::at_file(&file))
         .await

@@ -1,5 +1,5 @@
 use wasmtime::component::ResourceTable;
-use wasmtime_wasi::{DirPerms, FilePerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::bindings::pillion::tool::{http, types};
 use crate::http::Requests;
@@ -42,11 +42,11 @@ impl Host {
             .max_random_size(MAX_RANDOM_BYTES)
             .envs(&permissions.environment);
         for folder in &permissions.folders {
-            let (directory, files) = match folder.access {
-                FolderAccess::Read => (DirPerms::READ, FilePerms::READ),
-                FolderAccess::ReadWrite => (DirPerms::all(), FilePerms::all()),
+            let permissions = match folder.access {
+                FolderAccess::Read => FsPerms::ReadOnly,
+                FolderAccess::ReadWrite => FsPerms::ReadWrite,
             };
-            wasi.preopened_dir(folder.path(), &folder.guest, directory, files)
+            wasi.preopened_dir(folder.path(), &folder.guest, permissions)
                 .map_err(|error| {
                     format!("cannot open the folder for '{}': {error}", folder.guest)
                 })?;

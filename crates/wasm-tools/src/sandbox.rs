@@ -26,12 +26,11 @@ impl Sandbox {
     pub(crate) fn new() -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config
-            .async_support(true)
             .consume_fuel(true)
             .epoch_interruption(true)
             // A backtrace would visit every frame of a trap and copy function names, which the
             // component chooses.
-            .wasm_backtrace(false)
+            .wasm_backtrace_max_frames(None)
             .wasm_component_model(true);
         let engine = Engine::new(&config)?;
         let mut linker = Linker::new(&engine);

@@ -1,6 +1,6 @@
 use std::str::FromStr;
 
-use jiff::Zoned;
+use jiff::ZonedDateTime;
 use pillion_core::tool::ToolFailure;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ impl TimeFormat {
     }
 
     /// Returns the text for the model. Names of days and months are always English.
-    pub(super) fn text(self, now: &Zoned) -> String {
+    pub(super) fn text(self, now: &ZonedDateTime) -> String {
         match self {
             Self::Full => now.strftime("%A, %B %d, %Y at %I:%M %p %Z").to_string(),
             Self::Date => now.strftime("%Y-%m-%d").to_string(),
@@ -46,7 +46,7 @@ impl TimeFormat {
     }
 
     /// Returns the value for programs: text without the zone, or integer seconds since 1970.
-    pub(super) fn formatted(self, now: &Zoned) -> Value {
+    pub(super) fn formatted(self, now: &ZonedDateTime) -> Value {
         match self {
             Self::Full => json!(now.strftime("%Y-%m-%d %H:%M:%S").to_string()),
             Self::Date => json!(now.strftime("%Y-%m-%d").to_string()),
@@ -81,7 +81,7 @@ impl From<UnknownFormat> for ToolFailure {
 
 /// Formats the time in ISO 8601 like Python's `isoformat`: microseconds only if they are not zero,
 /// and an offset even for UTC.
-pub(super) fn iso(now: &Zoned) -> String {
+pub(super) fn iso(now: &ZonedDateTime) -> String {
     let format = if now.timestamp().subsec_microsecond() == 0 {
         "%Y-%m-%dT%H:%M:%S%:z"
     } else {
@@ -91,6 +91,6 @@ pub(super) fn iso(now: &Zoned) -> String {
 }
 
 /// Returns the English name of the weekday, such as `Tuesday`.
-pub(super) fn day_of_week(now: &Zoned) -> String {
+pub(super) fn day_of_week(now: &ZonedDateTime) -> String {
     now.strftime("%A").to_string()
 }

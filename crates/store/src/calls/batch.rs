@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pillion_core::store::{CallId, StoreError, ToolCallRecord};
+use sqlx::AssertSqlSafe;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::record;
@@ -32,7 +34,7 @@ impl QueuedRecord {
 /// The statements that write records.
 pub(super) struct Statements {
     /// By the exponent of the batch size.
-    sql: [String; BATCH_SIZE_COUNT],
+    sql: [Arc<str>; BATCH_SIZE_COUNT],
     clock: StoreClock,
 }
 
@@ -40,13 +42,9 @@ impl Statements {
     pub(super) fn new(database: &Database, clock: StoreClock) -> Self {
         let unfinished = "'pending', 'running'";
         Self {
-            sql: std::array::from_fn(|power| insert(database, 1 << power, unfinished)),
+            sql: std::array::from_fn(|power| insert(database, 1 << power, unfinished).into()),
             clock,
         }
-    }
-
-    fn of(&self, records: usize) -> &str {
-        &self.sql[records.ilog2() as usize]
     }
 
     /// Writes the records in one statement and one commit, and returns how many were written. A
@@ -57,9 +55,9 @@ impl Statements {
         calls: impl ExactSizeIterator<Item = &ToolCallRecord> + Clone,
     ) -> Result<usize, StoreError> {
         self.clock.note(calls.clone()).await?;
-        let statement = self.of(calls.len());
+        let sql = Arc::clone(&self.sql[calls.len().ilog2() as usize]);
         let values: Vec<Value> = calls.flat_map(record::values).collect();
-        let written = database.write(statement, values).await?;
+        let written = database.write(AssertSqlSafe(sql), values).await?;
         Ok(usize::try_from(written).unwrap_or(usize::MAX))
     }
 }
@@ -73,7 +71,7 @@ pub(super) async fn write_waiting(
     clock.note(std::iter::once(call)).await?;
     let statement = insert(database, 1, "'pending'");
     let values = record::values(call).to_vec();
-    match database.write(&statement, values).await? {
+    match database.write(AssertSqlSafe(statement), values).await? {
         0 => check_written(database, call).await,
         _ => Ok(()),
     }

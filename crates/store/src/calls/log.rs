@@ -3,6 +3,7 @@ use pillion_core::store::{
     CallFilter, CallId, CallLog, PageRequest, ProcessLife, Pruned, RateLimitRecord, RecordPage,
     Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
+use sqlx::AssertSqlSafe;
 
 use super::{batch, query, record, retention, spool, statistics};
 use crate::sql_store::SqlStore;
@@ -87,7 +88,10 @@ impl CallLog for SqlStore {
     async fn unfinished_lives(&self, owner: &str) -> Result<Vec<String>, StoreError> {
         self.flush_ended_processes().await?;
         let sql = format!("SELECT DISTINCT life FROM tool_calls WHERE {UNFINISHED}");
-        let rows = self.database.read(&sql, vec![owner.into()]).await?;
+        let rows = self
+            .database
+            .read(AssertSqlSafe(sql), vec![owner.into()])
+            .await?;
         rows.iter().map(|row| row.text("life")).collect()
     }
 
@@ -108,7 +112,7 @@ impl CallLog for SqlStore {
             self.clock().await?.settled_time(at).into(),
             ended.life.as_str().into(),
         ];
-        self.database.write(&sql, values).await
+        self.database.write(AssertSqlSafe(sql), values).await
     }
 
     async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError> {

@@ -8,6 +8,7 @@ use pillion_core::store::{
 };
 
 use pillion_core::tool::QuotaAccount;
+use sqlx::AssertSqlSafe;
 
 use super::{UnwrittenCalls, page_of, record, rows_of_page};
 use crate::database::{Database, Row, Value};
@@ -39,11 +40,12 @@ pub(super) async fn calls(
         true => Ok(0),
         false => row.count("bytes"),
     };
-    if let Some(fitting) = rows_of_page(database, &sizes, &values, page, size_of).await? {
+    if let Some(fitting) = rows_of_page(database, sizes, &values, page, size_of).await? {
         values.pop();
         values.push(limit.min(fitting).into());
     }
-    let rows = database.read(&format!("SELECT * {rows}"), values).await?;
+    let sql = format!("SELECT * {rows}");
+    let rows = database.read(AssertSqlSafe(sql), values).await?;
     let items = rows.iter().map(record::read);
     let mut items = items.collect::<Result<Vec<ToolCallRecord>, _>>()?;
     if !ids.is_empty() {
@@ -99,7 +101,7 @@ pub(super) async fn counted_calls(
     }
     values.push((i64::from(page.size()) + 1).into());
     sql += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
-    let rows = database.read(&sql, values).await?;
+    let rows = database.read(AssertSqlSafe(sql), values).await?;
     let items = rows
         .iter()
         .map(read_rate_limit_record)

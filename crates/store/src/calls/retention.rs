@@ -1,6 +1,8 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::store::{CallId, Pruned, Retention, StoreError, Timestamp};
+use sqlx::AssertSqlSafe;
 
 use crate::clock::ClockHistory;
 use crate::database::{Database, Value};
@@ -71,7 +73,11 @@ impl SqlStore {
 }
 
 /// Removes the call that the query finds, and all older calls.
-async fn remove_from(database: &Database, find: &str, most: u64) -> Result<u64, StoreError> {
+async fn remove_from(
+    database: &Database,
+    find: &'static str,
+    most: u64,
+) -> Result<u64, StoreError> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let Some(row) = database.read_one(find, vec![most.into()]).await? else {
         return Ok(0);
@@ -102,24 +108,31 @@ async fn remove(
     newest: CallId,
 ) -> Result<u64, StoreError> {
     let next = values.len() + 1;
-    let find = format!(
+    let find: Arc<str> = format!(
         "SELECT id FROM tool_calls WHERE {condition} AND status NOT IN ('pending', 'running') \
          ORDER BY id LIMIT ${next}"
-    );
+    )
+    .into();
+    let sql: Arc<str> = format!("DELETE FROM tool_calls WHERE id IN ({find})").into();
     let with_limit = |limit: i64| {
         let mut values = values.clone();
         values.push(limit.into());
         values
     };
-    if database.read_one(&find, with_limit(1)).await?.is_none() {
+    let first = database.read_one(AssertSqlSafe(find), with_limit(1));
+    if first.await?.is_none() {
         return Ok(0);
     }
     // First, so that a process that dies in between has not removed a call without a note.
     database.write(NOTE_REMOVAL, vec![newest.into()]).await?;
-    let sql = format!("DELETE FROM tool_calls WHERE id IN ({find})");
     let mut removed = 0;
     loop {
-        let step = database.write(&sql, with_limit(ROWS_PER_STATEMENT)).await?;
+        let step = database
+            .write(
+                AssertSqlSafe(Arc::clone(&sql)),
+                with_limit(ROWS_PER_STATEMENT),
+            )
+            .await?;
         removed += step;
         if step < ROWS_PER_STATEMENT.unsigned_abs() {
             return Ok(removed);

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use pillion_core::store::{CallFilter, StoreError, ToolStatistics};
+use sqlx::AssertSqlSafe;
 
 use super::query;
 use crate::database::{Database, Row, unreadable};
@@ -27,7 +28,7 @@ pub(super) async fn by_tool(
            MAX(CASE WHEN place = (timed * 99 + 99) / 100 THEN duration_us END) AS p99 \
          FROM ranked GROUP BY server, tool"
     );
-    let rows = database.read(&sql, values).await?;
+    let rows = database.read(AssertSqlSafe(sql), values).await?;
     let mut tools = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     tools.sort_by(|a, b| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)));
     Ok(tools)

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use pillion_deadline::Elapsed;
 use pillion_deadline::timeout;
-use sqlx::Executor;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgRow;
+use sqlx::{Executor, SqlSafeStr};
 
 use super::postgres::Postgres;
 use super::{Value, value};
@@ -42,7 +42,11 @@ impl Lease {
     }
 
     /// Runs a statement and returns the number of changed rows.
-    pub(super) async fn write(&mut self, sql: &str, values: Vec<Value>) -> sqlx::Result<u64> {
+    pub(super) async fn write(
+        &mut self,
+        sql: impl SqlSafeStr,
+        values: Vec<Value>,
+    ) -> sqlx::Result<u64> {
         let (limit, connection) = self.ask()?;
         let execution = value::postgres(sql, values).execute(&mut **connection);
         let answer = timeout(limit, execution).await;
@@ -50,7 +54,11 @@ impl Lease {
     }
 
     /// Runs a query.
-    pub(super) async fn read(&mut self, sql: &str, values: Vec<Value>) -> sqlx::Result<Vec<PgRow>> {
+    pub(super) async fn read(
+        &mut self,
+        sql: impl SqlSafeStr,
+        values: Vec<Value>,
+    ) -> sqlx::Result<Vec<PgRow>> {
         let (limit, connection) = self.ask()?;
         let execution = value::postgres(sql, values).fetch_all(&mut **connection);
         let answer = timeout(limit, execution).await;
@@ -58,7 +66,7 @@ impl Lease {
     }
 
     /// Runs several statements without values.
-    pub(super) async fn script(&mut self, sql: &str) -> sqlx::Result<()> {
+    pub(super) async fn script(&mut self, sql: impl SqlSafeStr) -> sqlx::Result<()> {
         let (limit, connection) = self.ask()?;
         let execution = (&mut **connection).execute(sqlx::raw_sql(sql));
         let answer = timeout(limit, execution).await;

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
-use sqlx::{Error, Sqlite, SqlitePool, SqliteTransaction};
+use sqlx::{Error, SqlSafeStr, Sqlite, SqlitePool, SqliteTransaction};
 
 /// SQLITE_BUSY, the lowest byte of the code
 const BUSY: u32 = 5;
@@ -45,7 +45,7 @@ impl LockFailures {
         writer: &SqlitePool,
     ) -> sqlx::Result<SqliteTransaction<'static>> {
         let connection = self.acquire(writer).await?;
-        let begun = SqliteTransaction::begin(connection, Some("BEGIN IMMEDIATE".into()));
+        let begun = SqliteTransaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str()));
         self.note(begun.await)
     }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use pillion_core::store::StoreError;
-use sqlx::{Executor, SqliteTransaction};
+use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqliteTransaction};
 
 use super::lease::Lease;
 use super::{DatabaseFiles, Row, Value, translate, value};
@@ -13,7 +13,11 @@ pub(crate) enum Transaction {
 }
 
 impl Transaction {
-    pub(crate) async fn write(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+    pub(crate) async fn write(
+        &mut self,
+        sql: impl SqlSafeStr,
+        values: Vec<Value>,
+    ) -> Result<u64, StoreError> {
         let changed = match self {
             Self::Sqlite(inner, _) => value::sqlite(sql, values)
                 .execute(&mut **inner)
@@ -26,7 +30,7 @@ impl Transaction {
 
     pub(crate) async fn read(
         &mut self,
-        sql: &str,
+        sql: impl SqlSafeStr,
         values: Vec<Value>,
     ) -> Result<Vec<Row>, StoreError> {
         match self {
@@ -43,7 +47,7 @@ impl Transaction {
     }
 
     /// Runs several statements without values.
-    pub(crate) async fn script(&mut self, sql: &str) -> Result<(), StoreError> {
+    pub(crate) async fn script(&mut self, sql: impl SqlSafeStr) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(inner, _) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
             Self::Postgres(lease) => lease.script(sql).await,
@@ -64,8 +68,8 @@ impl Transaction {
         match self {
             Self::Sqlite(..) => Ok(()),
             Self::Postgres(_) => {
-                self.script(&format!("LOCK TABLE {table} IN EXCLUSIVE MODE"))
-                    .await
+                let sql = format!("LOCK TABLE {table} IN EXCLUSIVE MODE");
+                self.script(AssertSqlSafe(sql)).await
             }
         }
     }

@@ -1,4 +1,5 @@
 use pillion_core::store::{CallId, Timestamp};
+use sqlx::SqlSafeStr;
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
@@ -12,7 +13,10 @@ pub(crate) enum Value {
 }
 
 /// Returns the statement with its values, for SQLite. Each connection prepares the statement once.
-pub(super) fn sqlite(sql: &str, values: Vec<Value>) -> Query<'_, Sqlite, SqliteArguments<'_>> {
+pub(super) fn sqlite(
+    sql: impl SqlSafeStr,
+    values: Vec<Value>,
+) -> Query<'static, Sqlite, SqliteArguments> {
     values
         .into_iter()
         .fold(sqlx::query(sql), |query, value| match value {
@@ -24,7 +28,10 @@ pub(super) fn sqlite(sql: &str, values: Vec<Value>) -> Query<'_, Sqlite, SqliteA
 
 /// Returns the statement with its values, for Postgres. Each connection prepares the statement
 /// once.
-pub(super) fn postgres(sql: &str, values: Vec<Value>) -> Query<'_, Postgres, PgArguments> {
+pub(super) fn postgres(
+    sql: impl SqlSafeStr,
+    values: Vec<Value>,
+) -> Query<'static, Postgres, PgArguments> {
     values
         .into_iter()
         .fold(sqlx::query(sql), |query, value| match value {

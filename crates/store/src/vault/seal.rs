@@ -24,7 +24,7 @@ impl MasterKey {
             msg: secret.expose_secret().as_bytes(),
             aad: &bound_to(place),
         };
-        let encrypted = self.cipher().encrypt(XNonce::from_slice(&nonce), payload);
+        let encrypted = self.cipher().encrypt(&XNonce::from(nonce), payload);
         let encrypted = encrypted.map_err(|_| VaultError::Unsealable)?;
         let mut sealed = Vec::with_capacity(1 + NONCE_BYTES + encrypted.len());
         sealed.push(FORMAT_VERSION);
@@ -49,7 +49,9 @@ impl MasterKey {
         }
         let damaged = || VaultError::Damaged { kind: place.kind };
         let (version, rest) = secret.sealed.split_first().ok_or_else(damaged)?;
-        let (nonce, encrypted) = rest.split_at_checked(NONCE_BYTES).ok_or_else(damaged)?;
+        let (nonce, encrypted) = rest
+            .split_first_chunk::<NONCE_BYTES>()
+            .ok_or_else(damaged)?;
         if *version != FORMAT_VERSION {
             return Err(damaged());
         }
@@ -57,7 +59,7 @@ impl MasterKey {
             msg: encrypted,
             aad: &bound_to(place),
         };
-        let opened = self.cipher().decrypt(XNonce::from_slice(nonce), payload);
+        let opened = self.cipher().decrypt(&XNonce::from(*nonce), payload);
         let opened = Zeroizing::new(opened.map_err(|_| damaged())?);
         let text = std::str::from_utf8(&opened).map_err(|_| damaged())?;
         Ok(SecretString::from(text))
