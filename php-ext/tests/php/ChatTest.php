@@ -12,6 +12,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\UnavailableException;
 use Pillion\McpClient;
+use Pillion\Tests\Support\Dispatcher;
 use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\McpServer;
@@ -303,21 +304,12 @@ final class ChatTest extends TestCase
 
     public function testM2ADispatcherReceivesCalls(): void
     {
-        $events = [];
+        $dispatcher = new Dispatcher();
         $executor = new ToolExecutor($this->registry);
-        $executor->setEventDispatcher(new class($events) {
-            public function __construct(private array &$events)
-            {
-            }
-
-            public function dispatch(object $event): object
-            {
-                return $this->events[] = $event;
-            }
-        });
+        $executor->setEventDispatcher($dispatcher);
         $chat = new ToolAwareChat($executor, ['base_url' => FakeLlm::url(), 'model' => 'fake', 'tools' => ['function_calling' => true]]);
         $chat->send('shout {"text": "hi"}');
-        self::assertSame([ToolCallStarted::class, ToolCallFinished::class], array_map(get_class(...), $events));
+        self::assertSame([ToolCallStarted::class, ToolCallFinished::class], array_map(get_class(...), $dispatcher->events));
         foreach ($chat->stream('shout {"text": "hi"}') as $event) {
             if ($event->type === 'tool_started') {
                 // The tool is PHP code, and runs at the next read.
@@ -380,16 +372,7 @@ final class ChatTest extends TestCase
         ini_set('pillion.log_level', 'off');
         $client = new McpClient(FakeServer::url());
         $this->registry->registerMcpServer($client, 'dice_');
-        $dispatcher = new class () {
-            /** @var list<string> */
-            public array $received = [];
-
-            public function dispatch(object $event): object
-            {
-                $this->received[] = $event::class;
-                throw new \DomainException('no luck');
-            }
-        };
+        $dispatcher = new Dispatcher(fn () => throw new \DomainException('no luck'));
         $client->setEventDispatcher($dispatcher);
         foreach (['send', 'stream'] as $method) {
             // The next call reconnects, and the event is dispatched with the chat's answer.
@@ -399,7 +382,7 @@ final class ChatTest extends TestCase
             self::assertSame('answered', $answer->status);
         }
         ini_restore('pillion.log_level');
-        self::assertSame([ServerConnected::class, ServerConnected::class], $dispatcher->received);
+        self::assertSame([ServerConnected::class, ServerConnected::class], array_map(get_class(...), $dispatcher->events));
     }
 
     public function testTheKeyIsReadForEachRequest(): void

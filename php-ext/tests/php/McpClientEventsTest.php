@@ -11,6 +11,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\RateLimitedException;
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Dispatcher;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolDefinition;
@@ -171,21 +172,10 @@ final class McpClientEventsTest extends TestCase
 
     public function testTheSSEClientHasEvents(): void
     {
-        $reported = [];
-        $dispatcher = new class ($reported) {
-            public function __construct(private array &$reported)
-            {
-            }
-
-            public function dispatch(object $event): object
-            {
-                $this->reported[] = $event;
-                return $event;
-            }
-        };
+        $dispatcher = new Dispatcher();
         $client = (new MCPSSEClient(FakeServer::url(), options: ['label' => 'dice', 'headers' => ['x-key' => 'sekrit']]))->setEventDispatcher($dispatcher);
         $client->isAvailable();
-        $reported = [];
+        $dispatcher->events = [];
         $client->callTool('roll', ['dice' => 'hunter2']);
         self::assertTrue($client->callTool('fails')['isError']);
         try {
@@ -193,6 +183,7 @@ final class McpClientEventsTest extends TestCase
             self::fail('It worked');
         } catch (PillionException) {
         }
+        $reported = $dispatcher->events;
         self::assertCount(6, $reported);
         foreach ([['roll', true, null], ['fails', false, 'internal_error'], ['status', false, 'unavailable']] as $place => [$tool, $success, $code]) {
             [$started, $finished] = array_slice($reported, 2 * $place, 2);
@@ -201,7 +192,7 @@ final class McpClientEventsTest extends TestCase
             self::assertSame([$tool, 'dice'], [$started->toolName, $started->server]);
             self::assertSame([$tool, $started->toolCallId, 'dice', $success, $code], [$finished->toolName, $finished->toolCallId, $finished->server, $finished->success, $finished->errorCode]);
         }
-        self::assertCount(3, array_unique(array_column(array_filter($reported, fn ($event) => $event instanceof ToolCallStarted), 'toolCallId')));
+        self::assertCount(3, array_unique(array_column($dispatcher->events(ToolCallStarted::class), 'toolCallId')));
         self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $reported)));
     }
 

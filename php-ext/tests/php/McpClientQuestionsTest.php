@@ -7,6 +7,7 @@ namespace Pillion\Tests;
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Logger;
 use Pillion\Tests\Support\SessionServer;
 use Pillion\Tests\Support\Wrapper;
 use Pillion\TokenStore;
@@ -221,14 +222,7 @@ final class McpClientQuestionsTest extends TestCase
 
     public function testF6ASkippedToolIsLoggedByTheClient(): void
     {
-        $logger = new class () {
-            public array $lines = [];
-
-            public function log($level, $message, array $context = []): void
-            {
-                $level === 'debug' || $this->lines[] = [$level, $message, $context];
-            }
-        };
+        $logger = new Logger();
         $log = tempnam(sys_get_temp_dir(), 'pillion');
         $before = ini_set('error_log', $log);
         try {
@@ -242,9 +236,10 @@ final class McpClientQuestionsTest extends TestCase
             ini_set('error_log', (string) $before);
             unlink($log);
         }
-        self::assertSame([['warning', 'MCP tool skipped'], ['warning', 'MCP tool skipped']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
-        self::assertStringContainsString('not_a_name', $logger->lines[0][2]['error']);
-        self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
+        $lines = array_values(array_filter($logger->lines, fn (array $line) => $line[0] !== 'debug'));
+        self::assertSame([['warning', 'MCP tool skipped'], ['warning', 'MCP tool skipped']], array_map(fn ($line) => array_slice($line, 0, 2), $lines));
+        self::assertStringContainsString('not_a_name', $lines[0][2]['error']);
+        self::assertSame(FakeServer::url(), $lines[1][2]['url']);
     }
 
     public function testAServerThatKeepsSendingDelaysNoCall(): void

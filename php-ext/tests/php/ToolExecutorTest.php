@@ -8,7 +8,9 @@ use Pillion\Event\ToolCallFinished;
 use Pillion\Event\ToolCallStarted;
 use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Dispatcher;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Logger;
 use Pillion\Tests\Support\Upper;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
@@ -305,22 +307,12 @@ final class ToolExecutorTest extends TestCase
     {
         $executor = new ToolExecutor($this->registry);
         $deepest = null;
-        $dispatcher = new class (function () use ($executor, &$deepest): void {
-            $result = $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']));
-            $deepest ??= $result->error;
-        }) {
-            public function __construct(private readonly \Closure $call)
-            {
+        $dispatcher = new Dispatcher(function (object $event) use ($executor, &$deepest): void {
+            if ($event instanceof ToolCallStarted) {
+                $result = $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']));
+                $deepest ??= $result->error;
             }
-
-            public function dispatch(object $event): object
-            {
-                if ($event instanceof \Pillion\Event\ToolCallStarted) {
-                    ($this->call)();
-                }
-                return $event;
-            }
-        };
+        });
         $executor->setEventDispatcher($dispatcher);
         self::assertSame('ABC', $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']))->result);
         self::assertStringContainsString('Calls nest deeper than 64 levels', $deepest);
@@ -457,53 +449,34 @@ final class ToolExecutorTest extends TestCase
     {
         $this->registerServer();
         $this->add('fails', fn () => throw new \DomainException('a secret'));
-        $seen = new class () {
-            public array $lines = [];
-            public array $events = [];
-
-            public function log(mixed $level, string $message, array $context = []): void
-            {
-                unset($context['seconds']);
-                $this->lines[] = [$level, $message, $context];
-            }
-
-            public function dispatch(object $event): object
-            {
-                $this->events[] = $event;
-                return $event;
-            }
-        };
+        $logger = new Logger();
+        $dispatcher = new Dispatcher();
         $executor = new ToolExecutor($this->registry);
-        self::assertSame($executor, $executor->setLogger($seen)->setEventDispatcher($seen));
+        self::assertSame($executor, $executor->setLogger($logger)->setEventDispatcher($dispatcher));
         $executor->executeAll([new ToolCall('1', 'roll', ['dice' => '1d6']), new ToolCall('2', 'fails'), new ToolCall('3', 'nope')]);
-        $server = $seen->events[0]->server;
+        $server = $dispatcher->events[0]->server;
         self::assertNotEmpty($server);
         self::assertSame([
             ['info', 'Tool call succeeded', ['tool' => 'roll', 'call_id' => '1', 'server' => $server, 'error_code' => null]],
             ['warning', 'Tool call failed', ['tool' => 'fails', 'call_id' => '2', 'server' => null, 'error_code' => 'internal_error']],
             ['warning', 'Tool call failed', ['tool' => 'nope', 'call_id' => '3', 'server' => null, 'error_code' => 'not_found']],
-        ], $seen->lines);
+        ], array_map(fn (array $line) => [$line[0], $line[1], array_diff_key($line[2], ['seconds' => 0])], $logger->lines));
         self::assertSame(
             array_merge(...array_fill(0, 3, [ToolCallStarted::class, ToolCallFinished::class])),
-            array_map('get_class', $seen->events),
+            array_map('get_class', $dispatcher->events),
         );
-        [$started, $finished] = array_slice($seen->events, 2, 2);
+        [$started, $finished] = array_slice($dispatcher->events, 2, 2);
         self::assertSame(['fails', '2', null], [$started->toolName, $started->toolCallId, $started->server]);
         self::assertSame([false, 'internal_error'], [$finished->success, $finished->errorCode]);
         self::assertGreaterThan(0, $finished->seconds);
 
         $executor->setLogger(null)->setEventDispatcher(null)->execute(new ToolCall('4', 'nope'));
-        self::assertCount(3, $seen->lines);
+        self::assertCount(3, $logger->lines);
     }
 
     public function testAListenerThatThrowsEndsTheExecution(): void
     {
-        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(new class () {
-            public function dispatch(object $event): object
-            {
-                throw new \DomainException('no more');
-            }
-        });
+        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(new Dispatcher(fn () => throw new \DomainException('no more')));
         try {
             $executor->execute(new ToolCall('1', 'upper', ['text' => 'a']));
             self::fail('nothing was thrown');

@@ -10,6 +10,8 @@ use Pillion\Exception\TransportException;
 use Pillion\MCPServerTool;
 use Pillion\MCPSSEClient;
 use Pillion\MCPToolInterface;
+use Pillion\Tests\Support\Cache;
+use Pillion\Tests\Support\Dispatcher;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Upper;
 use Pillion\ToolDefinition;
@@ -357,46 +359,16 @@ final class ToolRegistryTest extends TestCase
 
     public function testToolsUseTheCacheAndTheDispatcherOfTheirClient(): void
     {
-        $cache = new class () {
-            /** @var array<string, string> */
-            public array $entries = [];
-
-            public function get(string $key, mixed $default = null): mixed
-            {
-                return $this->entries[$key] ?? $default;
-            }
-
-            public function set(string $key, mixed $value, mixed $ttl = null): bool
-            {
-                $this->entries[$key] = $value;
-                return true;
-            }
-
-            public function delete(string $key): bool
-            {
-                unset($this->entries[$key]);
-                return true;
-            }
-        };
-        $dispatcher = new class () {
-            /** @var list<bool> */
-            public array $fromCache = [];
-
-            public function dispatch(object $event): object
-            {
-                if ($event instanceof \Pillion\Event\ToolsListed) {
-                    $this->fromCache[] = $event->fromCache;
-                }
-                return $event;
-            }
-        };
+        $cache = new Cache();
+        $dispatcher = new Dispatcher();
         foreach ([MCPSSEClient::class, \Pillion\McpClient::class, \Pillion\McpClient::class] as $class) {
             $client = (new $class(FakeServer::url()))->setCache($cache)->setEventDispatcher($dispatcher);
             $registry = new ToolRegistry();
             self::assertSame(['roll', 'echo', 'slow'], $registry->registerMcpServer($client));
             self::assertSame(['total' => 15, 'rolls' => [15]], $registry->execute('roll', ['dice' => '2d6'], 'c')->result);
         }
-        self::assertTrue(end($dispatcher->fromCache));
-        self::assertFalse($dispatcher->fromCache[0]);
+        $fromCache = array_column($dispatcher->events(\Pillion\Event\ToolsListed::class), 'fromCache');
+        self::assertTrue(end($fromCache));
+        self::assertFalse($fromCache[0]);
     }
 }
