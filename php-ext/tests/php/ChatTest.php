@@ -13,6 +13,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\UnavailableException;
 use Pillion\McpClient;
 use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\McpServer;
@@ -228,20 +229,12 @@ final class ChatTest extends TestCase
         self::assertSame(['awaiting_approval', ['hi']], [$waiting->status, $this->ran]);
         [$approval] = $waiting->approvals;
         self::assertSame(['delete', ['text' => 'a.txt']], [$approval['tool'], $approval['arguments']]);
-        try {
-            $waiting->textOrThrow();
-            self::fail('It has no text');
-        } catch (ApprovalRequiredException $e) {
-            self::assertSame([$approval['id'], 'delete', ['text' => 'a.txt']], [$e->approvalId, $e->toolName, $e->arguments]);
-        }
+        $e = Expect::exception(ApprovalRequiredException::class, fn () => $waiting->textOrThrow());
+        self::assertSame([$approval['id'], 'delete', ['text' => 'a.txt']], [$e->approvalId, $e->toolName, $e->arguments]);
         $still = $this->chat()->send(state: $waiting->state, context: $context);
         self::assertSame('awaiting_approval', $still->status);
-        try {
-            $this->chat()->send('Hurry', $waiting->state, $context);
-            self::fail('The chat accepted a message');
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'delete'", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $this->chat()->send('Hurry', $waiting->state, $context));
+        self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'delete'", $e->getMessage());
         $answer = $this->chat()->send(state: $still->state, context: $context + ['approved' => [$approval['id']]]);
         self::assertSame(['The tools say: a.txt is gone; HI', ['hi', 'delete a.txt']], [$answer->text, $this->ran]);
         $denied = $this->chat()->send(state: $waiting->state, context: $context + ['denied' => [$approval['id']]]);
@@ -413,12 +406,8 @@ final class ChatTest extends TestCase
         var_dump($chat);
         print_r($chat);
         self::assertStringNotContainsString('s3cr3t', ob_get_clean() . print_r((array) $chat, true));
-        try {
-            new ToolAwareChat(new ToolExecutor($this->registry), ['api_key' => 's3cr3t', 'headers' => ['no header' => 's3cr3t'], 'base_url' => FakeLlm::url(), 'model' => 'x']);
-            self::fail('It was taken');
-        } catch (InvalidInputException $e) {
-            self::assertStringNotContainsString('s3cr3t', $e . print_r($e->getTrace()[0], true));
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => new ToolAwareChat(new ToolExecutor($this->registry), ['api_key' => 's3cr3t', 'headers' => ['no header' => 's3cr3t'], 'base_url' => FakeLlm::url(), 'model' => 'x']));
+        self::assertStringNotContainsString('s3cr3t', $e . print_r($e->getTrace()[0], true));
     }
 
     public function testAfterAFailureOfTheModelTheChatCanContinue(): void
@@ -478,14 +467,10 @@ final class ChatTest extends TestCase
     public function testErrorsAreClear(array $model, array $options, mixed $said, ?string $state, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
-            try {
-                $this->chat($model, $options)->$method($said, $state);
-                self::fail("$method took it");
-            } catch (PillionException $e) {
-                self::assertInstanceOf(InvalidInputException::class, $e);
-                self::assertStringContainsString($message, $e->getMessage());
-                self::assertDoesNotMatchRegularExpression('/s3cret|777/', $e->getMessage());
-            }
+            $e = Expect::exception(PillionException::class, fn () => $this->chat($model, $options)->$method($said, $state), "$method took it");
+            self::assertInstanceOf(InvalidInputException::class, $e);
+            self::assertStringContainsString($message, $e->getMessage());
+            self::assertDoesNotMatchRegularExpression('/s3cret|777/', $e->getMessage());
         }
     }
 

@@ -12,6 +12,7 @@ use Pillion\Exception\RateLimitedException;
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolDefinition;
@@ -68,12 +69,8 @@ final class McpClientEventsTest extends TestCase
     {
         $dispatcher = self::dispatcher();
         $client = self::asks()->setEventDispatcher($dispatcher)->onSampling(fn () => throw $thrown);
-        try {
-            $call($client, fn () => throw $thrown);
-            self::fail('It went on');
-        } catch (\Throwable $e) {
-            self::assertSame($thrown, $e);
-        }
+        $e = Expect::exception(\Throwable::class, fn () => $call($client, fn () => throw $thrown));
+        self::assertSame($thrown, $e);
         self::assertSame($reported, $dispatcher->reported);
     }
 
@@ -115,7 +112,7 @@ final class McpClientEventsTest extends TestCase
         $token->cancel();
         try {
             $stream->next();
-            self::fail('It went on');
+            self::fail('No exception was thrown');
         } catch (PillionException $e) {
             self::assertSame('cancelled', $e->errorCode);
         }
@@ -153,12 +150,8 @@ final class McpClientEventsTest extends TestCase
     public function testAThrowingListenerDoesNotSuppressOtherEndEvents(string $throwAt, array $reported): void
     {
         $dispatcher = self::dispatcher($throwAt);
-        try {
-            self::fake()->setEventDispatcher($dispatcher)->callTools([['id' => 'a', 'name' => 'roll'], ['id' => 'b', 'name' => 'fails'], ['id' => 'c', 'name' => 'roll']]);
-            self::fail('No exception was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame("at $throwAt", $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => self::fake()->setEventDispatcher($dispatcher)->callTools([['id' => 'a', 'name' => 'roll'], ['id' => 'b', 'name' => 'fails'], ['id' => 'c', 'name' => 'roll']]));
+        self::assertSame("at $throwAt", $e->getMessage());
         self::assertSame($reported, $dispatcher->reported);
     }
 
@@ -201,15 +194,11 @@ final class McpClientEventsTest extends TestCase
         $dispatcher = self::dispatcher('start b');
         $registry = new ToolRegistry();
         $registry->register(new ToolDefinition('work', 'Works'), fn () => 'done');
-        try {
-            (new ToolExecutor($registry))->setEventDispatcher($dispatcher)->executeAll([
-                ['id' => 'a', 'name' => 'work', 'arguments' => []],
-                ['id' => 'b', 'name' => 'work', 'arguments' => []],
-            ]);
-            self::fail('No exception was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame('at start b', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => (new ToolExecutor($registry))->setEventDispatcher($dispatcher)->executeAll([
+            ['id' => 'a', 'name' => 'work', 'arguments' => []],
+            ['id' => 'b', 'name' => 'work', 'arguments' => []],
+        ]));
+        self::assertSame('at start b', $e->getMessage());
         self::assertSame(['start a', 'end a ok', 'start b', 'end b internal_error'], $dispatcher->reported);
     }
 

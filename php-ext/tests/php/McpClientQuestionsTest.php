@@ -6,6 +6,7 @@ namespace Pillion\Tests;
 
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Logger;
 use Pillion\Tests\Support\SessionServer;
@@ -180,12 +181,8 @@ final class McpClientQuestionsTest extends TestCase
         $client->onSampling(fn () => 'now');
         self::assertSame('now', self::text($executor->execute($ask))['content']['text']);
         $client->onSampling(fn () => throw new \DomainException('no model here'));
-        try {
-            $executor->execute($ask);
-            self::fail('It went on');
-        } catch (\DomainException $e) {
-            self::assertSame('no model here', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $executor->execute($ask));
+        self::assertSame('no model here', $e->getMessage());
         $client->onSampling(null);
         self::assertSame(-32601, self::text($executor->execute($ask))['code']);
     }

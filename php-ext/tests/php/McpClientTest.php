@@ -18,6 +18,7 @@ use Pillion\MCPSSEClient;
 use Pillion\Progress;
 use Pillion\Tests\Support\Cache;
 use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Logger;
 use Pillion\ToolExecutor;
@@ -76,12 +77,8 @@ final class McpClientTest extends TestCase
     {
         $client = self::client(['api_key' => 'sekrit', 'headers' => ['x-more' => 'sekrit']]);
         self::assertStringNotContainsString('sekrit', print_r($client, true) . var_export($client, true));
-        try {
-            new McpClient('not-a-url', ['api_key' => 'sekrit']);
-            self::fail('It was accepted');
-        } catch (InvalidInputException $e) {
-            self::assertStringNotContainsString('sekrit', $e . print_r($e->getTrace()[0], true));
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => new McpClient('not-a-url', ['api_key' => 'sekrit']));
+        self::assertStringNotContainsString('sekrit', $e . print_r($e->getTrace()[0], true));
         $this->expectExceptionMessage("Serialization of 'Pillion\\McpClient' is not allowed");
         serialize($client);
     }
@@ -207,12 +204,8 @@ final class McpClientTest extends TestCase
 
     public function testErrorsHaveTheirExceptions(): void
     {
-        try {
-            self::client()->callTool('rpc_error');
-            self::fail('It worked');
-        } catch (JsonRpcException $e) {
-            self::assertSame([-32600, 'invalid_input'], [$e->rpcCode, $e->errorCode]);
-        }
+        $e = Expect::exception(JsonRpcException::class, fn () => self::client()->callTool('rpc_error'));
+        self::assertSame([-32600, 'invalid_input'], [$e->rpcCode, $e->errorCode]);
         $this->expectException(TransportException::class);
         (new McpClient('http://127.0.0.1:1/mcp'))->listTools();
     }
@@ -258,12 +251,8 @@ final class McpClientTest extends TestCase
     {
         $dispatcher = new Dispatcher(fn (object $event) => throw new \DomainException('no ' . $event::class));
         $client = self::client()->setEventDispatcher($dispatcher);
-        try {
-            $client->callTool('roll');
-            self::fail('No exception was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame('no ' . ToolCallStarted::class, $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $client->callTool('roll'));
+        self::assertSame('no ' . ToolCallStarted::class, $e->getMessage());
         self::assertTrue($client->setEventDispatcher(null)->callTool('roll')->success);
     }
 

@@ -9,6 +9,7 @@ use Pillion\Event\ToolCallStarted;
 use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Logger;
 use Pillion\Tests\Support\Upper;
@@ -46,14 +47,10 @@ final class ToolExecutorTest extends TestCase
 
     public function testAnUnknownOptionIsNamedWithTheValidOptions(): void
     {
-        try {
-            new ToolExecutor($this->registry, ['timeot' => 5]);
-            self::fail('It was taken');
-        } catch (InvalidInputException $e) {
-            preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
-            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
-            self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, ['timeot' => 5]));
+        preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
+        $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
+        self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
     }
 
     public function testN1CachingCanBeDisabled(): void
@@ -436,12 +433,8 @@ final class ToolExecutorTest extends TestCase
         self::assertGreaterThanOrEqual(1.5, microtime(true) - $started);
         self::assertLessThan($started + 1.4, $ended[0], 'a tool in PHP waited for those of the server');
         foreach (['max_concurrent_local' => 0, 'max_concurrent_total' => 0, 'server_concurrency' => ['a' => 0]] as $key => $wrong) {
-            try {
-                new ToolExecutor($this->registry, [$key => $wrong]);
-                self::fail("$key was taken");
-            } catch (InvalidInputException $e) {
-                self::assertStringStartsWith("Invalid executor option '$key", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, [$key => $wrong]), "$key was taken");
+            self::assertStringStartsWith("Invalid executor option '$key", $e->getMessage());
         }
     }
 
@@ -477,12 +470,8 @@ final class ToolExecutorTest extends TestCase
     public function testAListenerThatThrowsEndsTheExecution(): void
     {
         $executor = (new ToolExecutor($this->registry))->setEventDispatcher(new Dispatcher(fn () => throw new \DomainException('no more')));
-        try {
-            $executor->execute(new ToolCall('1', 'upper', ['text' => 'a']));
-            self::fail('nothing was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame('no more', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $executor->execute(new ToolCall('1', 'upper', ['text' => 'a'])));
+        self::assertSame('no more', $e->getMessage());
         self::assertSame('A', $executor->setEventDispatcher(null)->execute(new ToolCall('1', 'upper', ['text' => 'a']))->result);
     }
 

@@ -12,6 +12,7 @@ use Pillion\MCPSSEClient;
 use Pillion\MCPToolInterface;
 use Pillion\Tests\Support\Cache;
 use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Upper;
 use Pillion\ToolDefinition;
@@ -38,12 +39,8 @@ final class ToolRegistryTest extends TestCase
     {
         $registry = new ToolRegistry();
         $registry->register(new Upper());
-        try {
-            $registry->register(new Upper());
-            self::fail('It was accepted');
-        } catch (InvalidInputException $e) {
-            self::assertSame("Tool 'upper' already registered", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $registry->register(new Upper()));
+        self::assertSame("Tool 'upper' already registered", $e->getMessage());
         $second = new Upper();
         $registry->register($second, replace: true);
         self::assertSame($second, $registry->get('upper'));
@@ -188,12 +185,8 @@ final class ToolRegistryTest extends TestCase
         $registry = new ToolRegistry();
         $registry->register(self::definition('slow'), fn () => 'mine');
         $before = ini_set('pillion.log_level', 'off');
-        try {
-            $registry->registerMcpServer(['server_url' => FakeServer::url()]);
-            self::fail('It was accepted');
-        } catch (InvalidInputException $e) {
-            self::assertSame("Tool 'slow' already registered", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $registry->registerMcpServer(['server_url' => FakeServer::url()]));
+        self::assertSame("Tool 'slow' already registered", $e->getMessage());
         self::assertCount(1, $registry);
         $registry->registerMcpServer(['server_url' => FakeServer::url()], replace: true);
         ini_set('pillion.log_level', (string) $before);
@@ -348,12 +341,8 @@ final class ToolRegistryTest extends TestCase
             }
         };
         $registry = new ToolRegistry();
-        try {
-            $registry->register($broken);
-            self::fail('It was accepted');
-        } catch (\DomainException $e) {
-            self::assertSame('not today', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $registry->register($broken));
+        self::assertSame('not today', $e->getMessage());
         self::assertCount(0, $registry);
     }
 

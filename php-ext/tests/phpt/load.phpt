@@ -1,5 +1,5 @@
 --TEST--
-The extension loads without notices and has its classes and settings
+The extension loads without notices, with its settings and all classes in its namespace
 --FILE--
 <?php
 $extension = new ReflectionExtension('pillion');

@@ -9,6 +9,7 @@ use Pillion\Event\ToolCallStarted;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\TransportException;
 use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolCall;
@@ -92,12 +93,8 @@ final class ExecutorTest extends TestCase
             }
         }));
         $this->add('mine', fn () => 'works');
-        try {
-            $executor->execute(new ToolCall('1', 'mine'));
-            self::fail('nothing was thrown');
-        } catch (TransportException $e) {
-            self::assertSame('no more', $e->getMessage());
-        }
+        $e = Expect::exception(TransportException::class, fn () => $executor->execute(new ToolCall('1', 'mine')));
+        self::assertSame('no more', $e->getMessage());
         self::assertSame(['1' => null], $ended);
         $executor->setEventDispatcher(null);
         self::assertSame('works', $executor->execute(new ToolCall('2', 'mine'))->result, 'the connection is still usable');

@@ -17,6 +17,7 @@ use Pillion\Exception\UnavailableException;
 use Pillion\McpClient;
 use Pillion\Tests\Support\Cache;
 use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
@@ -91,12 +92,8 @@ final class McpClientTest extends TestCase
         } catch (TimeoutException) {
         }
         foreach ([fn () => $stream->getResult(), fn () => $stream->valid(), fn () => iterator_to_array($stream)] as $again) {
-            try {
-                $again();
-                self::fail('It was called again');
-            } catch (\Error $e) {
-                self::assertSame('The call has ended without a result', $e->getMessage());
-            }
+            $e = Expect::exception(\Error::class, $again(...));
+            self::assertSame('The call has ended without a result', $e->getMessage());
         }
         self::assertSame(1, $started);
     }
@@ -150,12 +147,8 @@ final class McpClientTest extends TestCase
         $token->cancel('not needed');
         $token->cancel('again');
         self::assertTrue($token->isCancelled());
-        try {
-            $this->client->callTool('slow', ['seconds' => 5], ['cancellation' => $token]);
-            self::fail('It was not cancelled');
-        } catch (CancelledException $e) {
-            self::assertSame(['The call was cancelled: not needed', 'cancelled'], [$e->getMessage(), $e->errorCode]);
-        }
+        $e = Expect::exception(CancelledException::class, fn () => $this->client->callTool('slow', ['seconds' => 5], ['cancellation' => $token]));
+        self::assertSame(['The call was cancelled: not needed', 'cancelled'], [$e->getMessage(), $e->errorCode]);
         $url = var_export(FakeServer::url(), true);
         $code = <<<PHP
             pcntl_async_signals(true);
@@ -232,12 +225,8 @@ final class McpClientTest extends TestCase
         foreach ([['api_key' => 'hush'], ['oauth' => ['client_id' => 'x']], ['headers' => ['X-User' => 'alice']]] as $options) {
             $client = new McpClient(FakeServer::url(), $options);
             self::assertFalse($client->isAvailable());
-            try {
-                $client->callTool('roll', ['dice' => '1d20']);
-                self::fail('It went out with the credentials of the sidecar');
-            } catch (UnavailableException $e) {
-                self::assertStringNotContainsString('hush', (string) $e);
-            }
+            $e = Expect::exception(UnavailableException::class, fn () => $client->callTool('roll', ['dice' => '1d20']));
+            self::assertStringNotContainsString('hush', (string) $e);
         }
     }
 
