@@ -13,9 +13,7 @@ use Pillion\Tests\Support\FastCgi;
 use Pillion\Tests\Support\Fpm;
 use Pillion\Tests\Support\Peer;
 
-foreach (['FastCgi', 'Fpm', 'Peer', 'Process'] as $class) {
-    require __DIR__ . "/../php-ext/tests/php/Support/$class.php";
-}
+require __DIR__ . '/../php-ext/tests/php/Support/autoload.php';
 
 final class Pages
 {
@@ -32,7 +30,7 @@ final class Pages
     public function __construct(private readonly Fpm $fpm)
     {
         // One connection per request, like a web server.
-        $this->worker = new FastCgi($fpm->socket);
+        $this->worker = new FastCgi($fpm->address);
     }
 
     /** Returns the duration of one request in microseconds. @param array<string, string> $page */
@@ -152,7 +150,7 @@ file_put_contents("$work/pillion.toml", <<<TOML
     tool_prefix = "stdio_"
     TOML);
 $sidecar = proc_open([getenv('PILLION'), 'serve', '--config', "$work/pillion.toml", '--socket', $socket], [['pipe', 'r'], ['file', '/dev/null', 'w'], ['file', "$work/sidecar.log", 'w']], $pipes);
-$fpm = new Fpm();
+$fpm = Fpm::withWorkers(1);
 $pages = new Pages($fpm);
 try {
     // The socket exists shortly before the sidecar listens on it.

@@ -1,7 +1,8 @@
 //! The PHP extension `pillion`: native classes on top of the engine `pillion-core`, which runs in
 //! the PHP process, and on top of the client of the sidecar.
 //!
-//! `stubs/` declares the classes for PHP. A test compares the stubs with the extension.
+//! `library/` declares the same classes in plain PHP, with the doc comments for both. A test
+//! compares the library with the extension.
 //!
 //! - `zend` is the layer on top of Zend's API. Each class is a file in `classes`.
 //! - `runtime` owns the state of the process. `wait` lets a PHP thread wait for the runtime without

@@ -11,6 +11,7 @@ use Pillion\Laravel\Chat\Chat;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\Laravel\Tests\Support\Sidecar;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeLlm;
 
 /** `Pillion::chat()`, with an obedient model or with faked answers. */
@@ -129,13 +130,9 @@ final class ChatTest extends TestCase
             'stream' => fn () => iterator_to_array($chat->stream('Hurry', $waiting->state), false),
         ];
         foreach ($ways as $way => $send) {
-            try {
-                $send();
-                self::fail("$way() accepted a message");
-            } catch (InvalidInputException $e) {
-                $id = $waiting->approvals[0]['id'];
-                self::assertSame("the chat waits for approval '$id' of tool '$tool': continue the chat without a message after the decision", $e->getMessage(), $way);
-            }
+            $e = Expect::exception(InvalidInputException::class, $send(...), "$way() accepted a message");
+            $id = $waiting->approvals[0]['id'];
+            self::assertSame("the chat waits for approval '$id' of tool '$tool': continue the chat without a message after the decision", $e->getMessage(), $way);
         }
     }
 
@@ -195,12 +192,8 @@ final class ChatTest extends TestCase
     public function test_an_unknown_model_is_an_error(): void
     {
         foreach ([fn () => Pillion::chat(), fn () => Pillion::chat('nope')] as $chat) {
-            try {
-                $chat();
-                self::fail('There was one');
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString('model', $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, $chat(...));
+            self::assertStringContainsString('model', $e->getMessage());
         }
         $this->configure(['chat.in' => 'somewhere']);
         $this->expectExceptionMessage('pillion.chat.in must be process or sidecar');

@@ -9,6 +9,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Chat\ChatConfig;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\Laravel;
+use Pillion\Tests\Support\Expect;
 use Symfony\Component\Console\Exception\InvalidOptionException;
 
 /** A mistake in the configuration or in an option stops the application or the call. */
@@ -95,12 +96,8 @@ final class ConfigurationErrorsTest extends TestCase
             "chat option 'max_tool_calls'" => fn () => $this->app->make(ChatConfig::class)->options(['max_tool_calls' => null]),
         ];
         foreach ($uses as $option => $use) {
-            try {
-                $use();
-                self::fail("Accepted: $option");
-            } catch (InvalidInputException $e) {
-                self::assertSame("Invalid $option: it must not be null", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, $use(...), "Accepted: $option");
+            self::assertSame("Invalid $option: it must not be null", $e->getMessage());
         }
         Pillion::executor(['approve' => null, 'before' => null]);
     }

@@ -9,6 +9,7 @@ use Pillion\Laravel\Configuration\KnownSettings;
 use Pillion\Laravel\PillionServiceProvider;
 use Pillion\Laravel\Tests\Support\ChecksConfiguration;
 use Pillion\Laravel\Tests\Support\MutatedSettings;
+use Pillion\Tests\Support\Expect;
 
 /** A mistake in config/pillion.php has a documented meaning or is an error: no default replaces the setting in silence. */
 final class ConfigurationTest extends TestCase
@@ -228,12 +229,8 @@ final class ConfigurationTest extends TestCase
     {
         foreach (['null' => null, 'int' => 1, 'string' => 'x', 'bool' => false] as $type => $value) {
             $this->app->make('config')->set('pillion', $value);
-            try {
-                (new PillionServiceProvider($this->app))->register();
-                self::fail("$type was accepted");
-            } catch (InvalidInputException $e) {
-                self::assertSame("pillion must be an array, not $type", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => (new PillionServiceProvider($this->app))->register(), "$type was accepted");
+            self::assertSame("pillion must be an array, not $type", $e->getMessage());
         }
     }
 

@@ -10,6 +10,7 @@ use PHPUnit\Framework\Attributes\DataProvider;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\RecordedCall;
 use Pillion\Laravel\Testing\StrayToolCallException;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
@@ -89,12 +90,8 @@ final class FakeTest extends TestCase
         Pillion::assertToolCalled('calculator');
 
         Pillion::preventStrayCalls();
-        try {
-            Pillion::call('get_time');
-            self::fail('It ran');
-        } catch (StrayToolCallException $e) {
-            self::assertStringContainsString("'get_time'", $e->getMessage());
-        }
+        $e = Expect::exception(StrayToolCallException::class, fn () => Pillion::call('get_time'));
+        self::assertStringContainsString("'get_time'", $e->getMessage());
         $this->expectException(StrayToolCallException::class);
         Pillion::server('dice')->callTool('roll');
     }
@@ -113,12 +110,8 @@ final class FakeTest extends TestCase
             'setLoggingLevel' => fn () => Pillion::forUser('x')->server('dice')->setLoggingLevel('debug'),
         ];
         foreach ($ways as $method => $way) {
-            try {
-                $way();
-                self::fail("$method() reached the server");
-            } catch (StrayToolCallException $e) {
-                self::assertStringContainsString("'dice' with $method()", $e->getMessage());
-            }
+            $e = Expect::exception(StrayToolCallException::class, $way(...), "$method() reached the server");
+            self::assertStringContainsString("'dice' with $method()", $e->getMessage());
         }
         self::assertSame(6, $server->onNotification(fn () => null)->callTool('roll')->result);
     }

@@ -13,6 +13,7 @@ use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tests\Fixtures\OwnServerTool;
 use Pillion\Laravel\Tests\Support\Dumps;
 use Pillion\Laravel\Tools\ApplicationTools;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Throwable;
 
@@ -112,12 +113,8 @@ final class SecrecyTest extends TestCase
             'Approvals' => Pillion::approvals(),
         ];
         foreach ($things as $name => $thing) {
-            try {
-                serialize($thing);
-                self::fail("$name was serialised");
-            } catch (Throwable $e) {
-                self::assertMatchesRegularExpression('/Pillion::|Executor. is not allowed/', $e->getMessage(), $name);
-            }
+            $e = Expect::exception(Throwable::class, fn () => serialize($thing), "$name was serialised");
+            self::assertMatchesRegularExpression('/Pillion::|Executor. is not allowed/', $e->getMessage(), $name);
         }
     }
 
@@ -141,14 +138,10 @@ final class SecrecyTest extends TestCase
         $model = ['api_key' => self::SECRET, 'function_calling' => true];
         try {
             foreach (['forModel', 'chat'] as $method) {
-                try {
-                    (new PillionManager())->$method($model);
-                    self::fail('It was taken');
-                } catch (InvalidInputException $e) {
-                    $frames = array_filter($e->getTrace(), fn (array $frame) => ($frame['class'] ?? '') === PillionManager::class && $frame['function'] === $method);
-                    self::assertCount(1, $frames);
-                    self::assertShowsNoSecret(array_column($frames, 'args'), $method);
-                }
+                $e = Expect::exception(InvalidInputException::class, fn () => (new PillionManager())->$method($model));
+                $frames = array_filter($e->getTrace(), fn (array $frame) => ($frame['class'] ?? '') === PillionManager::class && $frame['function'] === $method);
+                self::assertCount(1, $frames);
+                self::assertShowsNoSecret(array_column($frames, 'args'), $method);
             }
         } finally {
             ini_set('zend.exception_ignore_args', (string) $ignored);

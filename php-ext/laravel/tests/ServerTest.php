@@ -14,6 +14,7 @@ use Pillion\Laravel\Servers\Server;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Tests\Fixtures\OwnServerTool;
 use Pillion\Laravel\Tests\Fixtures\RollDice;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolResult;
 
@@ -157,12 +158,8 @@ final class ServerTest extends TestCase
         Pillion::authenticateUsing('later', fn () => 'x');
         $this->configure(['servers' => ['later' => ['command' => 'true'], 'class' => ['class' => self::class]]]);
         foreach (['later' => 'command', 'class' => 'tool class'] as $name => $kind) {
-            try {
-                Pillion::authenticateUsing($name, fn () => 'x');
-                self::fail('It was taken');
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString("'$name' is a $kind", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => Pillion::authenticateUsing($name, fn () => 'x'));
+            self::assertStringContainsString("'$name' is a $kind", $e->getMessage());
         }
         $this->expectException(InvalidInputException::class);
         Pillion::server('later')->listTools();

@@ -5,9 +5,7 @@ declare(strict_types=1);
 require_once __DIR__ . '/autoload.php';
 
 // Starts the same servers as the extension's tests.
-foreach (['FakeLlm', 'FakeServer', 'FakeSidecar', 'ServerScript', 'SidecarProcess'] as $class) {
-    require __DIR__ . "/../../tests/php/Support/$class.php";
-}
+require __DIR__ . '/../../tests/php/Support/autoload.php';
 
 // Sockets come from the configuration of the tests' applications.
 putenv('PILLION_SOCKET');

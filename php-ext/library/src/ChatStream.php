@@ -10,7 +10,9 @@ use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Json;
 
 /**
- * A running chat whose events arrive as they happen. Destroying an unfinished stream cancels the chat run.
+ * A running chat whose events arrive as they happen. If the chat runs in this process, PHP tools, approvals and
+ * requests from MCP servers wait until the caller reads the stream. Destroying an unfinished stream cancels the chat
+ * run.
  *
  * @implements \Iterator<int, ChatEvent>
  */

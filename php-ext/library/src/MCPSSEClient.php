@@ -12,8 +12,11 @@ use Pillion\Fallback\Json;
 use Pillion\Fallback\McpServer;
 
 /**
- * A client for an MCP server that the sidecar knows by the option `label`, or otherwise by its URL. The
- * sidecar connects to the server with the credentials, limits and timeouts of the sidecar's configuration.
+ * A client for an MCP server. The extension's process owns the sessions: clients with the same server, configuration
+ * and credentials share one open session, also across requests of an FPM worker.
+ *
+ * With the library, the sidecar connects to the server, with the credentials, limits and timeouts of its own
+ * configuration. The sidecar finds the server by the option `label`, or otherwise by its URL.
  */
 class MCPSSEClient
 {
@@ -22,7 +25,8 @@ class MCPSSEClient
     /**
      * Creates a client without any I/O.
      *
-     * @param int|float|null       $timeout timeout of one call in seconds, including retries and reconnects; default: 30
+     * @param int|float|null       $timeout timeout of one call in seconds, including retries and reconnects; default: the
+     *                                      ini setting `pillion.timeout_ms` (extension only), or 30 seconds
      * @param ?string              $apiKey  sent as a bearer token
      * @param array<string, mixed> $options see docs/reference/php-mcp-clients.md
      *
@@ -41,13 +45,14 @@ class MCPSSEClient
     }
 
     /**
-     * Sends a request and returns the JSON-RPC `result` unchanged, with objects as associative arrays. The
-     * sidecar supports `tools/call` and `tools/list`.
+     * Sends any request and returns the JSON-RPC `result` unchanged, with objects as associative arrays. The library
+     * supports only `tools/call` and `tools/list`.
      *
      * @param array<string, mixed> $params
      *
-     * @throws Exception\UnavailableException   when the sidecar is not available, does not know the server, or does not support the request
+     * @throws Exception\UnavailableException   with the library: when the sidecar is not available, does not know the server, or does not support the request
      * @throws Exception\TransportException     when the server cannot be reached or sends an invalid response
+     * @throws Exception\AuthorizationException when the server requires a credential or rejects it
      * @throws Exception\TimeoutException
      * @throws Exception\JsonRpcException       when the server answers with a JSON-RPC error
      * @throws Exception\RateLimitedException   when the server answers with HTTP 429

@@ -13,11 +13,17 @@ use Pillion\Fallback\McpEntry;
 use Pillion\Fallback\McpOptions;
 
 /**
- * A client for an MCP server that the sidecar knows by the option `label`, or otherwise by its URL. The
- * client can list and call tools; every other method requires the extension and throws an exception.
+ * A client for an MCP server: tools, resources, prompts, completion, progress, cancellation, and requests from the
+ * server.
  *
  * Results are what the server sent: objects are associative arrays, but `{}`, and an object with the keys `0`, `1` and
- * so on, is a `stdClass`, so that `json_encode()` reproduces the original JSON.
+ * so on, is a `stdClass`, so that `json_encode()` reproduces the original JSON. The extension's process owns the
+ * sessions: clients with the same configuration, credentials and callbacks for server requests share one open session,
+ * also across requests of an FPM worker. Callbacks belong to the client object and run on PHP's thread while PHP waits
+ * for a call.
+ *
+ * With the library, the sidecar connects to the server and finds it by the option `label`, or otherwise by its URL. The
+ * client can then list and call tools; a method for anything else throws an {@see Exception\UnavailableException}.
  */
 class McpClient
 {
@@ -32,7 +38,7 @@ class McpClient
      *   see docs/reference/php-mcp-clients.md
      *
      * @throws Exception\InvalidInputException when the server or an option is not valid
-     * @throws Exception\UnavailableException  for roots, which the sidecar does not support
+     * @throws Exception\UnavailableException  with the library: for roots, which the sidecar does not support
      */
     public function __construct(
         #[\SensitiveParameter]
@@ -162,8 +168,7 @@ class McpClient
     }
 
     /**
-     * Returns a call as a stream without progress reports: the sidecar does not forward progress, so the
-     * stream has only a result.
+     * Starts a call and returns a stream of its progress.
      *
      * @param array<string, mixed> $arguments
      * @param array{timeout?: int|float, cancellation?: CancellationToken, meta?: array<string, mixed>, id?: string} $options

@@ -9,7 +9,7 @@ use Pillion\Fallback\RunsInSidecar;
 use Pillion\Fallback\SidecarTools;
 
 /**
- * A built-in tool that runs in the sidecar. Registries create built-in tools.
+ * A built-in tool; with the library, the sidecar runs it. Registries create built-in tools.
  */
 final class NativeTool implements ToolInterface
 {
@@ -23,7 +23,8 @@ final class NativeTool implements ToolInterface
     }
 
     /**
-     * Returns false for a tool that calls a network service if the sidecar does not currently offer the tool.
+     * With the library, also returns false for a tool that calls a network service if the sidecar does not currently
+     * offer the tool.
      */
     public function isEnabledForModel(array|object $model): bool
     {

@@ -23,9 +23,10 @@ class Sidecar
     /**
      * Creates a client without any I/O.
      *
-     * @param ?string   $socketPath default: the socket of {@see resolveSocketUsing()}, `$PILLION_SOCKET`, or the
-     *                              default path
-     * @param int|float|null $timeout timeout of one call in seconds; default: 60
+     * @param ?string        $socketPath default: the socket of {@see resolveSocketUsing()}, the ini setting
+     *                                   `pillion.socket` (extension only), `$PILLION_SOCKET`, or the default path
+     * @param int|float|null $timeout    timeout of one call in seconds; default: the ini setting `pillion.timeout_ms`
+     *                                   (extension only), or 60 seconds
      *
      * @throws Exception\InvalidInputException when the timeout is not valid
      */
@@ -38,8 +39,8 @@ class Sidecar
 
     /**
      * Sets a function that returns the socket of every client and connection without a socket of its own, in
-     * place of the default path and `$PILLION_SOCKET`. The function is called each time, so it can read an
-     * application's current configuration.
+     * place of the ini setting `pillion.socket`, `$PILLION_SOCKET` and the default path. The function is called each
+     * time, so it can read an application's current configuration.
      *
      * @param ?\Closure(): ?string $resolver returns a path; null or '' for the other settings
      */

@@ -14,8 +14,9 @@ use Pillion\Fallback\Json;
 use Pillion\Fallback\SidecarApi;
 
 /**
- * A language model that calls tools until it has a final answer. The tool loop runs in the sidecar. With the
- * extension, the loop can also run in this process with the tools of a `ToolExecutor`.
+ * A language model that calls tools until it has a final answer. The tool loop runs in the sidecar or, with the
+ * extension, in this process with the tools of a `ToolExecutor`. If the executor's class extends `ToolExecutor`, the
+ * loop runs calls with its `executeParallel()` method.
  */
 class ToolAwareChat
 {

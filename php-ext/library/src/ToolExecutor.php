@@ -71,7 +71,7 @@ class ToolExecutor
     }
 
     /**
-     * Runs PHP tools one after the other, and the sidecar's tools concurrently.
+     * Runs built-in and MCP tools concurrently; at the same time PHP tools run one after the other.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array{user?: string, channel?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, ...} $context

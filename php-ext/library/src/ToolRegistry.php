@@ -38,15 +38,17 @@ class ToolRegistry implements \Countable
 
     /**
      * Returns a new registry with `calculator`, `get_time` and `roll_dice`, and with the network tools
-     * (`get_weather`, `web_search`) that `$services` names, even with empty settings. The sidecar's configuration sets
-     * the providers of network tools. Models do not see a tool that the sidecar does not offer, such as a tool without
-     * a provider. The `timezone` of `get_time` applies to calls that name no time zone. Aliases are `time_tool`,
-     * `weather_tool`, `weather` and `search_tool`.
+     * (`get_weather`, `web_search`) that `$services` names, even with empty settings. `get_weather` uses Open-Meteo by
+     * default; `web_search` is not offered without a provider. The `timezone` of `get_time` applies to calls that name
+     * no time zone. Aliases are `time_tool`, `weather_tool`, `weather` and `search_tool`.
+     *
+     * With the library, the sidecar's configuration sets the providers of network tools, and models see only the
+     * network tools that the sidecar offers.
      *
      * @param array{get_time?: array{timezone?: string}, get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
      *
      * @throws Exception\InvalidInputException when a setting is invalid
-     * @throws Exception\UnavailableException  for settings that are not empty: the sidecar runs these tools with its own settings
+     * @throws Exception\UnavailableException  with the library: for settings that are not empty, because the sidecar runs these tools with its own settings
      */
     public static function withBuiltins(#[\SensitiveParameter] array $services = []): ToolRegistry
     {
@@ -113,7 +115,9 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * Registers all tools of an MCP server. A tool with an invalid name is skipped and logged.
+     * Registers all tools of an MCP server. A tool with an invalid name is skipped and logged to the client's logger,
+     * or to PHP's error log without a logger. The client's callbacks answer requests that the server sends while a tool
+     * runs.
      *
      * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, require_approval?: 'always'|'prompt'|'never'|array{always?: array{tool_names: list<string>}, never?: array{tool_names: list<string>}}, ...} $server
      *        `require_approval` of an entry is the approval policy of the server and uses the server's tool names

@@ -177,6 +177,7 @@ class ToolResult implements \JsonSerializable
      * @throws Exception\ApprovalRequiredException  with `approval_id` and `arguments` from the metadata
      * @throws Exception\DeniedException
      * @throws Exception\UnavailableException
+     * @throws Exception\CancelledException
      * @throws Exception\PillionException           for every other code
      */
     public function throw(): static

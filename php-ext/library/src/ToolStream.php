@@ -5,8 +5,11 @@ declare(strict_types=1);
 namespace Pillion;
 
 /**
- * A tool call as a stream without progress reports: the sidecar does not forward progress, so the stream has
- * only a result. The call starts when the stream is read first.
+ * A running tool call whose progress reports arrive as they happen. The call continues while PHP does other work;
+ * requests from the server wait until the caller reads the stream. Destroying an unfinished stream cancels the call.
+ *
+ * With the library, the call starts when the stream is first read, and the stream has no progress reports, only a
+ * result: the sidecar does not forward progress.
  *
  * @implements \Iterator<int, Progress>
  */

@@ -7,6 +7,7 @@ namespace Pillion\Tests;
 use Pillion\DmcpTool;
 use Pillion\Exception\ApprovalRequiredException;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
@@ -202,12 +203,8 @@ final class ApprovalTest extends TestCase
             fn () => (new ToolRegistry())->registerMcpServer($entry),
             fn () => new DmcpTool(['require_approval' => $said]),
         ] as $make) {
-            try {
-                $make();
-                self::fail('It was accepted');
-            } catch (InvalidInputException $e) {
-                self::assertStringStartsWith("The server's 'require_approval' must be always, prompt, never or ", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, $make(...));
+            self::assertStringStartsWith("The server's 'require_approval' must be always, prompt, never or ", $e->getMessage());
         }
     }
 
@@ -287,12 +284,8 @@ final class ApprovalTest extends TestCase
         $asked = (new ToolExecutor($this->registry, $options))->execute(new ToolCall('c1', 'echo', $json));
         $encode = fn (mixed $value) => json_encode($value, JSON_PRESERVE_ZERO_FRACTION);
         self::assertSame([$json, $json], [$encode($asked->metadata['arguments']), $encode($seen->arguments)]);
-        try {
-            $asked->throw();
-            self::fail('It threw nothing');
-        } catch (ApprovalRequiredException $e) {
-            self::assertSame($json, $encode($e->arguments));
-        }
+        $e = Expect::exception(ApprovalRequiredException::class, fn () => $asked->throw());
+        self::assertSame($json, $encode($e->arguments));
         // The shown call equals the approved call and has the same id.
         $later = $this->execute($options, 'echo', $asked->metadata['arguments'], ['approved' => [$asked->metadata['approval_id']]]);
         self::assertSame('did echo', $later->result);

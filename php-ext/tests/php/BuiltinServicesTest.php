@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
@@ -78,13 +79,9 @@ final class BuiltinServicesTest extends TestCase
     /** @dataProvider wrongSettings */
     public function testErrorsAreClear(array $services, string $message): void
     {
-        try {
-            ToolRegistry::withBuiltins($services);
-            self::fail('It was taken');
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString($message, $e->getMessage());
-            self::assertStringNotContainsString('s3cret', $e . print_r($e->getTrace()[0], true));
-            self::assertStringNotContainsString('777', $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => ToolRegistry::withBuiltins($services));
+        self::assertStringContainsString($message, $e->getMessage());
+        self::assertStringNotContainsString('s3cret', $e . print_r($e->getTrace()[0], true));
+        self::assertStringNotContainsString('777', $e->getMessage());
     }
 }

@@ -15,6 +15,7 @@ use Pillion\Exception\RateLimitedException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\SidecarProcess;
@@ -127,19 +128,11 @@ final class ChatInSidecarTest extends TestCase
         $answer = $stream->getReturn();
         self::assertSame([false, 'awaiting_approval', null], [$answer->success, $answer->status, $answer->text]);
         [$approval] = $answer->approvals;
-        try {
-            $answer->textOrThrow();
-            self::fail('It has no text');
-        } catch (ApprovalRequiredException $e) {
-            self::assertSame([$approval['id'], 'roll_dice', ['notation' => '2d1']], [$e->approvalId, $e->toolName, $e->arguments]);
-        }
+        $e = Expect::exception(ApprovalRequiredException::class, fn () => $answer->textOrThrow());
+        self::assertSame([$approval['id'], 'roll_dice', ['notation' => '2d1']], [$e->approvalId, $e->toolName, $e->arguments]);
         self::assertSame('awaiting_approval', $chat->send(state: $answer->state, context: $context)->status);
-        try {
-            $chat->send('Hurry', $answer->state, $context);
-            self::fail('The chat accepted a message');
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'roll_dice'", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $chat->send('Hurry', $answer->state, $context));
+        self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'roll_dice'", $e->getMessage());
         $this->sidecar->approve($approval['id']);
         $answer = $chat->send(state: $answer->state, context: $context);
         self::assertSame('answered', $answer->status);
@@ -228,12 +221,8 @@ final class ChatInSidecarTest extends TestCase
     {
         $chat = new ToolAwareChat(new Sidecar('/nonexistent/pillion.sock'));
         foreach (['send', 'stream'] as $method) {
-            try {
-                $chat->$method('Hi');
-                self::fail("$method had an answer");
-            } catch (UnavailableException $e) {
-                self::assertStringContainsString('/nonexistent/pillion.sock', $e->getMessage());
-            }
+            $e = Expect::exception(UnavailableException::class, fn () => $chat->$method('Hi'), "$method had an answer");
+            self::assertStringContainsString('/nonexistent/pillion.sock', $e->getMessage());
         }
     }
 
@@ -262,12 +251,8 @@ final class ChatInSidecarTest extends TestCase
     {
         $answer = new ChatAnswer(status: 'failed', error: 'Too many', errorCode: 'rate_limited', retryAfter: 2.5);
         self::assertSame([false, null, '', []], [$answer->success, $answer->text, $answer->state, $answer->usage]);
-        try {
-            $answer->textOrThrow();
-            self::fail('It has no text');
-        } catch (RateLimitedException $e) {
-            self::assertSame(['Too many', 2.5], [$e->getMessage(), $e->retryAfter]);
-        }
+        $e = Expect::exception(RateLimitedException::class, fn () => $answer->textOrThrow());
+        self::assertSame(['Too many', 2.5], [$e->getMessage(), $e->retryAfter]);
         self::assertSame('Hi', (new ChatAnswer('Hi'))->textOrThrow());
         self::assertSame(['Hi', null], [(new ChatEvent('delta', ['text' => 'Hi']))->text, (new ChatEvent('delta'))->answer]);
     }

@@ -12,6 +12,8 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\UnavailableException;
 use Pillion\McpClient;
+use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\McpServer;
@@ -227,20 +229,12 @@ final class ChatTest extends TestCase
         self::assertSame(['awaiting_approval', ['hi']], [$waiting->status, $this->ran]);
         [$approval] = $waiting->approvals;
         self::assertSame(['delete', ['text' => 'a.txt']], [$approval['tool'], $approval['arguments']]);
-        try {
-            $waiting->textOrThrow();
-            self::fail('It has no text');
-        } catch (ApprovalRequiredException $e) {
-            self::assertSame([$approval['id'], 'delete', ['text' => 'a.txt']], [$e->approvalId, $e->toolName, $e->arguments]);
-        }
+        $e = Expect::exception(ApprovalRequiredException::class, fn () => $waiting->textOrThrow());
+        self::assertSame([$approval['id'], 'delete', ['text' => 'a.txt']], [$e->approvalId, $e->toolName, $e->arguments]);
         $still = $this->chat()->send(state: $waiting->state, context: $context);
         self::assertSame('awaiting_approval', $still->status);
-        try {
-            $this->chat()->send('Hurry', $waiting->state, $context);
-            self::fail('The chat accepted a message');
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'delete'", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $this->chat()->send('Hurry', $waiting->state, $context));
+        self::assertStringContainsString("waits for approval '{$approval['id']}' of tool 'delete'", $e->getMessage());
         $answer = $this->chat()->send(state: $still->state, context: $context + ['approved' => [$approval['id']]]);
         self::assertSame(['The tools say: a.txt is gone; HI', ['hi', 'delete a.txt']], [$answer->text, $this->ran]);
         $denied = $this->chat()->send(state: $waiting->state, context: $context + ['denied' => [$approval['id']]]);
@@ -303,21 +297,12 @@ final class ChatTest extends TestCase
 
     public function testM2ADispatcherReceivesCalls(): void
     {
-        $events = [];
+        $dispatcher = new Dispatcher();
         $executor = new ToolExecutor($this->registry);
-        $executor->setEventDispatcher(new class($events) {
-            public function __construct(private array &$events)
-            {
-            }
-
-            public function dispatch(object $event): object
-            {
-                return $this->events[] = $event;
-            }
-        });
+        $executor->setEventDispatcher($dispatcher);
         $chat = new ToolAwareChat($executor, ['base_url' => FakeLlm::url(), 'model' => 'fake', 'tools' => ['function_calling' => true]]);
         $chat->send('shout {"text": "hi"}');
-        self::assertSame([ToolCallStarted::class, ToolCallFinished::class], array_map(get_class(...), $events));
+        self::assertSame([ToolCallStarted::class, ToolCallFinished::class], array_map(get_class(...), $dispatcher->events));
         foreach ($chat->stream('shout {"text": "hi"}') as $event) {
             if ($event->type === 'tool_started') {
                 // The tool is PHP code, and runs at the next read.
@@ -380,16 +365,7 @@ final class ChatTest extends TestCase
         ini_set('pillion.log_level', 'off');
         $client = new McpClient(FakeServer::url());
         $this->registry->registerMcpServer($client, 'dice_');
-        $dispatcher = new class () {
-            /** @var list<string> */
-            public array $received = [];
-
-            public function dispatch(object $event): object
-            {
-                $this->received[] = $event::class;
-                throw new \DomainException('no luck');
-            }
-        };
+        $dispatcher = new Dispatcher(fn () => throw new \DomainException('no luck'));
         $client->setEventDispatcher($dispatcher);
         foreach (['send', 'stream'] as $method) {
             // The next call reconnects, and the event is dispatched with the chat's answer.
@@ -399,7 +375,7 @@ final class ChatTest extends TestCase
             self::assertSame('answered', $answer->status);
         }
         ini_restore('pillion.log_level');
-        self::assertSame([ServerConnected::class, ServerConnected::class], $dispatcher->received);
+        self::assertSame([ServerConnected::class, ServerConnected::class], array_map(get_class(...), $dispatcher->events));
     }
 
     public function testTheKeyIsReadForEachRequest(): void
@@ -430,12 +406,8 @@ final class ChatTest extends TestCase
         var_dump($chat);
         print_r($chat);
         self::assertStringNotContainsString('s3cr3t', ob_get_clean() . print_r((array) $chat, true));
-        try {
-            new ToolAwareChat(new ToolExecutor($this->registry), ['api_key' => 's3cr3t', 'headers' => ['no header' => 's3cr3t'], 'base_url' => FakeLlm::url(), 'model' => 'x']);
-            self::fail('It was taken');
-        } catch (InvalidInputException $e) {
-            self::assertStringNotContainsString('s3cr3t', $e . print_r($e->getTrace()[0], true));
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => new ToolAwareChat(new ToolExecutor($this->registry), ['api_key' => 's3cr3t', 'headers' => ['no header' => 's3cr3t'], 'base_url' => FakeLlm::url(), 'model' => 'x']));
+        self::assertStringNotContainsString('s3cr3t', $e . print_r($e->getTrace()[0], true));
     }
 
     public function testAfterAFailureOfTheModelTheChatCanContinue(): void
@@ -495,14 +467,10 @@ final class ChatTest extends TestCase
     public function testErrorsAreClear(array $model, array $options, mixed $said, ?string $state, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
-            try {
-                $this->chat($model, $options)->$method($said, $state);
-                self::fail("$method took it");
-            } catch (PillionException $e) {
-                self::assertInstanceOf(InvalidInputException::class, $e);
-                self::assertStringContainsString($message, $e->getMessage());
-                self::assertDoesNotMatchRegularExpression('/s3cret|777/', $e->getMessage());
-            }
+            $e = Expect::exception(PillionException::class, fn () => $this->chat($model, $options)->$method($said, $state), "$method took it");
+            self::assertInstanceOf(InvalidInputException::class, $e);
+            self::assertStringContainsString($message, $e->getMessage());
+            self::assertDoesNotMatchRegularExpression('/s3cret|777/', $e->getMessage());
         }
     }
 

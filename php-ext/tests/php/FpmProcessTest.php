@@ -4,7 +4,8 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
-use Pillion\Tests\Support\FpmPool;
+use Pillion\Tests\Support\Fpm;
+use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
 
@@ -19,7 +20,7 @@ final class FpmProcessTest extends TestCase
 
     private const ONE = ['pm = static', 'pm.max_children = 1'];
 
-    private ?FpmPool $pool = null;
+    private ?Fpm $pool = null;
 
     private SessionServer $server;
 
@@ -69,7 +70,7 @@ final class FpmProcessTest extends TestCase
      */
     public function testEachWorkerHasASessionForEachUser(array $kind): void
     {
-        $this->pool = new FpmPool($kind);
+        $this->pool = new Fpm($kind);
         $sessions = [];
         for ($round = 0; $round < 12; $round++) {
             $user = ['alice', 'bob', 'carol'][$round % 3];
@@ -81,7 +82,7 @@ final class FpmProcessTest extends TestCase
         $started = $this->pool->path('started');
         $query = ['url' => $this->server->url, 'user' => 'alice', 'seconds' => '3', 'started' => $started];
         $busy = $this->pool->start(self::SCRIPT, $query);
-        self::assertTrue(FpmPool::waitFor(fn () => file_exists($started)));
+        self::assertTrue(Process::waitFor(fn () => file_exists($started)));
         $other = $this->ask(['user' => 'alice']);
         foreach ([$other, $this->read($this->pool->finish($busy))] as $seen) {
             $sessions["{$seen['process']} alice"][$seen['session']] = true;
@@ -97,7 +98,7 @@ final class FpmProcessTest extends TestCase
 
     public function testAReplacedWorkerEndsItsSessions(): void
     {
-        $this->pool = new FpmPool([...self::ONE, 'pm.max_requests = 2']);
+        $this->pool = new Fpm([...self::ONE, 'pm.max_requests = 2']);
         $seen = [$this->ask(), $this->ask(), $this->ask(), $this->ask(), $this->ask()];
         self::assertCount(3, array_unique(array_column($seen, 'process')));
         self::assertCount(3, array_unique(array_column($seen, 'session')));
@@ -107,16 +108,16 @@ final class FpmProcessTest extends TestCase
 
     public function testAReloadLetsRequestsFinish(): void
     {
-        $this->pool = new FpmPool(['pm = static', 'pm.max_children = 2'], ['process_control_timeout = 20s']);
+        $this->pool = new Fpm(['pm = static', 'pm.max_children = 2'], ['process_control_timeout = 20s']);
         $before = $this->ask();
         $started = $this->pool->path('started');
         $waiting = $this->pool->start(self::SCRIPT, ['url' => $this->server->url, 'seconds' => '1', 'started' => $started]);
-        self::assertTrue(FpmPool::waitFor(fn () => file_exists($started)));
+        self::assertTrue(Process::waitFor(fn () => file_exists($started)));
         $old = $this->pool->workers();
         $this->pool->signal(SIGUSR2);
         self::assertTrue($this->read($this->pool->finish($waiting))['done']);
         $gone = fn () => array_intersect($old, $this->pool->workers()) === [] && count($this->pool->workers()) === 2;
-        self::assertTrue(FpmPool::waitFor($gone), $this->pool->log());
+        self::assertTrue(Process::waitFor($gone), $this->pool->log());
         $after = $this->ask();
         self::assertNotContains($after['process'], $old);
         self::assertNotSame($before['session'], $after['session']);
@@ -126,20 +127,20 @@ final class FpmProcessTest extends TestCase
 
     public function testAGracefulStopLetsRequestsFinish(): void
     {
-        $this->pool = new FpmPool(self::ONE, ['process_control_timeout = 20s']);
+        $this->pool = new Fpm(self::ONE, ['process_control_timeout = 20s']);
         $started = $this->pool->path('started');
         $waiting = $this->pool->start(self::SCRIPT, ['url' => $this->server->url, 'seconds' => '1', 'started' => $started]);
-        self::assertTrue(FpmPool::waitFor(fn () => file_exists($started)));
+        self::assertTrue(Process::waitFor(fn () => file_exists($started)));
         $this->pool->signal(SIGQUIT);
         self::assertTrue($this->read($this->pool->finish($waiting))['done']);
-        self::assertTrue(FpmPool::waitFor(fn () => !$this->pool->isRunning()));
+        self::assertTrue(Process::waitFor(fn () => !$this->pool->isRunning()));
         $seen = $this->server->seenWhen(fn ($seen) => $seen['ended'] !== []);
         self::assertSame([1, $seen['opened']], [count($seen['ended']), $seen['ended']]);
     }
 
     public function testRequestTerminateTimeoutKillsTheWorkerAndTheNextOneWorks(): void
     {
-        $this->pool = new FpmPool([...self::ONE, 'request_terminate_timeout = 3s']);
+        $this->pool = new Fpm([...self::ONE, 'request_terminate_timeout = 3s']);
         $before = $this->ask();
         $started = microtime(true);
         $answer = $this->pool->get(self::SCRIPT, ['url' => $this->server->url, 'seconds' => '25']);
@@ -163,7 +164,7 @@ final class FpmProcessTest extends TestCase
     /** @dataProvider waits */
     public function testADisconnectedClientEndsTheWait(bool $tcp, bool $sidecar): void
     {
-        $this->pool = new FpmPool(self::ONE, [], [], $tcp);
+        $this->pool = new Fpm(self::ONE, [], [], $tcp);
         $before = $this->ask();
         $silent = $this->pool->path('silent.sock');
         $listener = stream_socket_server("unix://$silent");
@@ -171,11 +172,11 @@ final class FpmProcessTest extends TestCase
         $started = $this->pool->path('started');
         $query = ['url' => $this->server->url, 'seconds' => '25', 'note' => $note, 'started' => $started];
         $request = $this->pool->start(self::SCRIPT, $query + ($sidecar ? ['socket' => $silent] : []));
-        self::assertTrue(FpmPool::waitFor(fn () => file_exists($started)));
+        self::assertTrue(Process::waitFor(fn () => file_exists($started)));
         usleep(200_000);
         $left = microtime(true);
         $this->pool->leave($request);
-        self::assertTrue(FpmPool::waitFor(fn () => file_exists($note)), $this->pool->log());
+        self::assertTrue(Process::waitFor(fn () => file_exists($note)), $this->pool->log());
         self::assertLessThan(15, microtime(true) - $left);
         $seen = json_decode((string) file_get_contents($note), true);
         self::assertSame([CONNECTION_ABORTED, false], [$seen['status'], $seen['done']]);
@@ -193,20 +194,20 @@ final class FpmProcessTest extends TestCase
     /** @dataProvider reasonsToGoOn */
     public function testTheWaitContinuesWithoutAConnectedClient(string $reason): void
     {
-        $this->pool = new FpmPool(self::ONE);
+        $this->pool = new Fpm(self::ONE);
         $note = $this->pool->path('note');
         $started = $this->pool->path('started');
         $query = ['url' => $this->server->url, 'seconds' => '1.5', 'note' => $note, 'started' => $started, $reason => '1'];
         $request = $this->pool->start(self::SCRIPT, $query);
-        self::assertTrue(FpmPool::waitFor(fn () => file_exists($started)));
+        self::assertTrue(Process::waitFor(fn () => file_exists($started)));
         $this->pool->leave($request);
-        self::assertTrue(FpmPool::waitFor(fn () => file_exists($note)), $this->pool->log());
+        self::assertTrue(Process::waitFor(fn () => file_exists($note)), $this->pool->log());
         self::assertTrue(json_decode((string) file_get_contents($note), true)['done']);
     }
 
     public function testTheConfigurationOfThePoolIsChecked(): void
     {
-        $this->pool = new FpmPool([
+        $this->pool = new Fpm([
             ...self::ONE, 'php_admin_value[pillion.max_sessions] = 1', 'php_value[pillion.timeout_ms] = soon',
         ]);
         $first = [$this->ask(['user' => 'alice']), $this->ask(['user' => 'alice'])];
@@ -226,7 +227,7 @@ final class FpmProcessTest extends TestCase
             var_export($this->server->url, true),
         ));
         chmod($preload, 0644);
-        $this->pool = new FpmPool(['pm = static', 'pm.max_children = 2'], [], [
+        $this->pool = new Fpm(['pm = static', 'pm.max_children = 2'], [], [
             'zend_extension=opcache', "opcache.preload=$preload", 'opcache.jit=tracing', 'opcache.jit_buffer_size=16M',
             'opcache.preload_user=' . posix_getpwuid(posix_geteuid())['name'],
         ]);

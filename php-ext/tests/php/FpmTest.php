@@ -19,7 +19,7 @@ final class FpmTest extends TestCase
 
     public static function setUpBeforeClass(): void
     {
-        self::$fpm = new Fpm();
+        self::$fpm = Fpm::withWorkers(1);
     }
 
     public static function tearDownAfterClass(): void

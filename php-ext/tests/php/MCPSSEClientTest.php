@@ -12,6 +12,7 @@ use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
@@ -88,12 +89,8 @@ final class MCPSSEClientTest extends TestCase
     {
         $client = new MCPSSEClient(FakeServer::url(), timeout: 0.2);
         $started = microtime(true);
-        try {
-            $client->callTool('slow', ['seconds' => 5]);
-            self::fail('It did not time out');
-        } catch (TimeoutException $e) {
-            self::assertSame('timeout', $e->errorCode);
-        }
+        $e = Expect::exception(TimeoutException::class, fn () => $client->callTool('slow', ['seconds' => 5]));
+        self::assertSame('timeout', $e->errorCode);
         self::assertLessThan(3, microtime(true) - $started);
     }
 
@@ -274,13 +271,9 @@ final class MCPSSEClientTest extends TestCase
     public function testL1AURLHasNoCredentialsThatAreShown(): void
     {
         foreach ([MCPSSEClient::class, McpClient::class] as $class) {
-            try {
-                new $class('https://alice:hush@mcp.example.org/sse');
-                self::fail('It was taken');
-            } catch (InvalidInputException $e) {
-                self::assertSame("Invalid MCP server option 'url': The server URL contains a user or password: put them into 'authentication'", $e->getMessage());
-                self::assertStringNotContainsString('hush', (string) $e);
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => new $class('https://alice:hush@mcp.example.org/sse'));
+            self::assertSame("Invalid MCP server option 'url': The server URL contains a user or password: put them into 'authentication'", $e->getMessage());
+            self::assertStringNotContainsString('hush', (string) $e);
             $client = new $class('https://mcp.example.org/sse?token=sekrit');
             self::assertStringNotContainsString('sekrit', print_r($client, true) . var_export($client, true));
         }
@@ -294,12 +287,8 @@ final class MCPSSEClientTest extends TestCase
             fn () => (new ToolRegistry())->registerMcpServer(['server_url' => 'not-a-url', 'api_key' => 'hush']),
         ];
         foreach ($made as $make) {
-            try {
-                $make();
-                self::fail('It was accepted');
-            } catch (InvalidInputException $e) {
-                self::assertStringNotContainsString('hush', print_r($e->getTrace()[0], true) . $e);
-            }
+            $e = Expect::exception(InvalidInputException::class, $make(...));
+            self::assertStringNotContainsString('hush', print_r($e->getTrace()[0], true) . $e);
         }
     }
 

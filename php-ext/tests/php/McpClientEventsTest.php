@@ -11,6 +11,8 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\RateLimitedException;
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolDefinition;
@@ -67,12 +69,8 @@ final class McpClientEventsTest extends TestCase
     {
         $dispatcher = self::dispatcher();
         $client = self::asks()->setEventDispatcher($dispatcher)->onSampling(fn () => throw $thrown);
-        try {
-            $call($client, fn () => throw $thrown);
-            self::fail('It went on');
-        } catch (\Throwable $e) {
-            self::assertSame($thrown, $e);
-        }
+        $e = Expect::exception(\Throwable::class, fn () => $call($client, fn () => throw $thrown));
+        self::assertSame($thrown, $e);
         self::assertSame($reported, $dispatcher->reported);
     }
 
@@ -114,7 +112,7 @@ final class McpClientEventsTest extends TestCase
         $token->cancel();
         try {
             $stream->next();
-            self::fail('It went on');
+            self::fail('No exception was thrown');
         } catch (PillionException $e) {
             self::assertSame('cancelled', $e->errorCode);
         }
@@ -152,12 +150,8 @@ final class McpClientEventsTest extends TestCase
     public function testAThrowingListenerDoesNotSuppressOtherEndEvents(string $throwAt, array $reported): void
     {
         $dispatcher = self::dispatcher($throwAt);
-        try {
-            self::fake()->setEventDispatcher($dispatcher)->callTools([['id' => 'a', 'name' => 'roll'], ['id' => 'b', 'name' => 'fails'], ['id' => 'c', 'name' => 'roll']]);
-            self::fail('No exception was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame("at $throwAt", $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => self::fake()->setEventDispatcher($dispatcher)->callTools([['id' => 'a', 'name' => 'roll'], ['id' => 'b', 'name' => 'fails'], ['id' => 'c', 'name' => 'roll']]));
+        self::assertSame("at $throwAt", $e->getMessage());
         self::assertSame($reported, $dispatcher->reported);
     }
 
@@ -171,21 +165,10 @@ final class McpClientEventsTest extends TestCase
 
     public function testTheSSEClientHasEvents(): void
     {
-        $reported = [];
-        $dispatcher = new class ($reported) {
-            public function __construct(private array &$reported)
-            {
-            }
-
-            public function dispatch(object $event): object
-            {
-                $this->reported[] = $event;
-                return $event;
-            }
-        };
+        $dispatcher = new Dispatcher();
         $client = (new MCPSSEClient(FakeServer::url(), options: ['label' => 'dice', 'headers' => ['x-key' => 'sekrit']]))->setEventDispatcher($dispatcher);
         $client->isAvailable();
-        $reported = [];
+        $dispatcher->events = [];
         $client->callTool('roll', ['dice' => 'hunter2']);
         self::assertTrue($client->callTool('fails')['isError']);
         try {
@@ -193,6 +176,7 @@ final class McpClientEventsTest extends TestCase
             self::fail('It worked');
         } catch (PillionException) {
         }
+        $reported = $dispatcher->events;
         self::assertCount(6, $reported);
         foreach ([['roll', true, null], ['fails', false, 'internal_error'], ['status', false, 'unavailable']] as $place => [$tool, $success, $code]) {
             [$started, $finished] = array_slice($reported, 2 * $place, 2);
@@ -201,7 +185,7 @@ final class McpClientEventsTest extends TestCase
             self::assertSame([$tool, 'dice'], [$started->toolName, $started->server]);
             self::assertSame([$tool, $started->toolCallId, 'dice', $success, $code], [$finished->toolName, $finished->toolCallId, $finished->server, $finished->success, $finished->errorCode]);
         }
-        self::assertCount(3, array_unique(array_column(array_filter($reported, fn ($event) => $event instanceof ToolCallStarted), 'toolCallId')));
+        self::assertCount(3, array_unique(array_column($dispatcher->events(ToolCallStarted::class), 'toolCallId')));
         self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $reported)));
     }
 
@@ -210,15 +194,11 @@ final class McpClientEventsTest extends TestCase
         $dispatcher = self::dispatcher('start b');
         $registry = new ToolRegistry();
         $registry->register(new ToolDefinition('work', 'Works'), fn () => 'done');
-        try {
-            (new ToolExecutor($registry))->setEventDispatcher($dispatcher)->executeAll([
-                ['id' => 'a', 'name' => 'work', 'arguments' => []],
-                ['id' => 'b', 'name' => 'work', 'arguments' => []],
-            ]);
-            self::fail('No exception was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame('at start b', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => (new ToolExecutor($registry))->setEventDispatcher($dispatcher)->executeAll([
+            ['id' => 'a', 'name' => 'work', 'arguments' => []],
+            ['id' => 'b', 'name' => 'work', 'arguments' => []],
+        ]));
+        self::assertSame('at start b', $e->getMessage());
         self::assertSame(['start a', 'end a ok', 'start b', 'end b internal_error'], $dispatcher->reported);
     }
 

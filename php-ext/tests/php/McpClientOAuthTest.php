@@ -7,6 +7,7 @@ namespace Pillion\Tests;
 use Pillion\Exception\AuthorizationException;
 use Pillion\Exception\InvalidInputException;
 use Pillion\McpClient;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\Peer;
 use Pillion\TokenStore;
 use PHPUnit\Framework\TestCase;
@@ -97,12 +98,8 @@ final class McpClientOAuthTest extends TestCase
         self::assertStringContainsString(rawurlencode($state), $url);
         self::assertCount(1, $store->entries);
         $back = self::browser($url);
-        try {
-            self::client($peer, self::store())->finishAuthorization($back);
-            self::fail('Another client used the request');
-        } catch (AuthorizationException $e) {
-            self::assertSame('denied', $e->errorCode);
-        }
+        $e = Expect::exception(AuthorizationException::class, fn () => self::client($peer, self::store())->finishAuthorization($back));
+        self::assertSame('denied', $e->errorCode);
         // In another request.
         $client = self::client($peer, $store);
         $client->finishAuthorization($back);
@@ -116,12 +113,8 @@ final class McpClientOAuthTest extends TestCase
     public function testTheExceptionContainsTheAuthorizationUrl(): void
     {
         $store = self::store();
-        try {
-            self::client('fastmcp-oauth', $store)->callTool('add', ['a' => 1, 'b' => 2]);
-            self::fail('It let us in');
-        } catch (AuthorizationException $e) {
-            self::assertStringStartsWith('http', (string) $e->authorizationUrl);
-        }
+        $e = Expect::exception(AuthorizationException::class, fn () => self::client('fastmcp-oauth', $store)->callTool('add', ['a' => 1, 'b' => 2]));
+        self::assertStringStartsWith('http', (string) $e->authorizationUrl);
         $client = self::client('fastmcp-oauth', $store);
         $client->finishAuthorization(self::browser($e->authorizationUrl));
         self::assertTrue($client->callTool('add', ['a' => 1, 'b' => 2])->success);
@@ -167,12 +160,8 @@ final class McpClientOAuthTest extends TestCase
             {
             }
         });
-        try {
-            $client->ping();
-            self::fail('It was taken');
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString('load() returned no valid tokens', $e->getMessage());
-            self::assertStringNotContainsString('hush', $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $client->ping());
+        self::assertStringContainsString('load() returned no valid tokens', $e->getMessage());
+        self::assertStringNotContainsString('hush', $e->getMessage());
     }
 }

@@ -12,6 +12,7 @@ use Pillion\Exception\JsonRpcException;
 use Pillion\Exception\TimeoutException;
 use Pillion\McpClient;
 use Pillion\Progress;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\Peer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolCall;
@@ -92,14 +93,10 @@ final class McpClientPeersTest extends TestCase
     public function testAProgressCallbackMayThrow(): void
     {
         $client = self::client();
-        try {
-            $client->callTool('trigger-long-running-operation', ['duration' => 2, 'steps' => 4], [
-                'on_progress' => fn () => throw new \DomainException('enough'),
-            ]);
-            self::fail('It went on');
-        } catch (\DomainException $e) {
-            self::assertSame('enough', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $client->callTool('trigger-long-running-operation', ['duration' => 2, 'steps' => 4], [
+            'on_progress' => fn () => throw new \DomainException('enough'),
+        ]));
+        self::assertSame('enough', $e->getMessage());
         self::assertTrue($client->callTool('echo', ['message' => 'still there'])->success);
     }
 
@@ -109,15 +106,11 @@ final class McpClientPeersTest extends TestCase
         $token = new CancellationToken();
         self::assertFalse($token->isCancelled());
         $started = microtime(true);
-        try {
-            $client->callTool('trigger-long-running-operation', ['duration' => 20, 'steps' => 100], [
-                'cancellation' => $token,
-                'on_progress' => fn () => $token->cancel('seen enough'),
-            ]);
-            self::fail('It went on');
-        } catch (CancelledException $e) {
-            self::assertSame(['cancelled', 'The call was cancelled: seen enough'], [$e->errorCode, $e->getMessage()]);
-        }
+        $e = Expect::exception(CancelledException::class, fn () => $client->callTool('trigger-long-running-operation', ['duration' => 20, 'steps' => 100], [
+            'cancellation' => $token,
+            'on_progress' => fn () => $token->cancel('seen enough'),
+        ]));
+        self::assertSame(['cancelled', 'The call was cancelled: seen enough'], [$e->errorCode, $e->getMessage()]);
         self::assertLessThan(10, microtime(true) - $started);
         self::assertTrue($token->isCancelled());
         $this->expectException(CancelledException::class);
@@ -234,12 +227,8 @@ final class McpClientPeersTest extends TestCase
     public function testAfterAThrowingCallbackTheClientWorks(): void
     {
         $client = self::client()->onSampling(fn () => throw new \LogicException('no model here'));
-        try {
-            $client->callTool('trigger-sampling-request', ['prompt' => 'x']);
-            self::fail('It went on');
-        } catch (\LogicException $e) {
-            self::assertSame('no model here', $e->getMessage());
-        }
+        $e = Expect::exception(\LogicException::class, fn () => $client->callTool('trigger-sampling-request', ['prompt' => 'x']));
+        self::assertSame('no model here', $e->getMessage());
         self::assertTrue($client->callTool('echo', ['message' => 'x'])->success);
         $client->onSampling(fn () => 7);
         $this->expectException(InvalidInputException::class);
@@ -349,13 +338,9 @@ final class McpClientPeersTest extends TestCase
 
     public function testE8AServerThatRequiresABearerToken(): void
     {
-        try {
-            self::client('fastmcp-bearer')->ping();
-            self::fail('It let us in');
-        } catch (AuthorizationException $e) {
-            self::assertSame([401, 'denied'], [$e->httpStatus, $e->errorCode]);
-            self::assertStringStartsWith('Bearer', $e->challenge);
-        }
+        $e = Expect::exception(AuthorizationException::class, fn () => self::client('fastmcp-bearer')->ping());
+        self::assertSame([401, 'denied'], [$e->httpStatus, $e->errorCode]);
+        self::assertStringStartsWith('Bearer', $e->challenge);
     }
 
     public function testAnErrorOfTheServerIsAnException(): void

@@ -6,7 +6,9 @@ namespace Pillion\Tests;
 
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Logger;
 use Pillion\Tests\Support\SessionServer;
 use Pillion\Tests\Support\Wrapper;
 use Pillion\TokenStore;
@@ -179,12 +181,8 @@ final class McpClientQuestionsTest extends TestCase
         $client->onSampling(fn () => 'now');
         self::assertSame('now', self::text($executor->execute($ask))['content']['text']);
         $client->onSampling(fn () => throw new \DomainException('no model here'));
-        try {
-            $executor->execute($ask);
-            self::fail('It went on');
-        } catch (\DomainException $e) {
-            self::assertSame('no model here', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $executor->execute($ask));
+        self::assertSame('no model here', $e->getMessage());
         $client->onSampling(null);
         self::assertSame(-32601, self::text($executor->execute($ask))['code']);
     }
@@ -221,14 +219,7 @@ final class McpClientQuestionsTest extends TestCase
 
     public function testF6ASkippedToolIsLoggedByTheClient(): void
     {
-        $logger = new class () {
-            public array $lines = [];
-
-            public function log($level, $message, array $context = []): void
-            {
-                $level === 'debug' || $this->lines[] = [$level, $message, $context];
-            }
-        };
+        $logger = new Logger();
         $log = tempnam(sys_get_temp_dir(), 'pillion');
         $before = ini_set('error_log', $log);
         try {
@@ -242,9 +233,10 @@ final class McpClientQuestionsTest extends TestCase
             ini_set('error_log', (string) $before);
             unlink($log);
         }
-        self::assertSame([['warning', 'MCP tool skipped'], ['warning', 'MCP tool skipped']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
-        self::assertStringContainsString('not_a_name', $logger->lines[0][2]['error']);
-        self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
+        $lines = array_values(array_filter($logger->lines, fn (array $line) => $line[0] !== 'debug'));
+        self::assertSame([['warning', 'MCP tool skipped'], ['warning', 'MCP tool skipped']], array_map(fn ($line) => array_slice($line, 0, 2), $lines));
+        self::assertStringContainsString('not_a_name', $lines[0][2]['error']);
+        self::assertSame(FakeServer::url(), $lines[1][2]['url']);
     }
 
     public function testAServerThatKeepsSendingDelaysNoCall(): void

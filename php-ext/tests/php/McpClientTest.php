@@ -16,7 +16,11 @@ use Pillion\Exception\TransportException;
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Progress;
+use Pillion\Tests\Support\Cache;
+use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Logger;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 use Pillion\ToolStream;
@@ -73,12 +77,8 @@ final class McpClientTest extends TestCase
     {
         $client = self::client(['api_key' => 'sekrit', 'headers' => ['x-more' => 'sekrit']]);
         self::assertStringNotContainsString('sekrit', print_r($client, true) . var_export($client, true));
-        try {
-            new McpClient('not-a-url', ['api_key' => 'sekrit']);
-            self::fail('It was accepted');
-        } catch (InvalidInputException $e) {
-            self::assertStringNotContainsString('sekrit', $e . print_r($e->getTrace()[0], true));
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => new McpClient('not-a-url', ['api_key' => 'sekrit']));
+        self::assertStringNotContainsString('sekrit', $e . print_r($e->getTrace()[0], true));
         $this->expectExceptionMessage("Serialization of 'Pillion\\McpClient' is not allowed");
         serialize($client);
     }
@@ -204,26 +204,15 @@ final class McpClientTest extends TestCase
 
     public function testErrorsHaveTheirExceptions(): void
     {
-        try {
-            self::client()->callTool('rpc_error');
-            self::fail('It worked');
-        } catch (JsonRpcException $e) {
-            self::assertSame([-32600, 'invalid_input'], [$e->rpcCode, $e->errorCode]);
-        }
+        $e = Expect::exception(JsonRpcException::class, fn () => self::client()->callTool('rpc_error'));
+        self::assertSame([-32600, 'invalid_input'], [$e->rpcCode, $e->errorCode]);
         $this->expectException(TransportException::class);
         (new McpClient('http://127.0.0.1:1/mcp'))->listTools();
     }
 
     public function testL1TheLoggerReceivesEveryLineWithoutSecrets(): void
     {
-        $logger = new class () {
-            public array $lines = [];
-
-            public function log($level, $message, array $context = []): void
-            {
-                $this->lines[] = [$level, $message, $context];
-            }
-        };
+        $logger = new Logger();
         $client = self::client()->setLogger($logger);
         $client->callTool('echo', ['password' => 'hunter2']);
         self::assertSame(['debug', 'MCP Request'], array_slice($logger->lines[0], 0, 2));
@@ -239,14 +228,7 @@ final class McpClientTest extends TestCase
 
     public function testTheDispatcherReceivesEventsWithoutSecrets(): void
     {
-        $dispatcher = new class () {
-            public array $events = [];
-
-            public function dispatch(object $event): object
-            {
-                return $this->events[] = $event;
-            }
-        };
+        $dispatcher = new Dispatcher();
         $client = self::client(['label' => 'dice', 'headers' => ['x-new' => 'sekrit']])->setEventDispatcher($dispatcher);
         $client->listTools();
         $client->callTool('echo', ['password' => 'hunter2'], ['id' => 'c1']);
@@ -267,26 +249,17 @@ final class McpClientTest extends TestCase
 
     public function testTheExceptionOfAListenerIsThrown(): void
     {
-        $dispatcher = new class () {
-            public function dispatch(object $event): object
-            {
-                throw new \DomainException('no ' . $event::class);
-            }
-        };
+        $dispatcher = new Dispatcher(fn (object $event) => throw new \DomainException('no ' . $event::class));
         $client = self::client()->setEventDispatcher($dispatcher);
-        try {
-            $client->callTool('roll');
-            self::fail('No exception was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame('no ' . ToolCallStarted::class, $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $client->callTool('roll'));
+        self::assertSame('no ' . ToolCallStarted::class, $e->getMessage());
         self::assertTrue($client->setEventDispatcher(null)->callTool('roll')->success);
     }
 
     /** @dataProvider clients */
     public function testTheListOfToolsIsCachedForEachTenant(string $class): void
     {
-        $cache = self::cache();
+        $cache = new Cache();
         $client = (new $class(FakeServer::url()))->setCache($cache, 60, 'a');
         $tools = $client->listTools();
         self::assertCount(1, $cache->entries);
@@ -310,7 +283,7 @@ final class McpClientTest extends TestCase
 
     public function testUsersWithOtherCredentialsShareNoList(): void
     {
-        $cache = self::cache();
+        $cache = new Cache();
         foreach (['alice', 'bob'] as $key) {
             self::client(['api_key' => $key])->setCache($cache)->listTools();
         }
@@ -336,37 +309,23 @@ final class McpClientTest extends TestCase
                 throw new \RuntimeException('redis is gone');
             }
         };
-        $logger = new class () {
-            public array $warnings = [];
-
-            public function log($level, $message, array $context = []): void
-            {
-                $level === 'warning' && $this->warnings[] = $context['error'];
-            }
-        };
+        $logger = new Logger();
         self::assertCount(4, self::client()->setCache($cache)->setLogger($logger)->listTools());
-        self::assertSame(['redis is gone', 'redis is gone'], $logger->warnings);
+        $warnings = array_filter($logger->lines, fn (array $line) => $line[0] === 'warning');
+        self::assertSame(['redis is gone', 'redis is gone'], array_values(array_map(fn (array $line) => $line[2]['error'], $warnings)));
     }
 
     public function testAChangeOfTheToolsClearsTheCacheAndIsAnEvent(): void
     {
-        $cache = self::cache();
-        $dispatcher = new class () {
-            public array $changes = [];
-
-            public function dispatch(object $event): object
-            {
-                $event instanceof ToolsChanged && $this->changes[] = $event->server;
-                return $event;
-            }
-        };
+        $cache = new Cache();
+        $dispatcher = new Dispatcher();
         $client = self::client(['label' => 'dice', 'headers' => ['x-test' => 'changes']])->setCache($cache)->setEventDispatcher($dispatcher);
         $client->listTools();
         self::assertCount(1, $cache->entries);
         $client->callTool('notifies', ['methods' => ['notifications/tools/list_changed']]);
-        self::assertSame([['dice'], []], [$dispatcher->changes, $cache->entries]);
+        self::assertSame([['dice'], []], [array_column($dispatcher->events(ToolsChanged::class), 'server'), $cache->entries]);
         $client->callTool('roll');
-        self::assertSame(['dice'], $dispatcher->changes);
+        self::assertCount(1, $dispatcher->events(ToolsChanged::class));
     }
 
     public function testNotificationsAreLimitedAndEachObjectReceivesItsOwn(): void
@@ -388,36 +347,6 @@ final class McpClientTest extends TestCase
         $client->onNotification(fn () => throw new \DomainException('heard'));
         $this->expectExceptionMessage('heard');
         $client->callTool('notifies', ['methods' => ['notifications/a']]);
-    }
-
-    private static function cache(): object
-    {
-        return new class () {
-            public array $entries = [];
-            public int $hits = 0;
-            public int $sets = 0;
-            public ?int $ttl = null;
-
-            public function get($key, $default = null): mixed
-            {
-                $this->hits += isset($this->entries[$key]) ? 1 : 0;
-                return $this->entries[$key] ?? $default;
-            }
-
-            public function set($key, $value, $ttl = null): bool
-            {
-                $this->entries[$key] = $value;
-                $this->ttl = $ttl;
-                $this->sets++;
-                return true;
-            }
-
-            public function delete($key): bool
-            {
-                unset($this->entries[$key]);
-                return true;
-            }
-        };
     }
 
     public function testValueClasses(): void

@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\Tests\Support\FakeServer;
-use Pillion\Tests\Support\FpmPool;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
@@ -194,7 +193,7 @@ final class ProcessTest extends TestCase
         [$childs, $before, $after] = array_map('intval', explode(' ', $ran['output']));
         self::assertSame($before, $after, 'the parent still uses the same program');
         self::assertNotSame($before, $childs);
-        self::assertTrue(FpmPool::waitFor(fn () => !posix_kill($childs, 0) && !posix_kill($before, 0)), 'no program outlives its process');
+        self::assertTrue(Process::waitFor(fn () => !posix_kill($childs, 0) && !posix_kill($before, 0)), 'no program outlives its process');
     }
 
     public function testInternalSignalsDoNotReachPhp(): void

@@ -8,6 +8,7 @@ use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\MCPSSEClient;
 use Pillion\Sidecar;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
@@ -72,12 +73,8 @@ final class SettingsTest extends TestCase
         $hurried = new MCPSSEClient(FakeServer::url());
         $patient = new MCPSSEClient(FakeServer::url(), 20);
         ini_restore('pillion.timeout_ms');
-        try {
-            $hurried->callTool('slow', ['seconds' => 3]);
-            self::fail('no time limit');
-        } catch (TimeoutException $e) {
-            self::assertStringContainsString('0.2', $e->getMessage());
-        }
+        $e = Expect::exception(TimeoutException::class, fn () => $hurried->callTool('slow', ['seconds' => 3]));
+        self::assertStringContainsString('0.2', $e->getMessage());
         self::assertSame(['slept' => 0.5], $patient->callTool('slow', ['seconds' => 0.5]));
         self::assertSame(['slept' => 0.5], (new MCPSSEClient(FakeServer::url(), apiKey: 'named'))->callTool('slow', ['seconds' => 0.5]));
     }

@@ -10,6 +10,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
 use Pillion\Exception\RateLimitedException;
 use Pillion\Sidecar;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
@@ -76,12 +77,8 @@ final class SidecarApprovalTest extends TestCase
     {
         $asked = $this->ask('6 * 9', 'ann');
         foreach ([['expression' => 7], ['a', 'b'], []] as $arguments) {
-            try {
-                $this->sidecar->approve($asked->approvalId, null, $arguments);
-                self::fail('Invalid arguments were approved');
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString('arguments', $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => $this->sidecar->approve($asked->approvalId, null, $arguments));
+            self::assertStringContainsString('arguments', $e->getMessage());
         }
         self::assertSame('pending', $this->sidecar->listApprovals(['status' => 'pending', 'user' => 'ann'])[0]['status']);
     }
@@ -106,12 +103,8 @@ final class SidecarApprovalTest extends TestCase
     public function testAnUnknownApprovalCannotBeDecided(): void
     {
         foreach (['01a2007e-3395-7020-b45a-9f725a72da6e', '..', '', "a/b?c#d"] as $id) {
-            try {
-                $this->sidecar->approve($id);
-                self::fail("'$id' was approved");
-            } catch (NotFoundException $e) {
-                self::assertSame('not_found', $e->errorCode);
-            }
+            $e = Expect::exception(NotFoundException::class, fn () => $this->sidecar->approve($id), "'$id' was approved");
+            self::assertSame('not_found', $e->errorCode);
         }
     }
 
@@ -172,11 +165,7 @@ final class SidecarApprovalTest extends TestCase
     public function testC7ALimitSetsRetryAfter(): void
     {
         $this->sidecar->callTool('get_time', [], ['user' => 'flo']);
-        try {
-            $this->sidecar->callTool('get_time', [], ['user' => 'flo']);
-            self::fail('There was no limit');
-        } catch (RateLimitedException $e) {
-            self::assertGreaterThan(0, $e->retryAfter);
-        }
+        $e = Expect::exception(RateLimitedException::class, fn () => $this->sidecar->callTool('get_time', [], ['user' => 'flo']));
+        self::assertGreaterThan(0, $e->retryAfter);
     }
 }

@@ -11,6 +11,7 @@ use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
@@ -107,14 +108,10 @@ final class SidecarTest extends TestCase
 
     public function testI2AFailedToolThrowsTheExceptionOfItsCode(): void
     {
-        try {
-            $this->sidecar->callTool('calculator', ['expression' => '1/0']);
-            self::fail('It did not fail');
-        } catch (PillionException $e) {
-            self::assertSame('Calculation error: division by zero', $e->getMessage());
-            self::assertSame('invalid_input', $e->errorCode);
-            self::assertInstanceOf(InvalidInputException::class, $e);
-        }
+        $e = Expect::exception(PillionException::class, fn () => $this->sidecar->callTool('calculator', ['expression' => '1/0']));
+        self::assertSame('Calculation error: division by zero', $e->getMessage());
+        self::assertSame('invalid_input', $e->errorCode);
+        self::assertInstanceOf(InvalidInputException::class, $e);
         $this->expectException(NotFoundException::class);
         $this->expectExceptionMessage("Tool 'nope' not found");
         $this->sidecar->callTool('nope');
@@ -220,12 +217,8 @@ final class SidecarTest extends TestCase
     {
         $calls = array_map(fn (int $number) => new ToolCall("c$number", 'get_time'), range(1, 8));
         foreach (['executeAll', 'executeParallel'] as $method) {
-            try {
-                $this->sidecar->$method($calls, ['user' => str_repeat('u', 300)]);
-                self::fail('It was taken');
-            } catch (InvalidInputException $e) {
-                self::assertSame('The header x-pillion-user must be UTF-8 of at most 256 bytes', $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => $this->sidecar->$method($calls, ['user' => str_repeat('u', 300)]));
+            self::assertSame('The header x-pillion-user must be UTF-8 of at most 256 bytes', $e->getMessage());
         }
     }
 
@@ -247,12 +240,8 @@ final class SidecarTest extends TestCase
                 'The sidecar did not respond within 0.2s' => [fn () => $sidecar->listTools()],
             ] as $message => $ways) {
                 foreach ($ways as $way) {
-                    try {
-                        $way();
-                        self::fail('It did not time out');
-                    } catch (TimeoutException $e) {
-                        self::assertSame([$message, 'timeout'], [$e->getMessage(), $e->errorCode]);
-                    }
+                    $e = Expect::exception(TimeoutException::class, $way(...));
+                    self::assertSame([$message, 'timeout'], [$e->getMessage(), $e->errorCode]);
                 }
             }
         } finally {
@@ -392,12 +381,8 @@ final class SidecarTest extends TestCase
                 self::assertSame($fallback, (new Sidecar())->getSocketPath());
             }
             $socket = 7;
-            try {
-                new Sidecar();
-                self::fail('no path');
-            } catch (InvalidInputException $e) {
-                self::assertSame("The resolver of the sidecar's socket must return a string or null, not int", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => new Sidecar());
+            self::assertSame("The resolver of the sidecar's socket must return a string or null, not int", $e->getMessage());
             Sidecar::resolveSocketUsing(fn () => throw new \DomainException('not configured'));
             $this->expectException(\DomainException::class);
             new Sidecar();

@@ -8,6 +8,7 @@ use Pillion\AsTool;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 use Pillion\Parameter;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\Level;
 use Pillion\Tests\Support\Pure;
 use Pillion\Tests\Support\RollDice2;
@@ -165,12 +166,8 @@ final class SignatureTest extends TestCase
     {
         $registry = new ToolRegistry();
         $registry->register(new ToolDefinition('add', 'Mine'), fn () => 'mine');
-        try {
-            $registry->registerObject(new Tools());
-            self::fail('add is taken');
-        } catch (InvalidInputException $e) {
-            self::assertSame("Tool 'add' already registered", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $registry->registerObject(new Tools()));
+        self::assertSame("Tool 'add' already registered", $e->getMessage());
         self::assertSame(['add'], array_keys($registry->getAll()));
         $registry->registerObject(new Tools(), replace: true);
         self::assertSame(['add', 'forecast', 'say_hello'], array_keys($registry->getAll()));
@@ -194,12 +191,8 @@ final class SignatureTest extends TestCase
         };
         $registry = new ToolRegistry();
         $registry->register(new ToolDefinition('first', 'Mine'), fn () => 'mine');
-        try {
-            $registry->registerObject($object, replace: true);
-            self::fail('It was registered');
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString("'second'", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $registry->registerObject($object, replace: true));
+        self::assertStringContainsString("'second'", $e->getMessage());
         self::assertSame(['first'], array_keys($registry->getAll()));
         self::assertSame('mine', $registry->execute('first', [], 'c')->result);
     }
@@ -301,13 +294,9 @@ final class SignatureTest extends TestCase
     /** @dataProvider refused */
     public function testInvalidToolsAreRejectedWithAReason(mixed $callable, string $message): void
     {
-        try {
-            ToolDefinition::fromCallable($callable);
-            self::fail('not refused');
-        } catch (PillionException $e) {
-            self::assertStringContainsString($message, $e->getMessage());
-            self::assertSame('invalid_input', $e->errorCode);
-        }
+        $e = Expect::exception(PillionException::class, fn () => ToolDefinition::fromCallable($callable));
+        self::assertStringContainsString($message, $e->getMessage());
+        self::assertSame('invalid_input', $e->errorCode);
     }
 
     public static function refused(): iterable
@@ -350,12 +339,8 @@ final class SignatureTest extends TestCase
             }, 'has #[Pillion\AsTool] but neither __invoke() nor execute()'],
         ];
         foreach ($wrong as [$given, $message]) {
-            try {
-                (new ToolRegistry())->registerObject($given);
-                self::fail($message);
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString($message, $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => (new ToolRegistry())->registerObject($given), $message);
+            self::assertStringContainsString($message, $e->getMessage());
         }
     }
 

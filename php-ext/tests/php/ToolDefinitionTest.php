@@ -6,6 +6,7 @@ namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\ProviderFormat;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
@@ -80,14 +81,10 @@ final class ToolDefinitionTest extends TestCase
     /** @dataProvider badDefinitions */
     public function testA4BadDefinitionsAreRefused(string $name, string $description, array $parameters, string $message): void
     {
-        try {
-            new ToolDefinition($name, $description, $parameters);
-            self::fail('It was accepted');
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString($message, $e->getMessage());
-            self::assertSame('invalid_input', $e->errorCode);
-            self::assertSame(__FILE__, $e->getFile());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => new ToolDefinition($name, $description, $parameters));
+        self::assertStringContainsString($message, $e->getMessage());
+        self::assertSame('invalid_input', $e->errorCode);
+        self::assertSame(__FILE__, $e->getFile());
     }
 
     public static function badDefinitions(): iterable

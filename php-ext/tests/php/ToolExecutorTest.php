@@ -8,7 +8,10 @@ use Pillion\Event\ToolCallFinished;
 use Pillion\Event\ToolCallStarted;
 use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Logger;
 use Pillion\Tests\Support\Upper;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
@@ -44,14 +47,10 @@ final class ToolExecutorTest extends TestCase
 
     public function testAnUnknownOptionIsNamedWithTheValidOptions(): void
     {
-        try {
-            new ToolExecutor($this->registry, ['timeot' => 5]);
-            self::fail('It was taken');
-        } catch (InvalidInputException $e) {
-            preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
-            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
-            self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, ['timeot' => 5]));
+        preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
+        $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
+        self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
     }
 
     public function testN1CachingCanBeDisabled(): void
@@ -305,22 +304,12 @@ final class ToolExecutorTest extends TestCase
     {
         $executor = new ToolExecutor($this->registry);
         $deepest = null;
-        $dispatcher = new class (function () use ($executor, &$deepest): void {
-            $result = $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']));
-            $deepest ??= $result->error;
-        }) {
-            public function __construct(private readonly \Closure $call)
-            {
+        $dispatcher = new Dispatcher(function (object $event) use ($executor, &$deepest): void {
+            if ($event instanceof ToolCallStarted) {
+                $result = $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']));
+                $deepest ??= $result->error;
             }
-
-            public function dispatch(object $event): object
-            {
-                if ($event instanceof \Pillion\Event\ToolCallStarted) {
-                    ($this->call)();
-                }
-                return $event;
-            }
-        };
+        });
         $executor->setEventDispatcher($dispatcher);
         self::assertSame('ABC', $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']))->result);
         self::assertStringContainsString('Calls nest deeper than 64 levels', $deepest);
@@ -444,12 +433,8 @@ final class ToolExecutorTest extends TestCase
         self::assertGreaterThanOrEqual(1.5, microtime(true) - $started);
         self::assertLessThan($started + 1.4, $ended[0], 'a tool in PHP waited for those of the server');
         foreach (['max_concurrent_local' => 0, 'max_concurrent_total' => 0, 'server_concurrency' => ['a' => 0]] as $key => $wrong) {
-            try {
-                new ToolExecutor($this->registry, [$key => $wrong]);
-                self::fail("$key was taken");
-            } catch (InvalidInputException $e) {
-                self::assertStringStartsWith("Invalid executor option '$key", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, [$key => $wrong]), "$key was taken");
+            self::assertStringStartsWith("Invalid executor option '$key", $e->getMessage());
         }
     }
 
@@ -457,59 +442,36 @@ final class ToolExecutorTest extends TestCase
     {
         $this->registerServer();
         $this->add('fails', fn () => throw new \DomainException('a secret'));
-        $seen = new class () {
-            public array $lines = [];
-            public array $events = [];
-
-            public function log(mixed $level, string $message, array $context = []): void
-            {
-                unset($context['seconds']);
-                $this->lines[] = [$level, $message, $context];
-            }
-
-            public function dispatch(object $event): object
-            {
-                $this->events[] = $event;
-                return $event;
-            }
-        };
+        $logger = new Logger();
+        $dispatcher = new Dispatcher();
         $executor = new ToolExecutor($this->registry);
-        self::assertSame($executor, $executor->setLogger($seen)->setEventDispatcher($seen));
+        self::assertSame($executor, $executor->setLogger($logger)->setEventDispatcher($dispatcher));
         $executor->executeAll([new ToolCall('1', 'roll', ['dice' => '1d6']), new ToolCall('2', 'fails'), new ToolCall('3', 'nope')]);
-        $server = $seen->events[0]->server;
+        $server = $dispatcher->events[0]->server;
         self::assertNotEmpty($server);
         self::assertSame([
             ['info', 'Tool call succeeded', ['tool' => 'roll', 'call_id' => '1', 'server' => $server, 'error_code' => null]],
             ['warning', 'Tool call failed', ['tool' => 'fails', 'call_id' => '2', 'server' => null, 'error_code' => 'internal_error']],
             ['warning', 'Tool call failed', ['tool' => 'nope', 'call_id' => '3', 'server' => null, 'error_code' => 'not_found']],
-        ], $seen->lines);
+        ], array_map(fn (array $line) => [$line[0], $line[1], array_diff_key($line[2], ['seconds' => 0])], $logger->lines));
         self::assertSame(
             array_merge(...array_fill(0, 3, [ToolCallStarted::class, ToolCallFinished::class])),
-            array_map('get_class', $seen->events),
+            array_map('get_class', $dispatcher->events),
         );
-        [$started, $finished] = array_slice($seen->events, 2, 2);
+        [$started, $finished] = array_slice($dispatcher->events, 2, 2);
         self::assertSame(['fails', '2', null], [$started->toolName, $started->toolCallId, $started->server]);
         self::assertSame([false, 'internal_error'], [$finished->success, $finished->errorCode]);
         self::assertGreaterThan(0, $finished->seconds);
 
         $executor->setLogger(null)->setEventDispatcher(null)->execute(new ToolCall('4', 'nope'));
-        self::assertCount(3, $seen->lines);
+        self::assertCount(3, $logger->lines);
     }
 
     public function testAListenerThatThrowsEndsTheExecution(): void
     {
-        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(new class () {
-            public function dispatch(object $event): object
-            {
-                throw new \DomainException('no more');
-            }
-        });
-        try {
-            $executor->execute(new ToolCall('1', 'upper', ['text' => 'a']));
-            self::fail('nothing was thrown');
-        } catch (\DomainException $e) {
-            self::assertSame('no more', $e->getMessage());
-        }
+        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(new Dispatcher(fn () => throw new \DomainException('no more')));
+        $e = Expect::exception(\DomainException::class, fn () => $executor->execute(new ToolCall('1', 'upper', ['text' => 'a'])));
+        self::assertSame('no more', $e->getMessage());
         self::assertSame('A', $executor->setEventDispatcher(null)->execute(new ToolCall('1', 'upper', ['text' => 'a']))->result);
     }
 

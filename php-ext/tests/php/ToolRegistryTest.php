@@ -10,6 +10,9 @@ use Pillion\Exception\TransportException;
 use Pillion\MCPServerTool;
 use Pillion\MCPSSEClient;
 use Pillion\MCPToolInterface;
+use Pillion\Tests\Support\Cache;
+use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Upper;
 use Pillion\ToolDefinition;
@@ -36,12 +39,8 @@ final class ToolRegistryTest extends TestCase
     {
         $registry = new ToolRegistry();
         $registry->register(new Upper());
-        try {
-            $registry->register(new Upper());
-            self::fail('It was accepted');
-        } catch (InvalidInputException $e) {
-            self::assertSame("Tool 'upper' already registered", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $registry->register(new Upper()));
+        self::assertSame("Tool 'upper' already registered", $e->getMessage());
         $second = new Upper();
         $registry->register($second, replace: true);
         self::assertSame($second, $registry->get('upper'));
@@ -186,12 +185,8 @@ final class ToolRegistryTest extends TestCase
         $registry = new ToolRegistry();
         $registry->register(self::definition('slow'), fn () => 'mine');
         $before = ini_set('pillion.log_level', 'off');
-        try {
-            $registry->registerMcpServer(['server_url' => FakeServer::url()]);
-            self::fail('It was accepted');
-        } catch (InvalidInputException $e) {
-            self::assertSame("Tool 'slow' already registered", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $registry->registerMcpServer(['server_url' => FakeServer::url()]));
+        self::assertSame("Tool 'slow' already registered", $e->getMessage());
         self::assertCount(1, $registry);
         $registry->registerMcpServer(['server_url' => FakeServer::url()], replace: true);
         ini_set('pillion.log_level', (string) $before);
@@ -346,57 +341,23 @@ final class ToolRegistryTest extends TestCase
             }
         };
         $registry = new ToolRegistry();
-        try {
-            $registry->register($broken);
-            self::fail('It was accepted');
-        } catch (\DomainException $e) {
-            self::assertSame('not today', $e->getMessage());
-        }
+        $e = Expect::exception(\DomainException::class, fn () => $registry->register($broken));
+        self::assertSame('not today', $e->getMessage());
         self::assertCount(0, $registry);
     }
 
     public function testToolsUseTheCacheAndTheDispatcherOfTheirClient(): void
     {
-        $cache = new class () {
-            /** @var array<string, string> */
-            public array $entries = [];
-
-            public function get(string $key, mixed $default = null): mixed
-            {
-                return $this->entries[$key] ?? $default;
-            }
-
-            public function set(string $key, mixed $value, mixed $ttl = null): bool
-            {
-                $this->entries[$key] = $value;
-                return true;
-            }
-
-            public function delete(string $key): bool
-            {
-                unset($this->entries[$key]);
-                return true;
-            }
-        };
-        $dispatcher = new class () {
-            /** @var list<bool> */
-            public array $fromCache = [];
-
-            public function dispatch(object $event): object
-            {
-                if ($event instanceof \Pillion\Event\ToolsListed) {
-                    $this->fromCache[] = $event->fromCache;
-                }
-                return $event;
-            }
-        };
+        $cache = new Cache();
+        $dispatcher = new Dispatcher();
         foreach ([MCPSSEClient::class, \Pillion\McpClient::class, \Pillion\McpClient::class] as $class) {
             $client = (new $class(FakeServer::url()))->setCache($cache)->setEventDispatcher($dispatcher);
             $registry = new ToolRegistry();
             self::assertSame(['roll', 'echo', 'slow'], $registry->registerMcpServer($client));
             self::assertSame(['total' => 15, 'rolls' => [15]], $registry->execute('roll', ['dice' => '2d6'], 'c')->result);
         }
-        self::assertTrue(end($dispatcher->fromCache));
-        self::assertFalse($dispatcher->fromCache[0]);
+        $fromCache = array_column($dispatcher->events(\Pillion\Event\ToolsListed::class), 'fromCache');
+        self::assertTrue(end($fromCache));
+        self::assertFalse($fromCache[0]);
     }
 }

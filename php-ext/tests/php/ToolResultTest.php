@@ -10,6 +10,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\RateLimitedException;
 use Pillion\Exception\TransportException;
 use Pillion\ProviderFormat;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
@@ -273,19 +274,11 @@ final class ToolResultTest extends TestCase
     public function testThrowUsesTheMetadata(): void
     {
         $required = ['approval_id' => 'abc', 'arguments' => ['a' => 1]];
-        try {
-            ToolResult::failure('x', 'approval_required', 'c', 't', metadata: $required)->throw();
-            self::fail('It threw nothing');
-        } catch (ApprovalRequiredException $e) {
-            self::assertSame(['abc', 't', ['a' => 1]], [$e->approvalId, $e->toolName, $e->arguments]);
-        }
+        $e = Expect::exception(ApprovalRequiredException::class, fn () => ToolResult::failure('x', 'approval_required', 'c', 't', metadata: $required)->throw());
+        self::assertSame(['abc', 't', ['a' => 1]], [$e->approvalId, $e->toolName, $e->arguments]);
         foreach ([[['retry_after' => 5], 5.0], [['retry_after' => 'soon'], null], [[], null]] as [$metadata, $seconds]) {
-            try {
-                ToolResult::failure('x', 'rate_limited', metadata: $metadata)->throw();
-                self::fail('It threw nothing');
-            } catch (RateLimitedException $e) {
-                self::assertSame($seconds, $e->retryAfter);
-            }
+            $e = Expect::exception(RateLimitedException::class, fn () => ToolResult::failure('x', 'rate_limited', metadata: $metadata)->throw());
+            self::assertSame($seconds, $e->retryAfter);
         }
     }
 

@@ -16,26 +16,9 @@ if ($library) {
     require __DIR__ . '/../../library/autoload.php';
 }
 
-require __DIR__ . '/Support/Examples.php';
-require __DIR__ . '/Support/FakeLlm.php';
-require __DIR__ . '/Support/FakeServer.php';
-require __DIR__ . '/Support/FakeSidecar.php';
-require __DIR__ . '/Support/FastCgi.php';
-require __DIR__ . '/Support/Fpm.php';
-require __DIR__ . '/Support/FpmPool.php';
-require __DIR__ . '/Support/McpServer.php';
-require __DIR__ . '/Support/OddPeer.php';
-require __DIR__ . '/Support/Peer.php';
-require __DIR__ . '/Support/Process.php';
-require __DIR__ . '/Support/ReportsState.php';
-require __DIR__ . '/Support/ServerScript.php';
-require __DIR__ . '/Support/SessionServer.php';
-require __DIR__ . '/Support/SidecarProcess.php';
-require __DIR__ . '/Support/TalkativeLlm.php';
+require __DIR__ . '/Support/autoload.php';
+// It declares several classes.
 require __DIR__ . '/Support/Tools.php';
-require __DIR__ . '/Support/Upper.php';
-require __DIR__ . '/Support/WorkerProcess.php';
-require __DIR__ . '/Support/Wrapper.php';
 
 if ($library) {
     // The library uses the built-in tools and MCP tools of the sidecar.

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Tests\Support;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\PillionServiceProvider;
+use Pillion\Tests\Support\Expect;
 
 /** Lets the service provider check a configuration. */
 trait ChecksConfiguration
@@ -23,12 +24,8 @@ trait ChecksConfiguration
      */
     protected function assertRejected(array $settings, array $path, string $mistake): void
     {
-        try {
-            $this->register($settings);
-            self::fail(implode('.', $path) . " was accepted: $mistake");
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString('pillion.' . implode('.', $path), $e->getMessage(), $mistake);
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => $this->register($settings), implode('.', $path) . " was accepted: $mistake");
+        self::assertStringContainsString('pillion.' . implode('.', $path), $e->getMessage(), $mistake);
     }
 
     /** @param array<string, mixed> $settings */

@@ -73,7 +73,7 @@ final class CallResponse
 
     public function toException(string $toolName): \Pillion\Exception\PillionException
     {
-        $code = Failure::code($this->errorCode) ?? 'internal_error';
+        $code = Failure::knownCode($this->errorCode);
         return Failure::ofResult(new ToolResult('', $toolName, null, false, $this->error ?? 'The tool failed', $code, null, $this->metadata));
     }
 

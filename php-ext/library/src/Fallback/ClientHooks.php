@@ -13,7 +13,10 @@ trait ClientHooks
 {
     private readonly McpServer $server;
 
-    /** Does nothing: the sessions belong to the sidecar, which closes them. */
+    /**
+     * Closes the session at the server for all clients that share the session; the next call opens a new one.
+     * Takes at most one second. With the library, does nothing: the sidecar owns the sessions.
+     */
     public function disconnect(): void
     {
         $this->server();
@@ -34,7 +37,8 @@ trait ClientHooks
     }
 
     /**
-     * Sends the events of `Pillion\Event` for tool lists and tool calls to a PSR-14 dispatcher.
+     * Sends the events of `Pillion\Event` to a PSR-14 dispatcher. The library sends only the events of tool lists and
+     * tool calls.
      *
      * @param ?object $dispatcher a `Psr\EventDispatcher\EventDispatcherInterface`, or any object with its `dispatch()`
      *
@@ -47,8 +51,8 @@ trait ClientHooks
     }
 
     /**
-     * Caches the list of tools in a PSR-16 cache, keyed by server and tenant. A failing cache only costs time
-     * and logs a warning.
+     * Caches the list of tools in a PSR-16 cache, keyed by server and tenant, and with the extension also by
+     * configuration and credentials. A failing cache only costs time and logs a warning.
      *
      * @param ?object $cache  a `Psr\SimpleCache\CacheInterface`, or any object with its `get()`, `set()` and `delete()`
      * @param int     $ttl    lifetime of a cached list, in seconds

@@ -26,10 +26,17 @@ use Pillion\ToolResult;
  */
 final class Failure
 {
-    /** The error codes that the engine defines; see docs/reference/errors.md. */
-    public const CODES = [
-        'invalid_input', 'not_found', 'rate_limited', 'timeout', 'approval_required', 'denied', 'unavailable',
-        'cancelled', 'internal_error',
+    /** The exception for each error code that the engine defines; see docs/reference/errors.md. */
+    private const CLASSES = [
+        'invalid_input' => InvalidInputException::class,
+        'not_found' => NotFoundException::class,
+        'rate_limited' => RateLimitedException::class,
+        'timeout' => TimeoutException::class,
+        'approval_required' => ApprovalRequiredException::class,
+        'denied' => DeniedException::class,
+        'unavailable' => UnavailableException::class,
+        'cancelled' => CancelledException::class,
+        'internal_error' => PillionException::class,
     ];
 
     public static function invalidInput(string $message): InvalidInputException
@@ -53,7 +60,7 @@ final class Failure
     /** Returns the exception for a JSON-RPC error of the MCP server. */
     public static function rpc(int $rpcCode, string $message, string $code): JsonRpcException
     {
-        $exception = self::atCaller(new JsonRpcException($message, $rpcCode), self::code($code) ?? 'internal_error');
+        $exception = self::atCaller(new JsonRpcException($message, $rpcCode), self::knownCode($code));
         $exception->rpcCode = $rpcCode;
         return $exception;
     }
@@ -77,18 +84,8 @@ final class Failure
     /** Returns the exception for an error code. */
     public static function ofCode(string $code, string $message): PillionException
     {
-        $exception = match ($code) {
-            'invalid_input' => new InvalidInputException($message),
-            'not_found' => new NotFoundException($message),
-            'rate_limited' => new RateLimitedException($message),
-            'timeout' => new TimeoutException($message),
-            'unavailable' => new UnavailableException($message),
-            'approval_required' => new ApprovalRequiredException($message),
-            'denied' => new DeniedException($message),
-            'cancelled' => new CancelledException($message),
-            default => new PillionException($message),
-        };
-        return self::atCaller($exception, self::code($code) ?? 'internal_error');
+        $known = self::knownCode($code);
+        return self::atCaller(new (self::CLASSES[$known])($message), $known);
     }
 
     /** Returns the exception for a failed result. */
@@ -111,10 +108,10 @@ final class Failure
         return $failure;
     }
 
-    /** Returns the error code if it is known; otherwise null. */
-    public static function code(?string $name): ?string
+    /** Returns the error code if the engine defines it; otherwise `internal_error`. */
+    public static function knownCode(?string $code): string
     {
-        return in_array($name, self::CODES, true) ? $name : null;
+        return isset(self::CLASSES[$code ?? '']) ? $code : 'internal_error';
     }
 
     /**

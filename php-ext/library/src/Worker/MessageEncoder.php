@@ -97,7 +97,7 @@ final class MessageEncoder
         return [
             'content' => [['type' => 'text', 'text' => $result->error ?? 'The tool failed']],
             'isError' => true,
-            'errorCode' => Failure::code($result->errorCode) ?? 'internal_error',
+            'errorCode' => Failure::knownCode($result->errorCode),
         ] + ($structured === null ? [] : ['structuredContent' => $structured]);
     }
 

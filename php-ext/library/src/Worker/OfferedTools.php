@@ -132,7 +132,7 @@ final class OfferedTools
     {
         $convert = static fn (mixed $value): mixed => Json::toArrays(Json::parse(Json::encodeReturnValue($value)));
         $metadata = ['execution_time' => round($seconds, 6)] + (array) $convert((object) $output->metadata);
-        $code = $output->success ? null : Failure::code($output->errorCode) ?? 'internal_error';
+        $code = $output->success ? null : Failure::knownCode($output->errorCode);
         $error = $output->success ? null : $output->error ?? 'The tool failed';
         return new ToolResult($call->id, $call->tool, $convert($output->result), $output->success, $error, $code, $convert($output->data), $metadata);
     }

@@ -9,6 +9,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\Process;
 
@@ -63,12 +64,8 @@ final class AnswerTest extends TestCase
     public function testAnInvalidSocketPathIsAnError(): void
     {
         foreach (['', str_repeat('x', 108), "a\0b"] as $path) {
-            try {
-                (new Sidecar($path))->listTools();
-                self::fail('It was used');
-            } catch (UnavailableException $e) {
-                self::assertStringContainsString("a socket's path has 1 to 107 bytes", $e->getMessage());
-            }
+            $e = Expect::exception(UnavailableException::class, fn () => (new Sidecar($path))->listTools());
+            self::assertStringContainsString("a socket's path has 1 to 107 bytes", $e->getMessage());
         }
     }
 

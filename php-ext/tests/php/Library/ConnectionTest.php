@@ -8,6 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Http\Request;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Worker\Connection;
 use Pillion\Worker\ConnectionLostException;
@@ -71,12 +72,8 @@ final class ConnectionTest extends TestCase
     {
         $connection = $this->connect('slow reader');
         $started = microtime(true);
-        try {
-            $connection->send("POST / HTTP/1.1\r\ncontent-length: 10000000\r\n\r\n" . str_repeat('x', 10_000_000), 0.5);
-            self::fail('It was sent');
-        } catch (ConnectionLostException $e) {
-            self::assertSame('The sidecar stopped reading messages', $e->getMessage());
-        }
+        $e = Expect::exception(ConnectionLostException::class, fn () => $connection->send("POST / HTTP/1.1\r\ncontent-length: 10000000\r\n\r\n" . str_repeat('x', 10_000_000), 0.5));
+        self::assertSame('The sidecar stopped reading messages', $e->getMessage());
         self::assertLessThan(5, microtime(true) - $started);
     }
 

@@ -8,6 +8,8 @@ use Pillion\Event\ToolCallFinished;
 use Pillion\Event\ToolCallStarted;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\TransportException;
+use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolCall;
@@ -71,34 +73,28 @@ final class ExecutorTest extends TestCase
             $sidecar->kill();
             return 'nobody reads this';
         });
-        $events = [];
-        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(self::dispatcher(function (object $event) use (&$events): void {
-            $events[] = $event;
-        }));
+        $dispatcher = new Dispatcher();
+        $executor = (new ToolExecutor($this->registry))->setEventDispatcher($dispatcher);
         $results = $executor->executeAll([new ToolCall('1', 'ends'), new ToolCall('2', 'ends')]);
         self::assertSame(['unavailable', 'unavailable'], array_column($results, 'errorCode'));
         self::assertSame('The sidecar closed the connection', $results[0]->error);
         self::assertSame(1, $runs);
         $classes = [ToolCallStarted::class, ToolCallFinished::class];
-        self::assertSame([...$classes, ...$classes], array_map(get_class(...), $events));
+        self::assertSame([...$classes, ...$classes], array_map(get_class(...), $dispatcher->events));
     }
 
     public function testAnExceptionOfAListenerEndsTheOtherCallsToo(): void
     {
         $ended = [];
-        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(self::dispatcher(function (object $event) use (&$ended): void {
+        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(new Dispatcher(function (object $event) use (&$ended): void {
             if ($event instanceof ToolCallFinished) {
                 $ended[$event->toolCallId] = $event->errorCode;
                 throw new TransportException('no more');
             }
         }));
         $this->add('mine', fn () => 'works');
-        try {
-            $executor->execute(new ToolCall('1', 'mine'));
-            self::fail('nothing was thrown');
-        } catch (TransportException $e) {
-            self::assertSame('no more', $e->getMessage());
-        }
+        $e = Expect::exception(TransportException::class, fn () => $executor->execute(new ToolCall('1', 'mine')));
+        self::assertSame('no more', $e->getMessage());
         self::assertSame(['1' => null], $ended);
         $executor->setEventDispatcher(null);
         self::assertSame('works', $executor->execute(new ToolCall('2', 'mine'))->result, 'the connection is still usable');
@@ -175,20 +171,5 @@ final class ExecutorTest extends TestCase
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage("Tool 'broken': Invalid JSON Schema at '/properties/a/type");
         (new ToolExecutor($this->registry))->execute(new ToolCall('1', 'calculator', ['expression' => '1']));
-    }
-
-    private static function dispatcher(\Closure $listener): object
-    {
-        return new class ($listener) {
-            public function __construct(private readonly \Closure $listener)
-            {
-            }
-
-            public function dispatch(object $event): object
-            {
-                ($this->listener)($event);
-                return $event;
-            }
-        };
     }
 }

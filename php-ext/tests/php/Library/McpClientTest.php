@@ -15,6 +15,9 @@ use Pillion\Exception\JsonRpcException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\UnavailableException;
 use Pillion\McpClient;
+use Pillion\Tests\Support\Cache;
+use Pillion\Tests\Support\Dispatcher;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
@@ -79,7 +82,7 @@ final class McpClientTest extends TestCase
     public function testAFailedStreamThrowsAgainWithoutANewRequest(): void
     {
         $started = 0;
-        $stream = $this->client->setEventDispatcher(self::listener(function (object $event) use (&$started): void {
+        $stream = $this->client->setEventDispatcher(new Dispatcher(function (object $event) use (&$started): void {
             $started += $event instanceof ToolCallStarted ? 1 : 0;
         }))->streamTool('slow', ['seconds' => 5], ['timeout' => 0.2]);
         try {
@@ -89,36 +92,17 @@ final class McpClientTest extends TestCase
         } catch (TimeoutException) {
         }
         foreach ([fn () => $stream->getResult(), fn () => $stream->valid(), fn () => iterator_to_array($stream)] as $again) {
-            try {
-                $again();
-                self::fail('It was called again');
-            } catch (\Error $e) {
-                self::assertSame('The call has ended without a result', $e->getMessage());
-            }
+            $e = Expect::exception(\Error::class, $again(...));
+            self::assertSame('The call has ended without a result', $e->getMessage());
         }
         self::assertSame(1, $started);
-    }
-
-    private static function listener(\Closure $hear): object
-    {
-        return new class ($hear) {
-            public function __construct(private readonly \Closure $hear)
-            {
-            }
-
-            public function dispatch(object $event): object
-            {
-                ($this->hear)($event);
-                return $event;
-            }
-        };
     }
 
     /** @dataProvider throwingListeners */
     public function testStartAndEndOfCallsAreEvents(string $throwAt, array $expected): void
     {
         $reported = $seconds = [];
-        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$reported, &$seconds, $throwAt): void {
+        $this->client->setEventDispatcher(new Dispatcher(function (object $event) use (&$reported, &$seconds, $throwAt): void {
             if ($event instanceof ToolsListed) {
                 return;
             }
@@ -163,12 +147,8 @@ final class McpClientTest extends TestCase
         $token->cancel('not needed');
         $token->cancel('again');
         self::assertTrue($token->isCancelled());
-        try {
-            $this->client->callTool('slow', ['seconds' => 5], ['cancellation' => $token]);
-            self::fail('It was not cancelled');
-        } catch (CancelledException $e) {
-            self::assertSame(['The call was cancelled: not needed', 'cancelled'], [$e->getMessage(), $e->errorCode]);
-        }
+        $e = Expect::exception(CancelledException::class, fn () => $this->client->callTool('slow', ['seconds' => 5], ['cancellation' => $token]));
+        self::assertSame(['The call was cancelled: not needed', 'cancelled'], [$e->getMessage(), $e->errorCode]);
         $url = var_export(FakeServer::url(), true);
         $code = <<<PHP
             pcntl_async_signals(true);
@@ -245,12 +225,8 @@ final class McpClientTest extends TestCase
         foreach ([['api_key' => 'hush'], ['oauth' => ['client_id' => 'x']], ['headers' => ['X-User' => 'alice']]] as $options) {
             $client = new McpClient(FakeServer::url(), $options);
             self::assertFalse($client->isAvailable());
-            try {
-                $client->callTool('roll', ['dice' => '1d20']);
-                self::fail('It went out with the credentials of the sidecar');
-            } catch (UnavailableException $e) {
-                self::assertStringNotContainsString('hush', (string) $e);
-            }
+            $e = Expect::exception(UnavailableException::class, fn () => $client->callTool('roll', ['dice' => '1d20']));
+            self::assertStringNotContainsString('hush', (string) $e);
         }
     }
 
@@ -265,41 +241,13 @@ final class McpClientTest extends TestCase
 
     public function testEventsAndACache(): void
     {
-        $dispatcher = new class () {
-            /** @var list<object> */
-            public array $events = [];
-
-            public function dispatch(object $event): object
-            {
-                return $this->events[] = $event;
-            }
-        };
-        $cache = new class () {
-            /** @var array<string, mixed> */
-            public array $kept = [];
-
-            public function get(string $key, mixed $default = null): mixed
-            {
-                return $this->kept[$key] ?? $default;
-            }
-
-            public function set(string $key, mixed $value, null|int|\DateInterval $ttl = null): bool
-            {
-                $this->kept[$key] = $value;
-                return $ttl === 60;
-            }
-
-            public function delete(string $key): bool
-            {
-                unset($this->kept[$key]);
-                return true;
-            }
-        };
+        $dispatcher = new Dispatcher();
+        $cache = new Cache();
         $this->client->setEventDispatcher($dispatcher)->setCache($cache, 60, 'tenant');
         $first = $this->client->listTools();
         self::assertEquals($first, $this->client->listTools());
         $this->client->setCache($cache, 60, 'another')->listTools();
-        self::assertCount(2, $cache->kept);
+        self::assertSame([2, 60], [count($cache->entries), $cache->ttl]);
         $this->client->callTool('fails', options: ['id' => 'c']);
         $seen = array_map(fn (object $event) => match (true) {
             $event instanceof ToolsListed => [$event->tools, $event->fromCache],

@@ -11,6 +11,7 @@ use Pillion\Exception\JsonRpcException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolRegistry;
@@ -72,14 +73,10 @@ final class McpTest extends TestCase
     /** @dataProvider failures */
     public function testErrorsOfTheServerHaveTheirClasses(string $tool, array $arguments, string $class, string $message): void
     {
-        try {
-            (new MCPSSEClient(self::url()))->callTool($tool, $arguments);
-            self::fail('It did not fail');
-        } catch (\Pillion\Exception\PillionException $e) {
-            self::assertInstanceOf($class, $e);
-            self::assertStringContainsString($message, $e->getMessage());
-            self::assertSame(__FILE__, $e->getFile(), 'it points at the caller');
-        }
+        $e = Expect::exception(\Pillion\Exception\PillionException::class, fn () => (new MCPSSEClient(self::url()))->callTool($tool, $arguments));
+        self::assertInstanceOf($class, $e);
+        self::assertStringContainsString($message, $e->getMessage());
+        self::assertSame(__FILE__, $e->getFile(), 'it points at the caller');
     }
 
     public static function failures(): iterable
@@ -94,18 +91,10 @@ final class McpTest extends TestCase
     public function testTheCodeOfAnErrorAndItsStatusAreFields(): void
     {
         $client = new MCPSSEClient(self::url());
-        try {
-            $client->callTool('rpc_error');
-            self::fail('It did not fail');
-        } catch (JsonRpcException $e) {
-            self::assertSame([-32600, -32600, 'invalid_input'], [$e->rpcCode, $e->getCode(), $e->errorCode]);
-        }
-        try {
-            $client->callTool('status', ['status' => 503]);
-            self::fail('It did not fail');
-        } catch (TransportException $e) {
-            self::assertSame([503, 'unavailable'], [$e->httpStatus, $e->errorCode]);
-        }
+        $e = Expect::exception(JsonRpcException::class, fn () => $client->callTool('rpc_error'));
+        self::assertSame([-32600, -32600, 'invalid_input'], [$e->rpcCode, $e->getCode(), $e->errorCode]);
+        $e = Expect::exception(TransportException::class, fn () => $client->callTool('status', ['status' => 503]));
+        self::assertSame([503, 'unavailable'], [$e->httpStatus, $e->errorCode]);
     }
 
     public function testE8CredentialsInPhpCodeAreNeverReplaced(): void
@@ -116,13 +105,9 @@ final class McpTest extends TestCase
         ];
         foreach ($made as $client) {
             self::assertFalse($client->isAvailable());
-            try {
-                $client->callTool('roll', ['dice' => '1d20']);
-                self::fail('It went out with the credentials of the sidecar');
-            } catch (UnavailableException $e) {
-                self::assertStringContainsString('with the credentials of its own configuration', $e->getMessage());
-                self::assertStringNotContainsString('hush', (string) $e);
-            }
+            $e = Expect::exception(UnavailableException::class, fn () => $client->callTool('roll', ['dice' => '1d20']));
+            self::assertStringContainsString('with the credentials of its own configuration', $e->getMessage());
+            self::assertStringNotContainsString('hush', (string) $e);
         }
     }
 

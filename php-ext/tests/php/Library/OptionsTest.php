@@ -8,6 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Pillion\DmcpTool;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Sidecar;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolAwareChat;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
@@ -75,12 +76,8 @@ final class OptionsTest extends TestCase
         $entry = ['server_url' => 'http://127.0.0.1:9/mcp', 'server_label' => 'away', 'own_setting' => 1];
         foreach (['require_aproval' => 'always', 'requireApproval' => 'always', 'require-approval' => 'always', 'require_approvals' => 'always', 'Require_Approval' => 'always'] as $key => $value) {
             foreach ([fn () => new DmcpTool($entry + [$key => $value]), fn () => (new ToolRegistry())->registerMcpServer($entry + [$key => $value])] as $register) {
-                try {
-                    $register();
-                    self::fail("$key was accepted");
-                } catch (InvalidInputException $e) {
-                    self::assertStringContainsString("'$key'", $e->getMessage());
-                }
+                $e = Expect::exception(InvalidInputException::class, $register(...), "$key was accepted");
+                self::assertStringContainsString("'$key'", $e->getMessage());
             }
         }
         self::assertSame('dmcp_roll_dice', (new DmcpTool($entry + ['require_approval' => 'never']))->getName());
@@ -99,12 +96,8 @@ final class OptionsTest extends TestCase
             "the option 'requireConfirmation' is unknown" => fn () => (new Worker('/none.sock', 'w'))->add(new ToolDefinition('t', 'x'), fn () => 1, ['requireConfirmation' => true]),
         ];
         foreach ($options as $message => $make) {
-            try {
-                $make();
-                self::fail("Accepted: $message");
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString($message, $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, $make(...), "Accepted: $message");
+            self::assertStringContainsString($message, $e->getMessage());
         }
         new ToolExecutor(new ToolRegistry(), ['approve' => null, 'before' => null]);
     }

@@ -14,6 +14,7 @@ use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\Request;
 use Pillion\Fallback\Http\StreamTransport;
 use Pillion\Fallback\Http\Transport;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\SidecarProcess;
 
@@ -68,13 +69,9 @@ final class TransportTest extends TestCase
     {
         $transport = $this->peer($behaviour, $class);
         $started = microtime(true);
-        try {
-            self::send($transport, 60);
-            self::fail('It was taken');
-        } catch (TransportException $e) {
-            self::assertStringContainsString($message, $e->getMessage());
-            self::assertSame('unavailable', $e->errorCode);
-        }
+        $e = Expect::exception(TransportException::class, fn () => self::send($transport, 60));
+        self::assertStringContainsString($message, $e->getMessage());
+        self::assertSame('unavailable', $e->errorCode);
         self::assertLessThan(50, microtime(true) - $started);
         self::assertSame(1, $this->peer?->stop(), 'what may have run is not sent again');
     }
@@ -103,12 +100,8 @@ final class TransportTest extends TestCase
     {
         $transport = $this->peer('second breaks off', $class);
         self::send($transport);
-        try {
-            self::send($transport);
-            self::fail('It was answered');
-        } catch (TransportException $e) {
-            self::assertStringContainsString('closed the connection', $e->getMessage());
-        }
+        $e = Expect::exception(TransportException::class, fn () => self::send($transport));
+        self::assertStringContainsString('closed the connection', $e->getMessage());
         self::assertSame(2, $this->peer?->stop());
     }
 
@@ -117,12 +110,8 @@ final class TransportTest extends TestCase
     {
         $transport = $this->peer($behaviour, $class);
         $started = microtime(true);
-        try {
-            self::send($transport, 0.3);
-            self::fail('It did not time out');
-        } catch (TimeoutException $e) {
-            self::assertSame(['The sidecar did not respond within 0.3s', 'timeout'], [$e->getMessage(), $e->errorCode]);
-        }
+        $e = Expect::exception(TimeoutException::class, fn () => self::send($transport, 0.3));
+        self::assertSame(['The sidecar did not respond within 0.3s', 'timeout'], [$e->getMessage(), $e->errorCode]);
         $took = microtime(true) - $started;
         self::assertGreaterThan(0.25, $took);
         self::assertLessThan(3, $took);
@@ -157,20 +146,12 @@ final class TransportTest extends TestCase
         $stale = sys_get_temp_dir() . '/pillion-stale-' . bin2hex(random_bytes(6));
         fclose(stream_socket_server("unix://$stale"));
         foreach (['/nonexistent/pillion.sock', $stale] as $path) {
-            try {
-                self::send(new $class($path));
-                self::fail('A server responded');
-            } catch (UnavailableException $e) {
-                self::assertSame("The sidecar is not running: no process listens on $path", $e->getMessage());
-            }
+            $e = Expect::exception(UnavailableException::class, fn () => self::send(new $class($path)));
+            self::assertSame("The sidecar is not running: no process listens on $path", $e->getMessage());
         }
         unlink($stale);
-        try {
-            self::send(new $class(__FILE__));
-            self::fail('A file is not a socket');
-        } catch (UnavailableException $e) {
-            self::assertStringContainsString(__FILE__, $e->getMessage());
-        }
+        $e = Expect::exception(UnavailableException::class, fn () => self::send(new $class(__FILE__)));
+        self::assertStringContainsString(__FILE__, $e->getMessage());
     }
 
     /** @dataProvider ways */

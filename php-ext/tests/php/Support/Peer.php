@@ -42,11 +42,7 @@ final class Peer
     /** Restarts the server after `stop()` on the same port, without waiting for it. */
     public function start(): void
     {
-        if ($this->port === null) {
-            $free = stream_socket_server('tcp://127.0.0.1:0');
-            $this->port = (int) substr((string) strrchr((string) stream_socket_get_name($free, false), ':'), 1);
-            fclose($free);
-        }
+        $this->port ??= Process::freePort();
         $environment = ['PILLION_PEER_STDIN' => '1'] + getenv();
         $errors = ['file', '/dev/null', 'w'];
         $command = [self::START, $this->name, (string) $this->port];

@@ -24,6 +24,30 @@ final class Process
     }
 
     /**
+     * Waits up to a minute.
+     *
+     * @param callable(): bool $isDone
+     */
+    public static function waitFor(callable $isDone): bool
+    {
+        for ($tries = 0; $tries < 6_000; $tries++) {
+            if ($isDone()) {
+                return true;
+            }
+            usleep(10_000);
+        }
+        return false;
+    }
+
+    public static function freePort(): int
+    {
+        $free = stream_socket_server('tcp://127.0.0.1:0');
+        $port = (int) substr((string) strrchr((string) stream_socket_get_name($free, false), ':'), 1);
+        fclose($free);
+        return $port;
+    }
+
+    /**
      * @param list<string> $command
      *
      * @return array{output: string, errors: string, exit: int}

@@ -72,12 +72,9 @@ final class SidecarProcess
         }
         $this->process = $process;
         // The socket exists shortly before the sidecar listens on it.
-        for ($tries = 0; !@stream_socket_client("unix://$this->socket"); $tries++) {
-            if ($tries === 6_000) {
-                proc_terminate($this->process, SIGKILL);
-                throw new \RuntimeException('The sidecar does not listen: ' . file_get_contents("$this->directory/log"));
-            }
-            usleep(10_000);
+        if (!Process::waitFor(fn () => @stream_socket_client("unix://$this->socket") !== false)) {
+            proc_terminate($this->process, SIGKILL);
+            throw new \RuntimeException('The sidecar does not listen: ' . file_get_contents("$this->directory/log"));
         }
     }
 }

@@ -47,12 +47,14 @@ final class WorkerProcess
     /** Waits for the exit; returns the exit code, -1 after a signal. */
     public function ended(): int
     {
-        for ($tries = 0; ($status = proc_get_status($this->process))['running']; $tries++) {
-            if ($tries > 3_000) {
-                $this->signal(SIGKILL);
-                throw new \RuntimeException("The worker does not end:\n" . $this->output());
-            }
-            usleep(10_000);
+        $status = [];
+        $hasEnded = function () use (&$status): bool {
+            $status = proc_get_status($this->process);
+            return !$status['running'];
+        };
+        if (!Process::waitFor($hasEnded)) {
+            $this->signal(SIGKILL);
+            throw new \RuntimeException("The worker does not end:\n" . $this->output());
         }
         return $status['exitcode'];
     }
@@ -60,11 +62,8 @@ final class WorkerProcess
     /** Waits until the output contains this text. */
     public function printed(string $text): void
     {
-        for ($tries = 0; !str_contains($this->output(), $text); $tries++) {
-            if ($tries > 3_000) {
-                throw new \RuntimeException("The worker has not printed '$text':\n" . $this->output());
-            }
-            usleep(10_000);
+        if (!Process::waitFor(fn () => str_contains($this->output(), $text))) {
+            throw new \RuntimeException("The worker has not printed '$text':\n" . $this->output());
         }
     }
 

@@ -3,17 +3,14 @@
 declare(strict_types=1);
 
 /*
- * Prints the classes of the namespace Pillion as JSON: the classes of the extension, or the
- * classes in a folder that is given as an argument. The second argument is the namespace of
- * that folder.
+ * Prints the classes of the namespace Pillion as JSON, without private members: the classes of the
+ * extension, or those in the folder that is given as an argument.
  */
 
 if (isset($argv[1])) {
-    $folder = $argv[1];
-    $file = fn (string $class) => $folder . '/' . strtr(substr($class, strlen($argv[2] ?? '')), '\\', '/') . '.php';
-    // A stub's parents come first.
-    spl_autoload_register(fn (string $class) => require_once $file($class));
-    foreach (new RecursiveIteratorIterator(new RecursiveDirectoryIterator($folder)) as $entry) {
+    // A file whose parent class comes later needs the autoloader.
+    require "$argv[1]/../autoload.php";
+    foreach (new RecursiveIteratorIterator(new RecursiveDirectoryIterator($argv[1])) as $entry) {
         if ($entry->getExtension() === 'php') {
             require_once $entry->getPathname();
         }
@@ -39,7 +36,8 @@ sort($classes);
 $described = [];
 foreach ($classes as $class) {
     $reflection = new ReflectionClass($class);
-    $ours = fn ($member) => $member->getDeclaringClass()->getName() === $class;
+    $ours = fn ($member) => $member->getDeclaringClass()->getName() === $class && !$member->isPrivate();
+    $constructor = $reflection->getConstructor();
     $methods = [];
     foreach (array_filter($reflection->getMethods(), $ours) as $method) {
         $methods[$method->getName()] = [
@@ -58,6 +56,10 @@ foreach ($classes as $class) {
     }
     $interfaces = $reflection->getInterfaceNames();
     sort($interfaces);
+    // Only code inside the class passes these arguments.
+    if ($constructor?->isPrivate()) {
+        $methods['__construct'] = ['modifiers' => 'private'];
+    }
     ksort($methods);
     $described[$class] = [
         'kind' => $reflection->isInterface() ? 'interface' : 'class',

@@ -123,7 +123,7 @@ final class PhpCode
             'result' => Json::encodeReturnValue($result->result),
             'data' => Json::encodeReturnValue($result->data),
             'error' => Json::encodeReturnValue($result->error),
-            'error_code' => $result->success ? 'null' : Json::encode(Failure::code($result->errorCode) ?? 'internal_error'),
+            'error_code' => $result->success ? 'null' : Json::encode(Failure::knownCode($result->errorCode)),
             'metadata' => Json::encodeReturnValue((object) $result->metadata),
         ];
         $pairs = array_map(static fn (string $name, string $json): string => "\"$name\":$json", array_keys($members), $members);

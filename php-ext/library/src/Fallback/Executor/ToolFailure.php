@@ -41,10 +41,10 @@ final class ToolFailure extends \Exception
         if ($exception instanceof self) {
             return $exception;
         }
-        $code = $exception instanceof PillionException ? Failure::code($exception->errorCode) : null;
+        $code = $exception instanceof PillionException ? $exception->errorCode : null;
         $retryAfter = $exception instanceof RateLimitedException ? $exception->retryAfter : null;
         return new self(
-            $code ?? 'internal_error',
+            Failure::knownCode($code),
             Argument::makeLegible($exception->getMessage()),
             metadata: $retryAfter === null ? [] : ['retry_after' => (int) ceil($retryAfter)],
         );

@@ -1,9 +1,0 @@
-<?php
-
-namespace Pillion\Exception;
-
-/** The call was cancelled by its {@see \Pillion\CancellationToken} or by the server. */
-class CancelledException extends PillionException
-{
-    public string $errorCode = 'cancelled';
-}

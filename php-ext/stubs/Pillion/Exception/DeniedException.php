@@ -1,9 +1,0 @@
-<?php
-
-namespace Pillion\Exception;
-
-/** A person or a policy denied the call. */
-class DeniedException extends PillionException
-{
-    public string $errorCode = 'denied';
-}

@@ -1,9 +1,0 @@
-<?php
-
-namespace Pillion\Exception;
-
-/** The requested tool, model, chat or approval does not exist. */
-class NotFoundException extends PillionException
-{
-    public string $errorCode = 'not_found';
-}

@@ -1,8 +1,0 @@
-<?php
-
-namespace Pillion\Exception;
-
-/** The server no longer knows the session, and a new session did not help. */
-class SessionExpiredException extends TransportException
-{
-}
