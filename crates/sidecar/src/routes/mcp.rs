@@ -82,6 +82,7 @@ pub(super) async fn stdio(
         ..
     }: Caller,
     Parameters(McpQuery { model }): Parameters<McpQuery>,
+    Extension(current_app): Extension<CurrentApp>,
     mut request: Request,
 ) -> Result<Response, RequestError> {
     let peer = peer.map(|Extension(peer)| peer);
@@ -100,7 +101,6 @@ pub(super) async fn stdio(
     if process.clients.len() >= app.http().max_connections.get() {
         return Err(RequestError::TooManyStreams);
     }
-    let current_app = CurrentApp::of(request.extensions(), &app, super::router);
     let context = CallContext {
         // Only responses over HTTP are counted, not those over an upgraded connection.
         result_memory: None,

@@ -43,7 +43,7 @@ enum End {
 impl PhpExecutor {
     /// Runs the calls of the PHP process until its connection ends, `died` resolves or `welcome`
     /// ends; or, between executions, until `stopping` resolves.
-    pub(crate) async fn serve<S>(
+    pub(super) async fn serve<S>(
         self,
         stream: S,
         stopping: impl Future<Output = ()>,

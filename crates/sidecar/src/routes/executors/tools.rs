@@ -1,20 +1,14 @@
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::StatusCode;
-use hyper::service::Service;
-use hyper_util::service::TowerToHyperService;
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
-    ToolFuture, ToolName, ToolOrigin, ToolOutput,
+    ToolFuture, ToolName, ToolOrigin,
 };
-use pillion_wire::{ExecuteResponse, Failure, ToolOutcome, route};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::execution::Execution;
 use crate::current_app::WeakCurrentApp;
+use crate::routes::tools::executor_call::ExecutorCall;
 use pillion_gateway::access::Peer;
 
 /// A tool of a PHP registry.
@@ -89,65 +83,17 @@ impl Tool for RegistryTool {
                     let current_app = current_app.upgrade().ok_or_else(|| {
                         ToolFailure::new(ErrorCode::Unavailable, "The sidecar is stopping")
                     })?;
-                    let mut request = Request::post(format!("{}{name}", route::EXECUTE))
-                        .body(Body::from(Value::Object(arguments).to_string()))
-                        .map_err(|error| ToolFailure::internal(error.to_string()))?;
-                    *request.headers_mut() = headers;
-                    request.extensions_mut().insert(*peer);
-                    let router = TowerToHyperService::new(current_app.router());
+                    let app = current_app.app();
                     drop(current_app);
-                    let Ok(response) = router.call(request).await;
-                    let status = response.status();
-                    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await;
-                    let body = body.map_err(|error| ToolFailure::internal(error.to_string()))?;
-                    outcome_of(status, &body)
+                    let call = ExecutorCall {
+                        name: name.clone(),
+                        arguments,
+                        headers,
+                        peer: *peer,
+                    };
+                    call.run(&app).await
                 }
             }
         })
     }
-}
-
-/// Converts the REST API's response to the outcome of a tool.
-fn outcome_of(status: StatusCode, body: &[u8]) -> Result<ToolOutput, ToolFailure> {
-    let answer = match status {
-        StatusCode::OK => serde_json::from_slice(body),
-        _ => serde_json::from_slice(body).map(ExecuteResponse::NotFound),
-    };
-    let answer = answer.map_err(|error| ToolFailure::internal(error.to_string()))?;
-    let code_of =
-        |code: &str| ErrorCode::deserialize(&json!(code)).unwrap_or(ErrorCode::InternalError);
-    let execution = match answer {
-        ExecuteResponse::Executed(execution) => execution,
-        ExecuteResponse::NotFound(Failure {
-            error, error_code, ..
-        }) => return Err(ToolFailure::new(code_of(&error_code), error)),
-    };
-    let ToolOutcome {
-        success,
-        data,
-        error,
-        error_code,
-        result,
-        mut metadata,
-        ..
-    } = execution.result;
-    let (result, data) = match result {
-        Some(result) => (result, Some(data)),
-        None => (data, None),
-    };
-    if success {
-        return Ok(ToolOutput {
-            result,
-            data,
-            metadata,
-            response: None,
-        });
-    }
-    // The executor of the PHP process measures the time.
-    metadata.shift_remove("execution_time");
-    let code = error_code.map_or(ErrorCode::InternalError, |code| code_of(&code));
-    let error = error.unwrap_or_else(|| "The tool failed".to_owned());
-    let mut failure = ToolFailure::new(code, error).with_result(result);
-    *failure.metadata = metadata;
-    Err(failure)
 }
