@@ -4,14 +4,12 @@
 //!
 //! An executor exists as long as its connection. Its tools are visible to no other client.
 
-mod callbacks;
 mod connection;
 mod definitions;
 mod execution;
 mod executions;
 mod message;
 mod php_process;
-mod tools;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +19,8 @@ use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, OptionError};
+use pillion_core::executor::{Executor, ExecutorConfig, OptionError};
+use pillion_core::job_channel;
 use pillion_core::registry::ToolRegistry;
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,6 +30,7 @@ use super::error::RequestError;
 use super::upgrade;
 use crate::app::App;
 use crate::current_app::CurrentApp;
+use execution::Execution;
 use pillion_gateway::access::Peer;
 use pillion_gateway::workers;
 
@@ -77,12 +77,7 @@ impl PhpExecutor {
                 reason: "the configuration of the sidecar controls the cache of results".to_owned(),
             });
         }
-        let hooks = ExecutorHooks {
-            approver: Some(Arc::new(callbacks::PhpApprover)),
-            gate: Some(Arc::new(callbacks::PhpGate)),
-            observer: Some(Arc::new(callbacks::PhpObserver)),
-            ..ExecutorHooks::default()
-        };
+        let hooks = job_channel::hooks::<Execution>();
         let executor = Executor::with_hooks(Arc::new(ToolRegistry::new()), config, hooks);
         let max_message_bytes = current_app.app().workers().max_message_bytes();
         Ok(Self {

@@ -174,7 +174,7 @@ impl PhpExecutor {
         }
         let limits = HeaderLimits::of(self.current_app.app().http());
         let execution = Execution::new(id, Arc::clone(php), &mut params, limits);
-        let run = Arc::new(execution).run(self.executor.clone(), params);
+        let run = execution.run(self.executor.clone(), params);
         executions.start(id, size, Box::pin(run));
         Ok(())
     }

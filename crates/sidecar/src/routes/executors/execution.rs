@@ -2,36 +2,141 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use futures_util::future::join;
-use pillion_core::executor::Executor;
-use pillion_core::tool::{CallContext, ErrorCode, Link, ToolCall, ToolFailure, ToolResult};
-use serde_json::{Value, json};
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, watch};
-
-use super::message::{
-    Callbacks, ExecuteParams, PhpCall, Response, executed, notification, output_of,
+use pillion_core::executor::{ApprovalRequest, Decision, Executor, ReadyCall};
+use pillion_core::job_channel::{
+    CallNotification, HandledJobs, JobChannel, JobOutcome, JobPeer, PeerCall, PeerGone, ToolRun,
 };
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{
+    CallContext, ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult,
+};
+use pillion_gateway::access::Peer;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::message::{self, Callbacks, ExecuteParams, PhpCall, Response};
 use super::php_process::{BusyGuard, PhpProcess};
+use crate::current_app::WeakCurrentApp;
+use crate::routes::tools::executor_call::ExecutorCall;
 use pillion_config::HttpSection;
+
+/// How a tool of a PHP registry runs.
+#[derive(Clone)]
+pub(super) enum Handler {
+    /// The PHP process runs the tool with this number.
+    Php { number: u64 },
+    /// The sidecar runs its own tool with this name, like a request to the REST API.
+    Sidecar {
+        name: ToolName,
+        current_app: WeakCurrentApp,
+        peer: Peer,
+    },
+}
 
 /// A request `tools/execute`, for as long as its calls run.
 pub(super) struct Execution {
     id: u64,
     php: Arc<PhpProcess>,
-    pub(super) callbacks: Callbacks,
+    callbacks: Callbacks,
     /// The headers for calls of the sidecar's own tools.
-    pub(super) headers: Result<HeaderMap, ToolFailure>,
-    /// A call that holds the turn can expect that PHP is idle, so that the timeout of a tool does
-    /// not elapse while PHP runs other code.
-    turn: Arc<AsyncMutex<()>>,
+    headers: Result<HeaderMap, ToolFailure>,
     /// The number of requests that PHP has not answered.
     busy: Arc<watch::Sender<usize>>,
 }
 
-/// The link from the context of a call to its execution.
-struct ExecutionLink {
-    execution: Arc<Execution>,
-    holds_turn: bool,
+impl JobPeer for Execution {
+    type Tool = Handler;
+
+    const NAME: &'static str = "PHP process";
+
+    fn handled_jobs(&self) -> HandledJobs {
+        HandledJobs {
+            approvals: self.callbacks.approve,
+            gate: self.callbacks.before,
+            notifications: true,
+        }
+    }
+
+    async fn run_tool(&self, run: ToolRun<Handler>) -> JobOutcome<ToolOutput> {
+        let number = match run.tool {
+            Handler::Php { number } => number,
+            Handler::Sidecar {
+                name,
+                current_app,
+                peer,
+            } => {
+                let call = self.headers.clone().map(|headers| ExecutorCall {
+                    name,
+                    arguments: run.arguments,
+                    headers,
+                    peer,
+                });
+                return Ok(run_in_sidecar(call, &current_app).await);
+            }
+        };
+        let params = json!({
+            "name": run.name, "tool": number, "callId": run.call_id, "arguments": run.arguments,
+        });
+        let response = self.request("tools/call", params).await?;
+        Ok(response.and_then(|response| {
+            response.into_output().unwrap_or_else(|| {
+                let message = format!("Tool '{}' returned no result", run.name);
+                Err(ToolFailure::internal(message))
+            })
+        }))
+    }
+
+    async fn approve(&self, request: Box<ApprovalRequest>) -> JobOutcome<Decision> {
+        let mut params = params_of(&request.tool, &request.arguments, &request.context);
+        params["approvalId"] = json!(request.id);
+        let response = self.request("approve", params).await?;
+        Ok(response.and_then(|mut response| {
+            let (decision, edited) = (response.decision, response.arguments.take());
+            if let Some(Err(failure)) = response.into_output() {
+                return Err(failure);
+            }
+            Ok(match decision {
+                Some(true) => edited.map_or(Decision::Approved, Decision::Edited),
+                Some(false) => Decision::Denied,
+                None => Decision::Undecided,
+            })
+        }))
+    }
+
+    async fn enter(&self, call: Box<ReadyCall>) -> JobOutcome<Option<ToolOutput>> {
+        let mut params = params_of(&call.tool, &call.arguments, &call.context);
+        if let Some(approval) = &call.approval {
+            params["approvalId"] = json!(approval);
+        }
+        let response = self.request("before", params).await?;
+        Ok(response.and_then(|response| response.into_output().transpose()))
+    }
+
+    /// Does not wait for room: each call has two notifications, which are no larger than the call's
+    /// part of the message that the execution holds.
+    fn notify(&self, notification: CallNotification) {
+        let mut params = json!({
+            "execution": self.id,
+            "name": notification.tool,
+            "callId": notification.call_id,
+            "server": notification.server,
+        });
+        let method = match notification.end {
+            None => "notifications/call_started",
+            Some(end) => {
+                params["errorCode"] = json!(end.error_code);
+                params["seconds"] = json!(end.elapsed.as_secs_f64());
+                "notifications/call_finished"
+            }
+        };
+        self.php.send_now(message::notification(method, &params));
+    }
+
+    async fn idle(&self) {
+        let mut busy = self.busy.subscribe();
+        // Fails only if the sender is gone, which `self` owns.
+        drop(busy.wait_for(|requests| *requests == 0).await);
+    }
 }
 
 impl Execution {
@@ -42,7 +147,7 @@ impl Execution {
         limits: HeaderLimits,
     ) -> Self {
         let failure = params.header_failure.take();
-        let headers = match failure.map(output_of) {
+        let headers = match failure.map(ToolResult::into_output) {
             Some(Err(failure)) => Err(failure),
             _ => limits.read(std::mem::take(&mut params.headers)),
         };
@@ -51,78 +156,29 @@ impl Execution {
             php,
             callbacks: params.callbacks,
             headers,
-            turn: Arc::default(),
             busy: Arc::new(watch::Sender::new(0)),
         }
     }
 
-    /// Returns the execution of a call.
-    pub(super) fn of(context: &CallContext) -> Option<&Arc<Self>> {
-        link_of(context).map(|link| &link.execution)
-    }
-
     /// Sends a request about a call to the PHP process and waits for the response.
-    ///
-    /// # Errors
-    /// The failure that the PHP process reports, or that `what` was cancelled because the connection
-    /// ended, or that PHP leaves too many requests unanswered.
-    pub(super) async fn request(
-        &self,
-        method: &str,
-        mut params: Value,
-        what: &str,
-    ) -> Result<Response, ToolFailure> {
+    async fn request(&self, method: &str, mut params: Value) -> JobOutcome<Response> {
         params["execution"] = json!(self.id);
         let busy = BusyGuard::new(&self.busy);
-        let response = self.php.request(method, &params, busy).await?;
-        response.await.unwrap_or_else(|_| {
-            let message = format!("{what} was cancelled");
-            Err(ToolFailure::new(ErrorCode::Cancelled, message))
-        })
-    }
-
-    /// Notifies the PHP process of the start or the end of a call, without waiting for room: each
-    /// call has two such notifications, which are no larger than the call's part of the message
-    /// that the execution holds.
-    pub(super) fn notify_now(&self, method: &str, mut params: Value) {
-        params["execution"] = json!(self.id);
-        self.php.send_now(notification(method, &params));
-    }
-
-    /// Sends the result of a call as soon as there is room.
-    async fn send_result(&self, index: usize, result: ToolResult) {
-        let params = json!({"execution": self.id, "index": index, "result": result});
-        self.php.notify("notifications/result", &params).await;
-    }
-
-    /// Waits until no other call has the turn and PHP is idle.
-    async fn acquire_turn(&self) -> OwnedMutexGuard<()> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let mut busy = self.busy.subscribe();
-        // Fails only if the sender is gone, which `self` owns.
-        drop(busy.wait_for(|requests| *requests == 0).await);
-        turn
-    }
-
-    /// Waits for the turn, unless the call already has the turn.
-    pub(super) async fn acquire_turn_unless_held(
-        &self,
-        context: &CallContext,
-    ) -> Option<OwnedMutexGuard<()>> {
-        if link_of(context).is_some_and(|link| link.holds_turn) {
-            return None;
+        match self.php.request(method, &params, busy).await {
+            Ok(response) => response.await.map_err(|_| PeerGone),
+            Err(failure) => Ok(Err(failure)),
         }
-        Some(self.acquire_turn().await)
     }
 
     /// Runs the calls, sends each result when its call has ended, and then the response. PHP has
     /// one thread, so PHP tools run one after the other; the sidecar's own tools run concurrently
     /// to them.
-    pub(super) async fn run(self: Arc<Self>, executor: Executor, params: ExecuteParams) {
+    pub(super) async fn run(self, executor: Executor, params: ExecuteParams) {
         // A PHP tool that makes calls holds its permit until those calls have finished.
-        let executor = match params.nested {
-            true => executor.with_separate_permits(),
-            false => executor,
+        let executor = if params.nested {
+            executor.with_separate_permits()
+        } else {
+            executor
         };
         let context = CallContext {
             user: params.user,
@@ -132,40 +188,39 @@ impl Execution {
             denied: params.denied,
             ..CallContext::default()
         };
-        let context_for = |holds_turn| CallContext {
-            link: Some(Link::new(ExecutionLink {
-                execution: Arc::clone(&self),
-                holds_turn,
-            })),
-            ..context.clone()
-        };
-        let calls = params.calls.into_iter().enumerate();
-        let (in_php, others): (Vec<_>, Vec<_>) =
-            calls.partition(|(_, call)| !params.parallel || call.in_php);
-        let in_php = async {
-            let context = context_for(true);
-            for (index, PhpCall { call, .. }) in in_php {
-                let turn = self.acquire_turn().await;
-                let result = executor.execute_one(call, &context).await;
-                drop(turn);
-                self.send_result(index, result).await;
-            }
-        };
-        let (indexes, others): (Vec<usize>, Vec<ToolCall>) = others
-            .into_iter()
-            .map(|(index, PhpCall { call, .. })| (index, call))
-            .unzip();
-        let context = context_for(false);
-        let others = executor.execute_parallel_each(others, &context, |place, result| {
-            self.send_result(indexes[place], result)
+        let calls = params.calls.into_iter();
+        let calls = calls.map(|PhpCall { call, in_php }| PeerCall {
+            call,
+            is_by_peer: in_php || !params.parallel,
         });
-        Box::pin(join(in_php, others)).await;
-        self.php.send(executed(self.id)).await;
+        let channel = JobChannel::new(self);
+        let Self { id, php, .. } = channel.peer();
+        let send_result = |index: usize, result: ToolResult| async move {
+            let params = json!({"execution": id, "index": index, "result": result});
+            php.notify("notifications/result", &params).await;
+        };
+        channel
+            .run(&executor, calls.collect(), &context, send_result)
+            .await;
+        php.send(message::executed(*id)).await;
     }
 }
 
-fn link_of(context: &CallContext) -> Option<&ExecutionLink> {
-    context.link.as_ref()?.get()
+async fn run_in_sidecar(
+    call: Result<ExecutorCall, ToolFailure>,
+    current_app: &WeakCurrentApp,
+) -> Result<ToolOutput, ToolFailure> {
+    let call = call?;
+    let current_app = current_app
+        .upgrade()
+        .ok_or_else(|| ToolFailure::new(ErrorCode::Unavailable, "The sidecar is stopping"))?;
+    let app = current_app.app();
+    drop(current_app);
+    call.run(&app).await
+}
+
+fn params_of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> Value {
+    json!({"name": tool.name(), "callId": context.call_id, "arguments": arguments})
 }
 
 /// The limits of the headers for calls of the sidecar's own tools, as for requests to the REST API.

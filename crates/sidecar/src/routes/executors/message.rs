@@ -158,25 +158,8 @@ pub(super) struct Response {
 impl Response {
     /// Returns the output or the failure, if the response has an outcome.
     pub(super) fn into_output(self) -> Option<Result<ToolOutput, ToolFailure>> {
-        self.outcome.map(|outcome| output_of(*outcome))
+        self.outcome.map(|outcome| outcome.into_output())
     }
-}
-
-/// Converts the result of PHP code to the outcome of a call.
-pub(super) fn output_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
-    if result.success {
-        return Ok(ToolOutput {
-            result: result.result,
-            data: result.data,
-            metadata: result.metadata,
-            response: None,
-        });
-    }
-    let code = result.error_code.unwrap_or(ErrorCode::InternalError);
-    let message = result.error.unwrap_or_else(|| "The tool failed".to_owned());
-    let mut failure = ToolFailure::new(code, message).with_result(result.result);
-    *failure.metadata = result.metadata;
-    Err(failure)
 }
 
 #[derive(Deserialize)]

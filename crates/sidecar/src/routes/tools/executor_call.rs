@@ -53,7 +53,8 @@ impl ExecutorCall {
             self.name.as_str(),
             Value::Object(self.arguments),
         );
-        let running = respond(app, &mut parts, call).instrument(logged.span.clone());
+        // Boxed: the future is as large as a call.
+        let running = Box::pin(respond(app, &mut parts, call)).instrument(logged.span.clone());
         let responded = AssertUnwindSafe(running).catch_unwind().await;
         match responded.unwrap_or(Err(RequestError::Panicked)) {
             Ok(response) => {
