@@ -17,7 +17,6 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use pillion_core::executor::{Executor, ExecutorConfig, OptionError};
 use pillion_core::job_channel;
@@ -27,7 +26,7 @@ use serde_json::Value;
 
 use super::body::Body;
 use super::error::RequestError;
-use super::upgrade;
+use super::upgrade::Upgrade;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use execution::Execution;
@@ -115,33 +114,21 @@ pub(super) async fn open(
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         return Err(RequestError::ExecutorFromAfar);
     };
-    if !upgrade::is_requested(request.headers(), PROTOCOL) {
-        return Err(RequestError::NoUpgrade { protocol: PROTOCOL });
-    }
-    let process = app.process();
-    if process.is_draining() {
-        return Err(RequestError::Draining);
-    }
-    if process.clients.len() >= app.http().max_connections.get() {
-        return Err(RequestError::TooManyStreams);
-    }
-    let upgraded = hyper::upgrade::on(&mut request);
+    let upgrade = Upgrade::begin_client(&app, &mut request, PROTOCOL)?;
     let Body(body) = Body::from_request(request, &app).await?;
     let request: ExecutorRequest =
         serde_json::from_slice(&body).map_err(RequestError::NotThatBody)?;
     let executor = PhpExecutor::new(request, current_app, peer)?;
+    let process = app.process();
     let (stopping, died) = (process.draining(), workers::ended(pid));
     let welcome = process.watch(Some(peer));
+    let response = upgrade.response();
     process.clients.spawn(async move {
-        match upgraded.await {
-            Ok(stream) => {
-                let stream = TokioIo::new(stream);
-                executor.serve(stream, stopping, died, welcome).await;
-            }
-            Err(error) => tracing::debug!(%error, "The connection of an executor was not upgraded"),
+        if let Some(stream) = upgrade.stream().await {
+            executor.serve(stream, stopping, died, welcome).await;
         }
     });
-    Ok(upgrade::switching(PROTOCOL))
+    Ok(response)
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use pillion_gateway::access::Peer;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::message::{self, Callbacks, ExecuteParams, PhpCall, Response};
+use super::message::{Callbacks, ExecuteParams, PhpCall, Response};
 use super::php_process::{BusyGuard, PhpProcess};
 use crate::current_app::WeakCurrentApp;
 use crate::routes::tools::executor_call::ExecutorCall;
 use pillion_config::HttpSection;
+use pillion_gateway::rpc_connection;
 
 /// How a tool of a PHP registry runs.
 #[derive(Clone)]
@@ -129,7 +130,8 @@ impl JobPeer for Execution {
                 "notifications/call_finished"
             }
         };
-        self.php.send_now(message::notification(method, &params));
+        self.php
+            .send_now(rpc_connection::notification(method, &params));
     }
 
     async fn idle(&self) {
@@ -202,7 +204,7 @@ impl Execution {
         channel
             .run(&executor, calls.collect(), &context, send_result)
             .await;
-        php.send(message::executed(*id)).await;
+        php.send(rpc_connection::empty_response(&json!(id))).await;
     }
 }
 
