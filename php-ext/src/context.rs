@@ -6,7 +6,6 @@ use pillion_core::tool::{CallContext, JsonObject};
 use serde_json::Value;
 
 use crate::exception;
-use crate::execution_registry;
 use crate::json::to_value_as;
 use crate::zend::{Failure, MethodCall};
 
@@ -116,9 +115,8 @@ pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
             visible.insert(key.to_owned(), Value::from(text));
         }
     }
-    let is_internal = |key: &str| key == APPROVAL_KEY || execution_registry::KEYS.contains(&key);
     let extra = context.extra.iter();
-    let extra = extra.filter(|(key, _)| !is_internal(key));
+    let extra = extra.filter(|(key, _)| *key != APPROVAL_KEY);
     visible.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
     Value::Object(visible)
 }

@@ -4,22 +4,24 @@ mod approval;
 mod callback;
 mod gate;
 mod notices;
+mod php_thread;
 mod run;
 
-use std::sync::Arc;
+use std::future::ready;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::future::join;
-use pillion_core::executor::{Executor, ExecutorHooks};
+use pillion_core::executor::Executor;
+use pillion_core::job_channel::{HandledJobs, JobChannel, PeerCall};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::json;
 
 use crate::classes::tool_registry::Registry;
-use crate::execution_registry::{ExecutionJob, ExecutionRegistry, HandledJobs};
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerJob, WaitingClient};
 use crate::wait::wait_serving;
 use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep};
 pub use notices::StartedCalls;
+pub use php_thread::{ExecutionJob, PhpThread};
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,19 +49,8 @@ impl ExecutionParticipants<'_> {
         HandledJobs {
             approvals: has(hooks::APPROVE),
             gate: has(hooks::BEFORE),
-            notices: has(hooks::LOGGER) || has(hooks::EVENTS),
+            notifications: has(hooks::LOGGER) || has(hooks::EVENTS),
         }
-    }
-}
-
-/// Returns the hooks of an executor whose calls run through [`execute`]: approvals, the `before`
-/// check and notices, all handled on the PHP thread.
-pub fn hooks(executions: &Arc<ExecutionRegistry>) -> ExecutorHooks {
-    ExecutorHooks {
-        approver: Some(Arc::new(approval::PhpApprover::new(executions))),
-        gate: Some(Arc::new(gate::PhpGate::new(executions))),
-        observer: Some(Arc::new(notices::PhpObserver::new(executions))),
-        ..ExecutorHooks::default()
     }
 }
 
@@ -76,7 +67,7 @@ pub fn execute(
     participants: &ExecutionParticipants<'_>,
     executor: &Executor,
     calls: Vec<ToolCall>,
-    mut context: CallContext,
+    context: CallContext,
     mode: Mode,
 ) -> Result<Vec<ToolResult>, Failure> {
     if is_too_deep() {
@@ -90,43 +81,38 @@ pub fn execute(
         .map(|client| client.prepare_wait())
         .collect::<Result<_, _>>()?;
     let handled_jobs = participants.handled_jobs();
-    let count = calls.len();
-    let (in_php, others): (Vec<_>, Vec<_>) = calls
+    let calls: Vec<_> = calls
         .into_iter()
-        .enumerate()
-        .partition(|(_, call)| mode == Mode::Sequential || registry.is_php(&call.name));
+        .map(|call| PeerCall {
+            is_by_peer: mode == Mode::Sequential || registry.is_php(&call.name),
+            call,
+        })
+        .collect();
     // A PHP tool that makes calls holds its permit until those calls have finished.
     let executor = match is_nested() {
         true => executor.with_separate_permits(),
         false => executor.clone(),
     };
     let started_calls = StartedCalls::default();
-    let ran = wait_serving(
+    let mut ran = wait_serving(
         |jobs| {
             for (index, client) in waiting_clients.iter().enumerate() {
                 let jobs = Arc::clone(&jobs);
                 let server_jobs = Arc::new(move |job| jobs(ExecutionJob::Mcp(index, job)));
                 client.open_call(server_jobs, |_| ());
             }
-            let execution = registry
-                .executions()
-                .register(jobs, handled_jobs, &mut context);
+            let channel = JobChannel::new(PhpThread { jobs, handled_jobs });
             Box::pin(async move {
-                let (other_indexes, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
-                let mut context_in_php = context.clone();
-                let in_php = async {
-                    let mut results = Vec::with_capacity(in_php.len());
-                    for (index, call) in in_php {
-                        let _turn = execution.handle().acquire_turn(&mut context_in_php).await;
-                        let result = executor.execute_one(call, &context_in_php).await;
-                        results.push((index, result));
-                    }
-                    results
+                let results = Mutex::new(Vec::with_capacity(calls.len()));
+                let finished = |index: usize, result: ToolResult| {
+                    let locked = results.lock();
+                    locked
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((index, result));
+                    ready(())
                 };
-                let others = executor.execute_parallel(other_calls, &context);
-                let (in_php, others) = join(in_php, others).await;
-                let others = other_indexes.into_iter().zip(others);
-                in_php.into_iter().chain(others).collect::<Vec<_>>()
+                channel.run(&executor, calls, &context, finished).await;
+                results.into_inner().unwrap_or_else(PoisonError::into_inner)
             })
         },
         |job| {
@@ -141,11 +127,8 @@ pub fn execute(
     waiting_clients
         .into_iter()
         .try_for_each(WaitingClient::finish)?;
-    let mut ordered: Vec<Option<ToolResult>> = (0..count).map(|_| None).collect();
-    for (index, result) in ran {
-        ordered[index] = Some(result);
-    }
-    Ok(ordered.into_iter().flatten().collect())
+    ran.sort_by_key(|(index, _)| *index);
+    Ok(ran.into_iter().map(|(_, result)| result).collect())
 }
 
 /// Returns the result of a call that nests too deep. Listeners are not notified, because a listener

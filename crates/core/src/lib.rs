@@ -38,6 +38,7 @@ pub mod compose;
 pub mod digest;
 pub mod executor;
 mod hidden_text;
+pub mod job_channel;
 mod json_error;
 pub mod pack;
 pub mod provider;

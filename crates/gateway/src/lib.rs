@@ -35,6 +35,7 @@ pub mod process;
 mod process_lives;
 pub mod process_locks;
 pub mod results;
+pub mod rpc_connection;
 pub mod state;
 pub mod telemetry;
 pub mod timestamp;

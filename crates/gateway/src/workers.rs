@@ -22,7 +22,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::events::{Bus, ToolChanges, ToolListener};
-pub use message::MessageLine;
 use pillion_config::WorkersSection;
 pub use process::ended;
 use registration::CheckedWorkerTool;

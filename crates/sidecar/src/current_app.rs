@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use axum::Router;
-use axum::http::Extensions;
 use pillion_config::Config;
 use pillion_gateway::Gateway;
 use pillion_gateway::access::Access;
@@ -56,13 +55,6 @@ impl CurrentApp {
         Self {
             current: Arc::new(Current(current)),
         }
-    }
-
-    /// Returns the holder that serves a request with these extensions; a new one if a test calls
-    /// the routes directly.
-    pub(crate) fn of(extensions: &Extensions, app: &App, routes: Routes) -> Self {
-        let current_app = extensions.get().cloned();
-        current_app.unwrap_or_else(|| Self::new(app.clone(), routes))
     }
 
     /// Returns the current [`App`].

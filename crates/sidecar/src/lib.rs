@@ -24,7 +24,6 @@ pub mod app;
 mod chat;
 pub mod current_app;
 pub mod daemon;
-mod executors;
 mod handover;
 mod limits;
 pub mod logging;

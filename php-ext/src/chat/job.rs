@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::keys::KeyJob;
 use super::runner::CallsJob;
-use crate::execution_registry::ExecutionJob;
+use crate::execution::ExecutionJob;
 use crate::wait::JobSender;
 
 /// Approximate size of an event that waits for PHP, in bytes, without its text.

@@ -2,6 +2,7 @@ use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, Mutex};
 
 use pillion_chat::{Backlog, ChatLoop, ChatState, ToolRunner};
+use pillion_core::job_channel::JobChannel;
 use pillion_core::tool::{CallContext, ToolDefinition};
 use serde_json::{Value, json};
 
@@ -14,8 +15,7 @@ use super::{ChatSettings, ModelSettings};
 use crate::classes::tool_executor;
 use crate::classes::tool_registry::{Clients, registry_of};
 use crate::exception;
-use crate::execution::{ExecutionParticipants, StartedCalls};
-use crate::execution_registry::ExecutionJob;
+use crate::execution::{ExecutionJob, ExecutionParticipants, PhpThread, StartedCalls};
 use crate::runtime::Bound;
 use crate::wait::{JobSender, WorkHandle};
 use crate::zend::{Failure, Object};
@@ -64,7 +64,6 @@ impl LocalChatRequest<'_> {
             false => Arc::new(PhpRunner {
                 executor: engine.clone(),
                 in_php: registry.php_tool_names(),
-                executions: Arc::clone(registry.executions()),
             }),
         };
         let backlog = Arc::new(Backlog::new(MAX_UNREAD_BYTES));
@@ -90,7 +89,7 @@ impl LocalChatRequest<'_> {
             hooks: Some(tool_executor::hooks_of(executor)?),
         };
         let handled_jobs = participants.handled_jobs();
-        let mut context = self.context;
+        let context = self.context;
         let opened = OnceCell::new();
         let work = WorkHandle::start(|jobs: JobSender<ChatJob>| {
             let calls = mcp
@@ -106,10 +105,11 @@ impl LocalChatRequest<'_> {
                 });
             let _ = opened.set(calls.collect::<Vec<_>>());
             let chat_jobs = Arc::clone(&jobs);
-            let execution_jobs: JobSender<ExecutionJob> =
-                Arc::new(move |job| chat_jobs(ChatJob::Execution(job)));
-            let execution =
-                (registry.executions()).register(execution_jobs, handled_jobs, &mut context);
+            let channel = JobChannel::new(PhpThread {
+                jobs: Arc::new(move |job| chat_jobs(ChatJob::Execution(job))),
+                handled_jobs,
+            });
+            let context = channel.context(&context, false);
             let mut forwarder = EventForwarder {
                 jobs: Arc::clone(&jobs),
                 backlog: Arc::clone(&backlog),
@@ -119,7 +119,6 @@ impl LocalChatRequest<'_> {
             JOB_SENDER.scope(jobs, async move {
                 // Boxed because the future of a chat is large.
                 let outcome = Box::pin(chat.run(&mut state, &context, &mut forwarder)).await;
-                drop(execution);
                 let calls = forwarder.calls;
                 ChatOutcome {
                     state,

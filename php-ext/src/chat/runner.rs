@@ -1,11 +1,12 @@
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ext_php_rs::types::Zval;
 use pillion_chat::ToolRunner;
 use pillion_core::executor::Executor;
+use pillion_core::job_channel::JobChannel;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolResult};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -14,7 +15,7 @@ use super::job::{ChatJob, current_job_sender};
 use crate::classes::tool_call;
 use crate::classes::tool_result::result_of;
 use crate::exception;
-use crate::execution_registry::ExecutionRegistry;
+use crate::execution::PhpThread;
 use crate::wait::Job;
 use crate::zend::{
     Failure, Object, entries, list_of, member, should_stop, string_of, type_name, with_entry,
@@ -26,7 +27,6 @@ pub(super) struct PhpRunner {
     pub(super) executor: Executor,
     /// The names of the PHP tools.
     pub(super) in_php: HashSet<String>,
-    pub(super) executions: Arc<ExecutionRegistry>,
 }
 
 #[async_trait]
@@ -42,12 +42,12 @@ impl ToolRunner for PhpRunner {
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let name = self.canonical_name(&call.name);
         let is_php = name.is_some_and(|name| self.in_php.contains(&name));
-        let execution = self.executions.find(context);
-        let Some(execution) = execution.filter(|_| is_php) else {
+        let channel = JobChannel::<PhpThread>::find(context);
+        let Some(channel) = channel.filter(|_| is_php) else {
             return self.executor.execute_one(call, context).await;
         };
-        let mut context = context.clone();
-        let _turn = execution.acquire_turn(&mut context).await;
+        let context = channel.context(context, true);
+        let _turn = channel.acquire_turn().await;
         self.executor.execute_one(call, &context).await
     }
 }

@@ -8,6 +8,7 @@ use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::executor::Executor;
+use pillion_core::job_channel;
 use pillion_core::tool::{ToolCall, ToolResult};
 
 use super::client_hooks;
@@ -15,7 +16,7 @@ use super::tool_call::call_of;
 use super::tool_registry::{self, is_registry, registry_of};
 use super::tool_result::{self, new_result};
 use crate::context::context_argument;
-use crate::execution::{self, ExecutionParticipants, Mode};
+use crate::execution::{self, ExecutionParticipants, Mode, PhpThread};
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
     Class, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, State, StateClass,
@@ -88,8 +89,8 @@ fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {
     };
     let this = call.this();
     let tools = Arc::clone(registry.tools());
-    let attending = execution::hooks(registry.executions());
-    let executor = Executor::with_hooks(tools, config, attending);
+    let hooks = job_channel::hooks::<PhpThread>();
+    let executor = Executor::with_hooks(tools, config, hooks);
     construct(this, ToolExecutor { executor })?;
     this.set(CLASS.get(), "registry", value.shallow_clone());
     let hooks = hooks_of(this)?;

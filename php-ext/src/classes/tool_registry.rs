@@ -24,7 +24,6 @@ use super::interfaces::MODEL;
 use super::tool_result;
 use crate::exception;
 use crate::execution::{self, ExecutionParticipants, Mode};
-use crate::execution_registry::ExecutionRegistry;
 use crate::json::to_value_as;
 use crate::mcp_server::RegisteredMcpServer;
 use crate::zend::{
@@ -44,7 +43,6 @@ pub struct Registry {
     tools: Arc<ToolRegistry>,
     /// Runs calls made through the registry or through a tool object.
     executor: Executor,
-    executions: Arc<ExecutionRegistry>,
     /// The PHP tools: their names and numbers.
     php_tools: RefCell<HashMap<String, u64>>,
     /// The MCP servers of the registered tools, each with the index of its client among the clients
@@ -64,7 +62,6 @@ impl Registry {
         Self {
             executor: Executor::new(Arc::clone(&tools), ExecutorConfig::default()),
             tools,
-            executions: Arc::default(),
             php_tools: RefCell::default(),
             servers: RefCell::default(),
         }
@@ -72,10 +69,6 @@ impl Registry {
 
     pub fn tools(&self) -> &Arc<ToolRegistry> {
         &self.tools
-    }
-
-    pub fn executions(&self) -> &Arc<ExecutionRegistry> {
-        &self.executions
     }
 
     /// Returns the clients that servers were registered with.

@@ -1,49 +1,12 @@
-use std::sync::Arc;
-
 use ext_php_rs::types::Zval;
-use pillion_core::executor::{ApprovalFuture, ApprovalRequest, Approver, Decision};
+use pillion_core::executor::{ApprovalRequest, Decision};
 use pillion_core::tool::ToolFailure;
 use serde_json::Value;
 
 use super::callback::{self, CallDetails};
-use crate::execution_registry::{ExecutionJob, ExecutionRegistry};
 use crate::json::to_value;
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::Failure;
-
-/// Forwards approval requests to the PHP thread that waits for the call, if it has an `approve`
-/// callable.
-pub(super) struct PhpApprover {
-    executions: Arc<ExecutionRegistry>,
-}
-
-impl PhpApprover {
-    pub(super) fn new(executions: &Arc<ExecutionRegistry>) -> Self {
-        Self {
-            executions: Arc::clone(executions),
-        }
-    }
-}
-
-impl Approver for PhpApprover {
-    fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
-        let execution = self.executions.find(&request.context);
-        Box::pin(async move {
-            let Some(execution) = execution.filter(|execution| execution.handled_jobs().approvals)
-            else {
-                return Ok(Decision::Undecided);
-            };
-            let _turn = execution.acquire_turn_unless_held(&request.context).await;
-            execution
-                .request(
-                    ExecutionJob::Approve,
-                    Box::new(request),
-                    "The approval request",
-                )
-                .await
-        })
-    }
-}
 
 /// Calls the `approve` callable: true approves, arguments approve the call with these arguments,
 /// false denies, null leaves the call undecided.

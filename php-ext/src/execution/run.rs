@@ -1,24 +1,24 @@
-use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
+use pillion_core::job_channel::ToolRun;
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
 use serde_json::Value;
 
 use crate::classes::callable_tool;
 use crate::classes::tool_registry::{self, Registry};
 use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception;
-use crate::execution_registry::ToolRun;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{Failure, Object, should_stop, state_of, string_of};
 
 /// Runs one PHP tool.
 pub(super) fn run(
     registry: Object<'_>,
-    run: &ToolRun,
+    run: &ToolRun<u64>,
 ) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
     // An approval may refer to this tool, so a tool that has replaced it must not run.
-    let is_the_same = state_of::<Registry>(registry)?.php_tool(&run.tool) == Some(run.number);
-    let found = tool_registry::find_tool(registry, &run.tool)?;
+    let is_the_same = state_of::<Registry>(registry)?.php_tool(&run.name) == Some(run.tool);
+    let found = tool_registry::find_tool(registry, &run.name)?;
     let Some(tool) = found.filter(|_| is_the_same) else {
-        let message = format!("Unknown tool: {}", run.tool);
+        let message = format!("Unknown tool: {}", run.name);
         return Ok(Err(ToolFailure::new(ErrorCode::NotFound, message)));
     };
     let Some(object) = Object::of(&tool) else {
@@ -32,7 +32,7 @@ pub(super) fn run(
     }
 }
 
-fn call(tool: Object<'_>, run: &ToolRun) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
+fn call(tool: Object<'_>, run: &ToolRun<u64>) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
     let arguments = decode_value(&Value::Object(run.arguments.clone()), EmptyObject::Array)?;
     let is_callable = callable_tool::is_callable_tool(tool);
     let value = if is_callable {
@@ -41,7 +41,7 @@ fn call(tool: Object<'_>, run: &ToolRun) -> Result<Result<ToolOutput, ToolFailur
         tool.call("execute", [arguments, string_of(&run.call_id)])?
     };
     match result_of(&value).map_err(exception::as_internal)? {
-        Some(result) => Ok(outcome_of(result)),
+        Some(result) => Ok(result.into_output()),
         None if is_callable => {
             let value = to_value(&value).map_err(exception::as_internal)?;
             Ok(Ok(ToolOutput::value(value)))
@@ -51,21 +51,4 @@ fn call(tool: Object<'_>, run: &ToolRun) -> Result<Result<ToolOutput, ToolFailur
             tool.class_name()
         )))),
     }
-}
-
-/// Converts a result made by PHP code to the outcome of the call.
-pub(super) fn outcome_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
-    if result.success {
-        return Ok(ToolOutput {
-            result: result.result,
-            data: result.data,
-            metadata: result.metadata,
-            response: None,
-        });
-    }
-    let code = result.error_code.unwrap_or(ErrorCode::InternalError);
-    let message = result.error.unwrap_or_else(|| "The tool failed".to_owned());
-    let mut failure = ToolFailure::new(code, message).with_result(result.result);
-    *failure.metadata = result.metadata;
-    Err(failure)
 }

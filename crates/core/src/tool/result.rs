@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ErrorCode, JsonObject};
+use super::{ErrorCode, JsonObject, ToolFailure, ToolOutput};
 pub(crate) use media::{Media, ResultPart};
 
 /// The result of a tool call.
@@ -119,6 +119,26 @@ impl ToolResult {
         } else {
             format!("Error: {}", self.error_text())
         }
+    }
+
+    /// Converts the result of application code to the outcome of its tool.
+    ///
+    /// # Errors
+    /// If the result is not a success.
+    pub fn into_output(self) -> Result<ToolOutput, ToolFailure> {
+        if self.success {
+            return Ok(ToolOutput {
+                result: self.result,
+                data: self.data,
+                metadata: self.metadata,
+                response: None,
+            });
+        }
+        let code = self.error_code.unwrap_or(ErrorCode::InternalError);
+        let message = self.error.unwrap_or_else(|| "The tool failed".to_owned());
+        let mut failure = ToolFailure::new(code, message).with_result(self.result);
+        *failure.metadata = self.metadata;
+        Err(failure)
     }
 
     /// The key of the metadata with the arguments that an approver set in place of the call's own.

@@ -1,71 +1,30 @@
-use std::io;
 use std::pin::Pin;
 
-use futures_util::StreamExt;
 use pillion_core::compute;
 use pillion_core::tool::{ErrorCode, ServerResponse, ToolFailure};
 use pillion_mcp_client::as_call_tool_result;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::consume_budget;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::message::{self, WorkerMessage};
 use super::{WorkerJob, WorkerRegistration, WorkerTool};
 use crate::process::AdmissionWatch;
-
-/// Why a worker's connection ended.
-#[derive(Debug, thiserror::Error)]
-enum End {
-    #[error("the worker closed its connection")]
-    Closed,
-    #[error("the sidecar is stopping")]
-    Stopping,
-    #[error("the worker's process has ended")]
-    Died,
-    #[error("the socket rules no longer allow the worker's process")]
-    Unwelcome,
-    #[error("the worker sent an invalid message: {0}")]
-    NoMessage(#[from] serde_json::Error),
-    #[error("the worker sent a message longer than workers.max_message_bytes")]
-    TooLong,
-    #[error("the worker sent a response to an unknown call")]
-    WrongId,
-    #[error("the worker did not read its call before the caller gave up")]
-    DoesNotRead,
-    #[error("the worker's connection broke: {0}")]
-    Broke(#[from] io::Error),
-}
+use crate::rpc_connection::{self, ConnectionEnd, LineReader, LineWriter};
 
 /// Both directions of a connection.
 struct WorkerStream<S> {
-    lines: FramedRead<ReadHalf<S>, LinesCodec>,
-    writer: WriteHalf<S>,
+    lines: LineReader<S>,
+    writer: LineWriter<S>,
 }
 
 impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
-    fn new(stream: S, most_bytes: usize) -> Self {
-        let (reader, writer) = tokio::io::split(stream);
-        let lines = FramedRead::new(reader, LinesCodec::new_with_max_length(most_bytes));
-        Self { lines, writer }
-    }
-
-    async fn read(&mut self) -> Result<WorkerMessage, End> {
+    async fn read(&mut self) -> Result<WorkerMessage, ConnectionEnd> {
         // A read contains many lines if they are short. Not afterwards, so that no line is lost if
         // the future is dropped.
         consume_budget().await;
-        match self.lines.next().await {
-            None => Err(End::Closed),
-            Some(Ok(line)) => Ok(message::read(&line)?),
-            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(End::TooLong),
-            Some(Err(LinesCodecError::Io(error))) => Err(End::Broke(error)),
-        }
-    }
-
-    async fn write(&mut self, line: &str) -> Result<(), End> {
-        self.writer.write_all(line.as_bytes()).await?;
-        Ok(self.writer.flush().await?)
+        Ok(message::read(&self.lines.next().await?)?)
     }
 }
 
@@ -81,10 +40,16 @@ impl WorkerRegistration {
     ) where
         S: AsyncRead + AsyncWrite,
     {
-        let mut wire = WorkerStream::new(stream, self.workers.max_message_bytes());
+        let (lines, writer) = rpc_connection::split(stream, self.workers.max_message_bytes());
+        let mut wire = WorkerStream { lines, writer };
         let died = std::pin::pin!(died);
         let end = self.serve(&mut wire, stopping, died, &mut welcome).await;
-        tracing::debug!(worker.id = self.id, reason = %end, "The connection of a worker ended");
+        let reason = end.text("worker");
+        tracing::debug!(
+            worker.id = self.id,
+            reason,
+            "The connection of a worker ended"
+        );
     }
 
     async fn serve<S>(
@@ -93,7 +58,7 @@ impl WorkerRegistration {
         stopping: impl Future<Output = ()>,
         mut died: Pin<&mut impl Future<Output = ()>>,
         welcome: &mut AdmissionWatch,
-    ) -> End
+    ) -> ConnectionEnd
     where
         S: AsyncRead + AsyncWrite,
     {
@@ -103,15 +68,15 @@ impl WorkerRegistration {
             let (tool, job) = loop {
                 tokio::select! {
                     biased;
-                    () = welcome.ended() => return End::Unwelcome,
+                    () = welcome.ended() => return ConnectionEnd::NotAllowed,
                     Some(call) = self.calls.recv() => break call,
                     said = wire.read() => {
                         if let Err(end) = self.handle(wire, said).await {
                             return end;
                         }
                     }
-                    () = &mut stopping => return End::Stopping,
-                    () = &mut died => return End::Died,
+                    () = &mut stopping => return ConnectionEnd::Stopping,
+                    () = &mut died => return ConnectionEnd::Died,
                 }
             };
             let run = self.run(wire, number, &tool, job, died.as_mut(), welcome);
@@ -120,25 +85,25 @@ impl WorkerRegistration {
             }
             self.workers.is_free(self.id);
         }
-        End::Closed
+        ConnectionEnd::Closed
     }
 
     /// Handles a message of a worker outside of a call.
     async fn handle<S>(
         &self,
         wire: &mut WorkerStream<S>,
-        said: Result<WorkerMessage, End>,
-    ) -> Result<(), End>
+        said: Result<WorkerMessage, ConnectionEnd>,
+    ) -> Result<(), ConnectionEnd>
     where
         S: AsyncRead + AsyncWrite,
     {
         match said? {
-            WorkerMessage::Ping(id) => wire.write(&message::pong(&id)).await,
+            WorkerMessage::Ping(id) => wire.writer.send(&rpc_connection::empty_response(&id)).await,
             WorkerMessage::Draining => {
                 self.workers.drains(self.id);
                 Ok(())
             }
-            WorkerMessage::Answer(..) => Err(End::WrongId),
+            WorkerMessage::Response(..) => Err(ConnectionEnd::UnknownRequest),
             WorkerMessage::Progress(..) | WorkerMessage::Other => Ok(()),
         }
     }
@@ -152,7 +117,7 @@ impl WorkerRegistration {
         mut job: Box<WorkerJob>,
         mut died: Pin<&mut impl Future<Output = ()>>,
         welcome: &mut AdmissionWatch,
-    ) -> Result<(), End>
+    ) -> Result<(), ConnectionEnd>
     where
         S: AsyncRead + AsyncWrite,
     {
@@ -163,10 +128,10 @@ impl WorkerRegistration {
         let call = message::call(id, tool.name().as_str(), &job);
         let outcome = tokio::select! {
             biased;
-            written = wire.write(&call) => written,
+            written = wire.writer.send(&call) => written,
             // A partially written call cannot be taken back.
-            () = job.reply.closed() => return Err(End::DoesNotRead),
-            () = &mut died => Err(End::Died),
+            () = job.reply.closed() => return Err(ConnectionEnd::Unread),
+            () = &mut died => Err(ConnectionEnd::Died),
         };
         let mut is_cancelled = false;
         let mut outcome = outcome.map(|()| None);
@@ -174,17 +139,17 @@ impl WorkerRegistration {
             let said = tokio::select! {
                 biased;
                 said = wire.read() => said,
-                () = &mut died => Err(End::Died),
+                () = &mut died => Err(ConnectionEnd::Died),
                 // A cancelled call need not be answered, so the connection ends now.
-                () = welcome.ended(), if is_cancelled => Err(End::Unwelcome),
+                () = welcome.ended(), if is_cancelled => Err(ConnectionEnd::NotAllowed),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;
-                    outcome = wire.write(&message::cancelled(id)).await.map(|()| None);
+                    outcome = wire.writer.send(&message::cancelled(id)).await.map(|()| None);
                     continue;
                 }
             };
             outcome = match said {
-                Ok(WorkerMessage::Answer(to, answer)) if to == id => Ok(Some(answer)),
+                Ok(WorkerMessage::Response(to, answer)) if to == id => Ok(Some(answer)),
                 Ok(WorkerMessage::Progress(of, progress)) => {
                     if let Some(link) = job.link.as_ref().filter(|_| of == id) {
                         link.progress(&progress);
@@ -204,7 +169,7 @@ impl WorkerRegistration {
                 Ok(())
             }
             Err(end) => {
-                let (name, text) = (tool.name(), &end);
+                let (name, text) = (tool.name(), end.text("worker"));
                 let message =
                     format!("The worker disconnected during the call to tool '{name}': {text}");
                 let failure = ToolFailure::new(ErrorCode::Unavailable, message);
@@ -219,7 +184,10 @@ impl WorkerRegistration {
 /// Sends the worker's response to the caller.
 fn finish(job: Box<WorkerJob>, answer: Result<Box<RawValue>, Value>) {
     let outcome = match answer {
-        Err(error) => Err(message::failure(&error)),
+        Err(error) => Err(rpc_connection::failure_of(
+            &error,
+            "The worker reported an error",
+        )),
         Ok(raw) => match serde_json::from_str::<Value>(raw.get()) {
             Ok(result) => {
                 let outcome = message::outcome(&result);

@@ -1,6 +1,5 @@
 //! The messages between the sidecar and a worker: lines of JSON-RPC 2.0 with the types of MCP.
 
-use pillion_core::json_values;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
 use pillion_mcp_client::ProgressNotification;
 use pillion_wire::MAX_ID_BYTES;
@@ -10,39 +9,20 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::WorkerJob;
+use crate::rpc_connection::{self, RpcMessage};
 
 /// A message from a worker.
 pub(super) enum WorkerMessage {
     /// The response to the request with this id.
-    Answer(u64, Result<Box<RawValue>, Value>),
+    Response(u64, Result<Box<RawValue>, Value>),
     /// The progress of the request with this id.
     Progress(u64, ProgressNotification),
     /// The worker accepts no more calls.
     Draining,
     /// A ping, with its id.
-    Ping(Box<RawValue>),
+    Ping(Value),
     /// An unknown message, which newer workers may send.
     Other,
-}
-
-/// A JSON-RPC 2.0 message: a request, a notification or a response.
-#[derive(Deserialize)]
-pub struct MessageLine {
-    /// The id of a request or response.
-    #[serde(default)]
-    pub id: Option<Box<RawValue>>,
-    /// The method of a request or notification.
-    #[serde(default)]
-    pub method: Option<String>,
-    /// The parameters of a request or notification.
-    #[serde(default)]
-    pub params: Option<Box<RawValue>>,
-    /// The result of a response.
-    #[serde(default)]
-    pub result: Option<Box<RawValue>>,
-    /// The error of a response.
-    #[serde(default)]
-    pub error: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -54,28 +34,22 @@ struct ProgressParams {
 }
 
 pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
-    let line: MessageLine = json_values::from_str(line)?;
-    Ok(match (line.method.as_deref(), line.id) {
-        (Some("ping"), Some(id)) if id.get().len() > MAX_ID_BYTES => {
+    let (id, method, params) = match RpcMessage::read(line)? {
+        RpcMessage::Call { id, method, params } => (id, method, params),
+        RpcMessage::Response(id, response) => return Ok(WorkerMessage::Response(id, response)),
+    };
+    Ok(match (method.as_str(), id) {
+        ("ping", Some(id)) if id.get().len() > MAX_ID_BYTES => {
             let message = format!("the id of a ping has more than {MAX_ID_BYTES} bytes");
             return Err(serde::de::Error::custom(message));
         }
-        (Some("ping"), Some(id)) => WorkerMessage::Ping(id),
-        (Some("worker/draining"), _) => WorkerMessage::Draining,
-        (Some("notifications/progress"), _) => {
-            let params = line.params.as_deref().map_or("null", RawValue::get);
-            let ProgressParams { token, progress } = serde_json::from_str(params)?;
+        ("ping", Some(id)) => WorkerMessage::Ping(serde_json::from_str(id.get())?),
+        ("worker/draining", _) => WorkerMessage::Draining,
+        ("notifications/progress", _) => {
+            let ProgressParams { token, progress } = serde_json::from_str(params.get())?;
             WorkerMessage::Progress(token, progress)
         }
-        (Some(_), _) => WorkerMessage::Other,
-        (None, id) => {
-            let id = serde_json::from_str(id.as_deref().map_or("null", RawValue::get))?;
-            match (line.result, line.error) {
-                (_, Some(error)) => WorkerMessage::Answer(id, Err(error)),
-                (Some(result), None) => WorkerMessage::Answer(id, Ok(result)),
-                (None, None) => WorkerMessage::Answer(id, Err(Value::Null)),
-            }
-        }
+        _ => WorkerMessage::Other,
     })
 }
 
@@ -104,22 +78,13 @@ pub(super) fn call(id: u64, tool: &str, job: &WorkerJob) -> String {
     let mut meta = trace.map(TraceContext::to_meta).unwrap_or_default();
     meta.insert("pillion".to_owned(), about);
     let params = json!({"name": tool, "arguments": job.arguments, "_meta": meta});
-    line(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+    rpc_connection::request(id, "tools/call", &params)
 }
 
 /// Returns the notification that a call is cancelled.
 pub(super) fn cancelled(id: u64) -> String {
     let params = json!({"requestId": id, "reason": "The caller no longer waits for the result"});
-    line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
-}
-
-/// Returns the response to a ping.
-pub(super) fn pong(id: &RawValue) -> String {
-    line(&json!({"jsonrpc": "2.0", "id": id, "result": {}}))
-}
-
-fn line(message: &Value) -> String {
-    format!("{message}\n")
+    rpc_connection::notification("notifications/cancelled", &params)
 }
 
 /// Converts a worker's result. Text alone becomes the result, and structured content its data; a
@@ -157,14 +122,4 @@ pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
         data: structured.cloned(),
         ..ToolOutput::text(text)
     })
-}
-
-/// Converts a JSON-RPC error of a worker.
-pub(super) fn failure(error: &Value) -> ToolFailure {
-    let code = match error.get("code").and_then(Value::as_i64) {
-        Some(-32602) => ErrorCode::InvalidInput,
-        _ => ErrorCode::InternalError,
-    };
-    let message = error.get("message").and_then(Value::as_str);
-    ToolFailure::new(code, message.unwrap_or("The worker reported an error"))
 }

@@ -35,13 +35,7 @@ impl FromRequest<App> for Body {
         let after = limits.body_timeout;
         // The router's body limit is the same value.
         match pillion_deadline::timeout(after, Bytes::from_request(request, app)).await {
-            Ok(Ok(bytes)) => {
-                json_values::check(&bytes)?;
-                if let Some(memory) = memory {
-                    memory.charge(&bytes).await?;
-                }
-                Ok(Self(bytes))
-            }
+            Ok(Ok(bytes)) => Self::checked(bytes, memory.as_ref()).await,
             Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(
                 _,
             )))) => Err(RequestError::BodyTooLong { limit_bytes }),
@@ -52,6 +46,21 @@ impl FromRequest<App> for Body {
 }
 
 impl Body {
+    /// Checks the number of JSON values in a body, and charges their memory.
+    ///
+    /// # Errors
+    /// [`RequestError::TooManyValues`], [`RequestError::TooManyRunningValues`].
+    pub(super) async fn checked(
+        bytes: Bytes,
+        memory: Option<&RequestMemory>,
+    ) -> Result<Self, RequestError> {
+        json_values::check(&bytes)?;
+        if let Some(memory) = memory {
+            memory.charge(&bytes).await?;
+        }
+        Ok(Self(bytes))
+    }
+
     /// Reads the body and parses it; a long body on another thread when it is the principal's turn.
     async fn parse<T: Send + 'static>(
         request: Request,

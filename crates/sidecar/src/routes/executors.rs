@@ -1,19 +1,93 @@
+//! Executors of PHP processes that have no PHP extension. A PHP process connects to the Unix
+//! socket, sends its calls, and runs its own tools and callables when the sidecar requests it.
+//! `docs/reference/executor-protocol.md` describes the protocol.
+//!
+//! An executor exists as long as its connection. Its tools are visible to no other client.
+
+mod connection;
+mod definitions;
+mod execution;
+mod executions;
+mod message;
+mod php_process;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
-use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use pillion_core::executor::{Executor, ExecutorConfig, OptionError};
+use pillion_core::job_channel;
+use pillion_core::registry::ToolRegistry;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::body::Body;
 use super::error::RequestError;
-use super::upgrade;
+use super::upgrade::Upgrade;
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use crate::executors::{ExecutorRequest, PhpExecutor};
+use execution::Execution;
 use pillion_gateway::access::Peer;
 use pillion_gateway::workers;
 
 /// The protocol of an executor's connection after the upgrade.
 const PROTOCOL: &str = "pillion-executor";
+
+/// The options of a `ToolExecutor` that are PHP callables, which stay in the PHP process.
+const CALLABLES: [&str; 2] = ["approve", "before"];
+
+/// The request that opens the connection of an executor.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(super) struct ExecutorRequest {
+    /// The options of the executor as the PHP class `ToolExecutor` takes them, without the
+    /// callables.
+    #[schema(value_type = Object)]
+    options: Value,
+}
+
+/// The executor of one connection.
+#[derive(Debug)]
+struct PhpExecutor {
+    executor: Executor,
+    current_app: CurrentApp,
+    peer: Peer,
+    max_message_bytes: usize,
+    /// The sizes of the definitions, by the names of the tools.
+    definition_bytes: Mutex<HashMap<String, usize>>,
+}
+
+impl PhpExecutor {
+    /// Creates the executor for the connection of `peer`.
+    ///
+    /// # Errors
+    /// [`OptionError`] if an option is unknown or invalid.
+    fn new(
+        request: ExecutorRequest,
+        current_app: CurrentApp,
+        peer: Peer,
+    ) -> Result<Self, OptionError> {
+        let config = ExecutorConfig::from_options(request.options, &CALLABLES)?;
+        if !config.cache.honor_servers {
+            return Err(OptionError::Form {
+                path: "enable_caching".to_owned(),
+                reason: "the configuration of the sidecar controls the cache of results".to_owned(),
+            });
+        }
+        let hooks = job_channel::hooks::<Execution>();
+        let executor = Executor::with_hooks(Arc::new(ToolRegistry::new()), config, hooks);
+        let max_message_bytes = current_app.app().workers().max_message_bytes();
+        Ok(Self {
+            executor,
+            current_app,
+            peer,
+            max_message_bytes,
+            definition_bytes: Mutex::default(),
+        })
+    }
+}
 
 /// Upgrades the connection to the connection of a PHP executor.
 #[utoipa::path(
@@ -34,37 +108,28 @@ const PROTOCOL: &str = "pillion-executor";
 pub(super) async fn open(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
+    Extension(current_app): Extension<CurrentApp>,
     mut request: Request,
 ) -> Result<Response, RequestError> {
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         return Err(RequestError::ExecutorFromAfar);
     };
-    if !upgrade::is_requested(request.headers(), PROTOCOL) {
-        return Err(RequestError::NoUpgrade { protocol: PROTOCOL });
-    }
-    let process = app.process();
-    if process.is_draining() {
-        return Err(RequestError::Draining);
-    }
-    if process.clients.len() >= app.http().max_connections.get() {
-        return Err(RequestError::TooManyStreams);
-    }
-    let current_app = CurrentApp::of(request.extensions(), &app, super::router);
-    let upgraded = hyper::upgrade::on(&mut request);
+    let upgrade = Upgrade::begin_client(&app, &mut request, PROTOCOL)?;
     let Body(body) = Body::from_request(request, &app).await?;
     let request: ExecutorRequest =
         serde_json::from_slice(&body).map_err(RequestError::NotThatBody)?;
     let executor = PhpExecutor::new(request, current_app, peer)?;
+    let process = app.process();
     let (stopping, died) = (process.draining(), workers::ended(pid));
     let welcome = process.watch(Some(peer));
+    let response = upgrade.response();
     process.clients.spawn(async move {
-        match upgraded.await {
-            Ok(stream) => {
-                let stream = TokioIo::new(stream);
-                executor.serve(stream, stopping, died, welcome).await;
-            }
-            Err(error) => tracing::debug!(%error, "The connection of an executor was not upgraded"),
+        if let Some(stream) = upgrade.stream().await {
+            executor.serve(stream, stopping, died, welcome).await;
         }
     });
-    Ok(upgrade::switching(PROTOCOL))
+    Ok(response)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::middleware::Next;
@@ -20,6 +21,21 @@ fn required_scope(request: &Parts) -> Scope {
     match request.extensions.get::<MatchedPath>() {
         Some(_) => Scope::required_scope(&request.method, request.uri.path()),
         None => Scope::Read,
+    }
+}
+
+/// Returns the grant of a process on the Unix socket, which may do everything.
+pub(super) fn local_grant(peer: Option<&Peer>) -> AccessGrant {
+    AccessGrant {
+        name: match peer {
+            Some(Peer::Process { uid, .. }) => format!("uid:{uid}"),
+            // Only code that uses the router directly, such as a test, has no process.
+            _ => "in-process".to_owned(),
+        },
+        holder: GrantHolder::LocalUser,
+        scope: Scope::Admin,
+        users: Users::Anybody,
+        tools: AllowedTools::default(),
     }
 }
 
@@ -44,34 +60,18 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                 {
                     return AccessRejection::Full.into_response();
                 }
-                let current_app =
-                    CurrentApp::of(&parts.extensions, &app, super::router).downgrade();
+                let current_app = parts.extensions.get().map(CurrentApp::downgrade);
                 let token_validity = AccessGate::token_validity(&parts, grant, move || {
-                    current_app
-                        .upgrade()
-                        .and_then(|current_app| current_app.app().access().gate.clone())
+                    let current_app = current_app.as_ref()?.upgrade()?;
+                    current_app.app().access().gate.clone()
                 });
                 parts.extensions.insert(token_validity);
             }
             grant
         }
-        Some(Peer::Process { uid, .. }) => Some(AccessGrant {
-            name: format!("uid:{uid}"),
-            holder: GrantHolder::LocalUser,
-            scope: Scope::Admin,
-            users: Users::Anybody,
-            tools: AllowedTools::default(),
-        }),
-        // Only code that uses the router directly, such as a test, has no peer.
-        None => Some(AccessGrant {
-            name: "in-process".to_owned(),
-            holder: GrantHolder::LocalUser,
-            scope: Scope::Admin,
-            users: Users::Anybody,
-            tools: AllowedTools::default(),
-        }),
+        local => Some(local_grant(local)),
     };
-    let memory = RequestMemory::for_body(&body, &app, grant.as_ref());
+    let memory = RequestMemory::for_body(body.size_hint().upper(), &app, grant.as_ref());
     if let Some(grant) = grant {
         tracing::Span::current().record("client", &grant.name);
         if let Some(waiting) = parts.extensions.get::<ConnectionBytes>() {

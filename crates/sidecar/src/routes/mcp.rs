@@ -6,7 +6,6 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::io::BufReader;
 
@@ -14,7 +13,7 @@ use super::body::Body;
 use super::caller::Caller;
 use super::error::RequestError;
 use super::parameters::Parameters;
-use super::upgrade;
+use super::upgrade::Upgrade;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use pillion_core::tool::CallContext;
@@ -82,25 +81,14 @@ pub(super) async fn stdio(
         ..
     }: Caller,
     Parameters(McpQuery { model }): Parameters<McpQuery>,
+    Extension(current_app): Extension<CurrentApp>,
     mut request: Request,
 ) -> Result<Response, RequestError> {
     let peer = peer.map(|Extension(peer)| peer);
     if let Some(Peer::Network { .. }) = peer {
         return Err(RequestError::StreamFromAfar);
     }
-    if !upgrade::is_requested(request.headers(), stdio::PROTOCOL) {
-        return Err(RequestError::NoUpgrade {
-            protocol: stdio::PROTOCOL,
-        });
-    }
-    let process = app.process();
-    if process.is_draining() {
-        return Err(RequestError::Draining);
-    }
-    if process.clients.len() >= app.http().max_connections.get() {
-        return Err(RequestError::TooManyStreams);
-    }
-    let current_app = CurrentApp::of(request.extensions(), &app, super::router);
+    let upgrade = Upgrade::begin_client(&app, &mut request, stdio::PROTOCOL)?;
     let context = CallContext {
         // Only responses over HTTP are counted, not those over an upgraded connection.
         result_memory: None,
@@ -113,33 +101,31 @@ pub(super) async fn stdio(
         model,
     )
     .map_err(|error| RequestError::UnknownModel(error.message))?;
-    let upgraded = hyper::upgrade::on(&mut request);
+    let process = app.process();
     let draining = process.draining();
     let announcement = async {
         draining.await;
         stdio::draining()
     };
     let mut welcome = process.watch(peer);
+    let response = upgrade.response();
     process.clients.spawn(async move {
-        let served = match upgraded.await {
-            Ok(stream) => {
-                let (input, output) = tokio::io::split(TokioIo::new(stream));
-                let input = BufReader::new(input);
-                let endings = stdio::StdioShutdown {
-                    // After the client has disconnected, running calls get no grace period.
-                    grace: Duration::ZERO,
-                    announcement,
-                    unwelcome: async move { welcome.ended().await },
-                };
-                client.serve(input, output, endings).await
-            }
-            Err(error) => Err(std::io::Error::other(error)),
+        let Some(stream) = upgrade.stream().await else {
+            return;
         };
+        let (input, output) = tokio::io::split(stream);
+        let endings = stdio::StdioShutdown {
+            // After the client has disconnected, running calls get no grace period.
+            grace: Duration::ZERO,
+            announcement,
+            unwelcome: async move { welcome.ended().await },
+        };
+        let served = client.serve(BufReader::new(input), output, endings).await;
         if let Err(error) = served {
             tracing::debug!(%error, "The connection of an MCP client broke");
         }
     });
-    Ok(upgrade::switching(stdio::PROTOCOL))
+    Ok(response)
 }
 
 fn exchange<'a>(

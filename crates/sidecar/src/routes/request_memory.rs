@@ -35,10 +35,14 @@ struct Account {
 }
 
 impl RequestMemory {
-    /// Returns `None` for a body that costs nothing.
-    pub(super) fn for_body(body: &Body, app: &App, grant: Option<&AccessGrant>) -> Option<Self> {
-        let most = body.size_hint().upper();
-        if most.is_some_and(|most| most <= FREE_BYTES as u64) {
+    /// Returns `None` for a body that costs nothing. `max_bytes` is the maximum size of the body, if
+    /// known.
+    pub(super) fn for_body(
+        max_bytes: Option<u64>,
+        app: &App,
+        grant: Option<&AccessGrant>,
+    ) -> Option<Self> {
+        if max_bytes.is_some_and(|max| max <= FREE_BYTES as u64) {
             return None;
         }
         Some(Self(Arc::new(Account {

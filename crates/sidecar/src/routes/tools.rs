@@ -3,6 +3,7 @@
 mod answer;
 pub(super) mod batch_execute;
 pub(super) mod execute;
+pub(super) mod executor_call;
 pub(super) mod list;
 mod once;
 mod parameters;

@@ -1,11 +1,82 @@
 //! HTTP connections that are upgraded to another protocol.
 
+use axum::extract::Request;
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+
+use super::error::RequestError;
+use crate::app::App;
+
+/// A connection that is upgraded to another protocol.
+pub(super) struct Upgrade {
+    protocol: &'static str,
+    upgraded: OnUpgrade,
+}
+
+impl Upgrade {
+    /// Begins the upgrade of the request's connection to `protocol`.
+    ///
+    /// # Errors
+    /// [`RequestError::NoUpgrade`], [`RequestError::Draining`].
+    pub(super) fn begin(
+        app: &App,
+        request: &mut Request,
+        protocol: &'static str,
+    ) -> Result<Self, RequestError> {
+        if !is_requested(request.headers(), protocol) {
+            return Err(RequestError::NoUpgrade { protocol });
+        }
+        if app.process().is_draining() {
+            return Err(RequestError::Draining);
+        }
+        let upgraded = hyper::upgrade::on(request);
+        Ok(Self { protocol, upgraded })
+    }
+
+    /// Like [`begin`](Self::begin), for one of the [clients](pillion_gateway::process::Process::clients).
+    ///
+    /// # Errors
+    /// Also [`RequestError::TooManyStreams`].
+    pub(super) fn begin_client(
+        app: &App,
+        request: &mut Request,
+        protocol: &'static str,
+    ) -> Result<Self, RequestError> {
+        let upgrade = Self::begin(app, request, protocol)?;
+        if app.process().clients.len() >= app.http().max_connections.get() {
+            return Err(RequestError::TooManyStreams);
+        }
+        Ok(upgrade)
+    }
+
+    /// Returns the response after which the connection uses the protocol.
+    pub(super) fn response(&self) -> Response {
+        let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static(self.protocol));
+        response
+    }
+
+    /// Returns the connection when the response has been sent; `None` if the client has
+    /// disconnected.
+    pub(super) async fn stream(self) -> Option<TokioIo<Upgraded>> {
+        match self.upgraded.await {
+            Ok(stream) => Some(TokioIo::new(stream)),
+            Err(error) => {
+                let protocol = self.protocol;
+                tracing::debug!(%error, protocol, "A connection was not upgraded");
+                None
+            }
+        }
+    }
+}
 
 /// Returns whether a request asks to upgrade its connection to `protocol`.
-pub(super) fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
+fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
     let names = |header, token: &str| {
         let values = headers.get_all(header).into_iter();
         let mut words = values
@@ -14,13 +85,4 @@ pub(super) fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
         words.any(|word| word.trim().eq_ignore_ascii_case(token))
     };
     names(CONNECTION, "upgrade") && names(UPGRADE, protocol)
-}
-
-/// Returns the response after which the connection uses `protocol`.
-pub(super) fn switching(protocol: &'static str) -> Response {
-    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static(protocol));
-    response
 }

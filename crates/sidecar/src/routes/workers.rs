@@ -2,14 +2,13 @@ use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::HeaderValue;
 use axum::response::Response;
-use hyper_util::rt::TokioIo;
 use pillion_core::compute;
 use pillion_wire::{WorkerEntry, WorkerList};
 
 use super::body::Body;
 use super::error::RequestError;
 use super::tagged::EntityTags;
-use super::upgrade;
+use super::upgrade::Upgrade;
 use crate::app::App;
 use pillion_gateway::access::Peer;
 use pillion_gateway::workers::{self, Registration, WorkerRefusal};
@@ -45,13 +44,7 @@ pub(super) async fn connect(
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         return Err(RequestError::WorkerFromAfar);
     };
-    if !upgrade::is_requested(request.headers(), PROTOCOL) {
-        return Err(RequestError::NoUpgrade { protocol: PROTOCOL });
-    }
-    if app.process().is_draining() {
-        return Err(RequestError::Draining);
-    }
-    let upgraded = hyper::upgrade::on(&mut request);
+    let upgrade = Upgrade::begin(&app, &mut request, PROTOCOL)?;
     let Body(body) = Body::from_request(request, &app).await?;
     let registration: Registration =
         serde_json::from_slice(&body).map_err(RequestError::NotARegistration)?;
@@ -63,19 +56,12 @@ pub(super) async fn connect(
     let id = place.id();
     let (stopping, died) = (app.process().draining(), workers::ended(pid));
     let welcome = app.process().watch(Some(peer));
+    let mut response = upgrade.response();
     tokio::spawn(async move {
-        match upgraded.await {
-            Ok(stream) => {
-                let stream = TokioIo::new(stream);
-                place.work(stream, stopping, died, welcome).await;
-            }
-            Err(error) => tracing::debug!(
-                %error,
-                "The connection of a worker ended before its registration was complete"
-            ),
+        if let Some(stream) = upgrade.stream().await {
+            place.work(stream, stopping, died, welcome).await;
         }
     });
-    let mut response = upgrade::switching(PROTOCOL);
     response
         .headers_mut()
         .insert(WORKER_ID_HEADER, HeaderValue::from(id));

@@ -23,6 +23,7 @@ final class Connection
     /** Default timeout of a send, in seconds. */
     private const SEND_TIMEOUT = 30.0;
     private const BLOCK_BYTES = 262_144;
+    private const DEPTH = 512;
     /** The errno of a rejected permission. */
     private const EACCES = 13;
 
@@ -133,6 +134,27 @@ final class Connection
         $this->buffer = substr($this->buffer, $count);
         $this->searched = 0;
         return $found;
+    }
+
+    /**
+     * Decodes a JSON-RPC message; as an array if the name of a member begins with U+0000, which the name of an object's
+     * property must not.
+     *
+     * @return \stdClass|array<array-key, mixed>
+     *
+     * @throws TransportException when the message is invalid
+     */
+    public static function decode(string $line): \stdClass|array
+    {
+        $message = json_decode($line, false, self::DEPTH);
+        if ($message instanceof \stdClass) {
+            return $message;
+        }
+        if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
+            return (array) json_decode($line, true, self::DEPTH);
+        }
+        $reason = json_last_error() === JSON_ERROR_NONE ? 'it is not an object' : json_last_error_msg();
+        throw Failure::transport("The sidecar sent an invalid JSON-RPC message: $reason");
     }
 
     /** Closes the connection, also for child processes that inherited the socket. */

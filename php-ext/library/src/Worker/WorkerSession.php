@@ -208,19 +208,13 @@ final class WorkerSession
         if ($line === null) {
             return null;
         }
-        $message = json_decode($line, false, self::DEPTH);
+        $message = Connection::decode($line);
         if ($message instanceof \stdClass) {
             return $message;
         }
-        $reason = json_last_error() === JSON_ERROR_NONE ? 'it is not an object' : json_last_error_msg();
-        if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
-            // The line is valid JSON, but PHP objects cannot have a property name that begins with U+0000,
-            // which a caller may have sent.
-            $id = json_decode($line, true, self::DEPTH)['id'] ?? null;
-            $error = ['code' => -32602, 'message' => 'Names in the arguments must not begin with the character U+0000'];
-            $this->connection->send(MessageEncoder::encode(['id' => $id, 'error' => $error]));
-            return null;
-        }
-        throw Failure::transport("The sidecar sent an invalid JSON-RPC message: $reason");
+        // A caller may have sent such names.
+        $error = ['code' => -32602, 'message' => 'Names in the arguments must not begin with the character U+0000'];
+        $this->connection->send(MessageEncoder::encode(['id' => $message['id'] ?? null, 'error' => $error]));
+        return null;
     }
 }

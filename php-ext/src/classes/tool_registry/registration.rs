@@ -1,7 +1,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ext_php_rs::types::Zval;
+use pillion_core::job_channel::PeerTool;
 use pillion_core::registry::RegistryError;
 use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
 use pillion_schema::CompiledSchema;
@@ -14,15 +16,18 @@ use crate::classes::interfaces::{MCP_TOOL, TOOL};
 use crate::classes::mcp_sse_client;
 use crate::classes::{callable_tool, engine_tool, tool_definition};
 use crate::exception;
+use crate::execution::PhpThread;
 use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::RegisteredMcpServer;
-use crate::php_tool::PhpTool;
 use crate::signature::{self, SignatureOverrides};
 use crate::zend::{
     Failure, HiddenValue, MethodCall, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
     new_with_state, state_of, string_of, with_entries, with_entry, without_entry,
 };
+
+/// The number of the next PHP tool.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
 /// have settings.
@@ -108,11 +113,9 @@ fn add_object(
         }
         None => {
             let (origin, policy) = origin_of(tool, definition.name())?;
-            let executions = Arc::clone(&registry.executions);
-            let tool = PhpTool::new(definition, origin, executions).with_approval_policy(policy);
-            let tool = Arc::new(tool);
-            let number = tool.number();
-            add(registry, tool, replace)?;
+            let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+            let tool = PeerTool::<PhpThread>::new(definition, origin, policy, number);
+            add(registry, Arc::new(tool), replace)?;
             registry.php_tools.borrow_mut().insert(name.clone(), number);
         }
     }

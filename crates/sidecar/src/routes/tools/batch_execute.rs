@@ -63,7 +63,10 @@ pub(in crate::routes) async fn batch_execute(
         caller.context.result_memory = memory.map(|memory| memory.shared());
     }
     match key {
-        Some(key) => once::run(app, key, batch, caller).await,
+        Some(key) => {
+            let response = once::run(app, key, batch, caller).await?;
+            Ok(response.into_response())
+        }
         None => {
             let contexts = repeat_n(caller.context.clone(), batch.calls.len());
             // Boxed: the future is as large as a call and its contexts.

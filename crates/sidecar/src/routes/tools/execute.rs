@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use pillion_core::executor::{RESPONSE_ALLOWANCE, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::ToolCall;
@@ -62,7 +62,10 @@ pub(in crate::routes) async fn execute(
     tracing::Span::current().record("tool_name", truncate_input(&name));
     let call = ToolCall::new(&*id, name, arguments);
     match key {
-        Some(key) => once::run(app, key, call, caller).await,
+        Some(key) => {
+            let response = once::run(app, key, call, caller).await?;
+            Ok(response.into_response())
+        }
         None => {
             let ran = run(&app, call, &caller, Duration::ZERO).await;
             Ok(answer::respond(ran.answer))
@@ -71,7 +74,7 @@ pub(in crate::routes) async fn execute(
 }
 
 /// Runs a call that has waited for `waited` before.
-async fn run(
+pub(super) async fn run(
     app: &App,
     call: ToolCall,
     caller: &Caller,

@@ -123,6 +123,29 @@ pub(super) struct Executed<T> {
     pub(super) respond_by: Instant,
 }
 
+/// The response to a request with a key.
+pub(super) enum KeyedResponse<T> {
+    /// The request has run now.
+    Ran(Arc<T>),
+    /// The stored response of an earlier request with the key, as JSON.
+    Replayed(String),
+}
+
+impl<T: Serialize> IntoResponse for KeyedResponse<T> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Ran(answer) => Json(&*answer).into_response(),
+            Self::Replayed(answer) => {
+                let headers = [
+                    (CONTENT_TYPE.as_str(), "application/json"),
+                    (IDEMPOTENCY_REPLAYED_HEADER, "true"),
+                ];
+                (headers, answer).into_response()
+            }
+        }
+    }
+}
+
 /// Runs the request, unless it already ran with this key. The request continues if its client
 /// disconnects, so that a repeated request gets the response. Storing the response continues if the
 /// response is due.
@@ -131,7 +154,7 @@ pub(super) async fn run<R: Request>(
     Key(key): Key,
     request: R,
     caller: Caller,
-) -> Result<Response, RequestError> {
+) -> Result<KeyedResponse<R::Response>, RequestError> {
     let state = app.state().ok_or(RequestError::NoStore)?;
     let principal = caller.context.principal.clone();
     let principal = principal.as_deref();
@@ -151,7 +174,7 @@ pub(super) async fn run<R: Request>(
     });
     let held = match claim? {
         Claim::Mine(held) => held,
-        Claim::Recorded(answer) => return Ok(replayed(answer)),
+        Claim::Recorded(answer) => return Ok(KeyedResponse::Replayed(answer)),
         Claim::InProgress => return Err(RequestError::KeyInProgress),
         Claim::OtherRequest => return Err(RequestError::KeyOfAnotherRequest),
         Claim::CutOff { begun, fingerprint } => {
@@ -160,7 +183,7 @@ pub(super) async fn run<R: Request>(
             // If this takes longer, a repeated request comes here again.
             let recorded = keys.record(&key, &fingerprint, &answer);
             drop(timeout(RESPONSE_ALLOWANCE, recorded).await);
-            return Ok(replayed(answer));
+            return Ok(KeyedResponse::Replayed(answer));
         }
     };
     let process = Arc::clone(app.process());
@@ -195,7 +218,7 @@ pub(super) async fn run<R: Request>(
     process.calls.spawn(task.in_current_span());
     let answer = response.await.map_err(|_| RequestError::Panicked)?;
     drop(attachment);
-    Ok(Json(&*answer).into_response())
+    Ok(KeyedResponse::Ran(answer))
 }
 
 /// Stores the response of a request that has run. If the responses of its principal exceed `max`,
@@ -234,14 +257,6 @@ fn fingerprint(mut content: Value) -> (String, u64) {
     content.sort_all_objects();
     let text = content.to_string();
     (sha256_hex(&text), json_memory(&text))
-}
-
-fn replayed(answer: String) -> Response {
-    let headers = [
-        (CONTENT_TYPE.as_str(), "application/json"),
-        (IDEMPOTENCY_REPLAYED_HEADER, "true"),
-    ];
-    (headers, answer).into_response()
 }
 
 /// Returns the response for a call whose response was not stored before its process stopped, with

@@ -24,7 +24,6 @@ use Pillion\Worker\Upgrade;
 final class ExecutorConnection
 {
     private const PROTOCOL = 'pillion-executor';
-    private const DEPTH = 512;
     /** How long the sidecar may be silent beyond the longest timeout of a call, in seconds. */
     private const MARGIN = 10.0;
     private const MAX_SLICE = 1.0;
@@ -179,13 +178,11 @@ final class ExecutorConnection
     /** @throws TransportException when the message is invalid */
     private function route(string $line): void
     {
-        $message = json_decode($line, false, self::DEPTH);
-        if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
-            $message = self::withoutInvalidNames($line);
-        }
-        if (!$message instanceof \stdClass) {
-            $reason = json_last_error() === JSON_ERROR_NONE ? 'it is not an object' : json_last_error_msg();
-            throw Failure::transport("The sidecar sent an invalid JSON-RPC message: $reason");
+        $message = Connection::decode($line);
+        if (is_array($message)) {
+            // The arguments or the result have the invalid names.
+            $params = array_diff_key((array) ($message['params'] ?? []), ['arguments' => null, 'result' => null]);
+            $message = (object) (['params' => (object) ($params + ['hasInvalidNames' => true])] + $message);
         }
         $execution = isset($message->method) ? $message->params->execution ?? null : $message->id ?? null;
         if (is_int($execution) && isset($this->inboxes[$execution])) {
@@ -194,21 +191,5 @@ final class ExecutorConnection
             // The execution was cancelled.
             $this->respond($message->id, '{}');
         }
-    }
-
-    /**
-     * Returns a message without its arguments or its result: the line is valid JSON, but PHP objects cannot have a
-     * property name that begins with U+0000.
-     */
-    private static function withoutInvalidNames(string $line): ?\stdClass
-    {
-        $message = json_decode($line, true, self::DEPTH);
-        if (!is_array($message['params'] ?? null)) {
-            return null;
-        }
-        unset($message['params']['arguments'], $message['params']['result']);
-        $message['params']['hasInvalidNames'] = true;
-        $message['params'] = (object) $message['params'];
-        return (object) $message;
     }
 }

@@ -6,8 +6,9 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-use super::message::{self, Response};
+use super::message::Response;
 use crate::outbox::Outbox;
+use pillion_gateway::rpc_connection;
 
 /// Number of bytes that wait for the PHP process, from which on the sidecar sends no further results
 /// and requests, and reads no further messages that need a reply.
@@ -93,7 +94,7 @@ impl PhpProcess {
             requests.last_id += 1;
             requests.last_id
         };
-        let line = message::request(id, method, params);
+        let line = rpc_connection::request(id, method, params);
         // Pending from the moment at which PHP may see the request.
         let queued = || {
             let mut requests = self.requests.lock();
@@ -116,7 +117,8 @@ impl PhpProcess {
 
     /// Sends a notification as soon as there is room.
     pub(super) async fn notify(&self, method: &str, params: &Value) {
-        self.send(message::notification(method, params)).await;
+        self.send(rpc_connection::notification(method, params))
+            .await;
     }
 
     /// Sends a line as soon as there is room. After the end of the connection nothing reads it.

@@ -2,12 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::compute;
+use pillion_core::job_channel::PeerTool;
 use pillion_core::registry::{RegisteredTool, RegistryError, SchemaCheckTime, ToolRegistry};
 use pillion_core::tool::{DefinitionError, InvalidToolName, ToolDefinition, ToolName, ToolOrigin};
 
 use super::PhpExecutor;
+use super::execution::{Execution, Handler};
 use super::message::{Definitions, ServerEntry, ToolEntry};
-use super::tools::{Handler, RegistryTool};
 
 /// Maximum number of tools of one executor.
 const MAX_TOOLS: usize = 10_000;
@@ -106,7 +107,7 @@ impl PhpExecutor {
         Ok(())
     }
 
-    fn tool(&self, entry: ToolEntry) -> Result<RegistryTool, DefinitionsError> {
+    fn tool(&self, entry: ToolEntry) -> Result<PeerTool<Execution>, DefinitionsError> {
         let is_too_long =
             |server: &ServerEntry| server.label.len().max(server.url.len()) > MAX_SERVER_BYTES;
         if entry.server.as_ref().is_some_and(is_too_long) {
@@ -152,12 +153,8 @@ impl PhpExecutor {
                 number: entry.number,
             },
         };
-        Ok(RegistryTool {
-            definition,
-            origin,
-            approval_policy: entry.approval_policy,
-            handler,
-        })
+        let policy = entry.approval_policy;
+        Ok(PeerTool::new(definition, origin, policy, handler))
     }
 }
 

@@ -2,20 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pillion_core::json_values;
 use pillion_core::tool::{
-    ApprovalPolicy, ErrorCode, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
+    ApprovalPolicy, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use pillion_gateway::workers::MessageLine;
-
-/// JSON-RPC error codes.
-pub(super) const METHOD_NOT_FOUND: i32 = -32601;
-pub(super) const INVALID_PARAMS: i32 = -32602;
-pub(super) const INTERNAL_ERROR: i32 = -32603;
+use pillion_gateway::rpc_connection::{self, RpcMessage};
 
 /// A message from the PHP process.
 pub(super) enum PhpMessage {
@@ -26,7 +19,7 @@ pub(super) enum PhpMessage {
     /// The response to the request with this id.
     Response(u64, Result<Response, ToolFailure>),
     /// A request with an unknown method.
-    UnknownRequest(Box<RawValue>),
+    UnknownRequest(Value),
     /// An unknown notification, which newer libraries may send.
     Other,
 }
@@ -158,25 +151,8 @@ pub(super) struct Response {
 impl Response {
     /// Returns the output or the failure, if the response has an outcome.
     pub(super) fn into_output(self) -> Option<Result<ToolOutput, ToolFailure>> {
-        self.outcome.map(|outcome| output_of(*outcome))
+        self.outcome.map(|outcome| outcome.into_output())
     }
-}
-
-/// Converts the result of PHP code to the outcome of a call.
-pub(super) fn output_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
-    if result.success {
-        return Ok(ToolOutput {
-            result: result.result,
-            data: result.data,
-            metadata: result.metadata,
-            response: None,
-        });
-    }
-    let code = result.error_code.unwrap_or(ErrorCode::InternalError);
-    let message = result.error.unwrap_or_else(|| "The tool failed".to_owned());
-    let mut failure = ToolFailure::new(code, message).with_result(result.result);
-    *failure.metadata = result.metadata;
-    Err(failure)
 }
 
 #[derive(Deserialize)]
@@ -186,61 +162,33 @@ struct CancelledParams {
 }
 
 pub(super) fn read(line: &str) -> Result<PhpMessage, serde_json::Error> {
-    let line: MessageLine = json_values::from_str(line)?;
-    let params = line.params.as_deref().map_or("null", RawValue::get);
-    Ok(match (line.method.as_deref(), line.id) {
-        (Some("tools/execute"), Some(id)) => PhpMessage::Execute(
-            serde_json::from_str(id.get())?,
-            serde_json::from_str(params),
-        ),
-        (Some("notifications/cancelled"), None) => {
-            let CancelledParams { request_id } = serde_json::from_str(params)?;
-            PhpMessage::Cancelled(request_id)
-        }
-        (Some(_), Some(id)) => PhpMessage::UnknownRequest(id),
-        (Some(_), None) => PhpMessage::Other,
-        (None, id) => {
-            let id = serde_json::from_str(id.as_deref().map_or("null", RawValue::get))?;
-            let response = match (line.result, line.error) {
-                (Some(result), None) => serde_json::from_str(result.get()).map_err(|error| {
+    let (id, method, params) = match RpcMessage::read(line)? {
+        RpcMessage::Call { id, method, params } => (id, method, params),
+        RpcMessage::Response(id, response) => {
+            let response = match response {
+                Ok(result) => serde_json::from_str(result.get()).map_err(|error| {
                     ToolFailure::internal(format!(
                         "The result of the PHP code cannot be read: {error}"
                     ))
                 }),
-                (_, error) => Err(failure(&error.unwrap_or_default())),
+                Err(error) => Err(rpc_connection::failure_of(
+                    &error,
+                    "The PHP process reported an error",
+                )),
             };
-            PhpMessage::Response(id, response)
+            return Ok(PhpMessage::Response(id, response));
         }
-    })
-}
-
-/// Converts a JSON-RPC error of the PHP process.
-fn failure(error: &Value) -> ToolFailure {
-    let code = match error.get("code").and_then(Value::as_i64) {
-        Some(code) if code == i64::from(INVALID_PARAMS) => ErrorCode::InvalidInput,
-        _ => ErrorCode::InternalError,
     };
-    let message = error.get("message").and_then(Value::as_str);
-    ToolFailure::new(code, message.unwrap_or("The PHP process reported an error"))
-}
-
-pub(super) fn request(id: u64, method: &str, params: &Value) -> String {
-    line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
-}
-
-pub(super) fn notification(method: &str, params: &Value) -> String {
-    line(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
-}
-
-/// Returns the response to `tools/execute`; the results precede it as notifications.
-pub(super) fn executed(id: u64) -> String {
-    line(&json!({"jsonrpc": "2.0", "id": id, "result": {}}))
-}
-
-pub(super) fn error(id: &Value, code: i32, message: &str) -> String {
-    line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
-}
-
-fn line(message: &Value) -> String {
-    format!("{message}\n")
+    Ok(match (method.as_str(), id) {
+        ("tools/execute", Some(id)) => PhpMessage::Execute(
+            serde_json::from_str(id.get())?,
+            serde_json::from_str(params.get()),
+        ),
+        ("notifications/cancelled", None) => {
+            let CancelledParams { request_id } = serde_json::from_str(params.get())?;
+            PhpMessage::Cancelled(request_id)
+        }
+        (_, Some(id)) => PhpMessage::UnknownRequest(serde_json::from_str(id.get())?),
+        (_, None) => PhpMessage::Other,
+    })
 }

@@ -1,12 +1,9 @@
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, WriteHalf};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::consume_budget;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::PhpExecutor;
 use super::execution::{Execution, HeaderLimits};
@@ -15,35 +12,15 @@ use super::message::{self, ExecuteParams, PhpMessage};
 use super::php_process::PhpProcess;
 use crate::outbox::Outbox;
 use pillion_gateway::process::AdmissionWatch;
+use pillion_gateway::rpc_connection::{self, ConnectionEnd, LineWriter};
 
 /// Time in which the last messages are sent before the connection closes.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Why the connection of an executor ended.
-#[derive(Debug, thiserror::Error)]
-enum End {
-    #[error("the PHP process closed its connection")]
-    Closed,
-    #[error("the sidecar is stopping")]
-    Stopping,
-    #[error("the PHP process has ended")]
-    Died,
-    #[error("the socket rules no longer allow the PHP process")]
-    Unwelcome,
-    #[error("the PHP process sent an invalid message: {0}")]
-    InvalidMessage(#[from] serde_json::Error),
-    #[error("the PHP process sent a message longer than workers.max_message_bytes")]
-    TooLong,
-    #[error("the PHP process sent a response to an unknown request")]
-    UnknownRequest,
-    #[error("the connection of the PHP process broke: {0}")]
-    Broke(#[from] io::Error),
-}
-
 impl PhpExecutor {
     /// Runs the calls of the PHP process until its connection ends, `died` resolves or `welcome`
     /// ends; or, between executions, until `stopping` resolves.
-    pub(crate) async fn serve<S>(
+    pub(super) async fn serve<S>(
         self,
         stream: S,
         stopping: impl Future<Output = ()>,
@@ -52,9 +29,7 @@ impl PhpExecutor {
     ) where
         S: AsyncRead + AsyncWrite,
     {
-        let (reader, writer) = tokio::io::split(stream);
-        let codec = LinesCodec::new_with_max_length(self.max_message_bytes);
-        let mut lines = FramedRead::new(reader, codec);
+        let (mut lines, writer) = rpc_connection::split(stream, self.max_message_bytes);
         let php = Arc::new(PhpProcess::default());
         let mut executions = Executions::new(self.max_message_bytes);
         // A reply that waits for room in the outbox. Nothing more is read before it is queued, so
@@ -66,20 +41,20 @@ impl PhpExecutor {
         let mut is_stopping = false;
         let end = loop {
             if is_stopping && executions.is_empty() && reply.is_none() {
-                break End::Stopping;
+                break ConnectionEnd::Stopping;
             }
             // A read contains many lines if they are short.
             consume_budget().await;
             let handled = tokio::select! {
                 biased;
-                () = welcome.ended() => Err(End::Unwelcome),
-                written = &mut writing => Err(written.map_or_else(End::Broke, |()| End::Closed)),
+                () = welcome.ended() => Err(ConnectionEnd::NotAllowed),
+                end = &mut writing => Err(end),
                 Some(ended) = executions.next_ended() => {
                     if let Err(id) = ended {
                         tracing::error!(execution = id, "An execution of a PHP process panicked");
                         let error = "The execution failed unexpectedly";
                         // At most one for each admitted execution.
-                        php.send_now(message::error(&json!(id), message::INTERNAL_ERROR, error));
+                        php.send_now(rpc_connection::error(&json!(id), rpc_connection::INTERNAL_ERROR, error));
                     }
                     Ok(())
                 }
@@ -88,15 +63,13 @@ impl PhpExecutor {
                     Ok(())
                 }
                 line = lines.next(), if reply.is_none() => match line {
-                    None => Err(End::Closed),
-                    Some(Ok(line)) => {
+                    Ok(line) => {
                         let handled = self.handle(&php, &mut executions, &line).await;
                         handled.map(|answer| reply = answer)
                     }
-                    Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(End::TooLong),
-                    Some(Err(LinesCodecError::Io(error))) => Err(End::Broke(error)),
+                    Err(end) => Err(end),
                 },
-                () = &mut died => Err(End::Died),
+                () = &mut died => Err(ConnectionEnd::Died),
                 () = &mut stopping, if !is_stopping => {
                     is_stopping = true;
                     Ok(())
@@ -106,10 +79,13 @@ impl PhpExecutor {
                 break end;
             }
         };
-        tracing::debug!(reason = %end, "The connection of an executor ended");
+        tracing::debug!(
+            reason = end.text("executor"),
+            "The connection of an executor ended"
+        );
         executions.shutdown().await;
         php.outbox().close();
-        if matches!(end, End::Stopping) {
+        if matches!(end, ConnectionEnd::Stopping) {
             drop(tokio::time::timeout(FAREWELL, writing).await);
         }
     }
@@ -120,26 +96,30 @@ impl PhpExecutor {
         php: &Arc<PhpProcess>,
         executions: &mut Executions,
         line: &str,
-    ) -> Result<Option<String>, End> {
+    ) -> Result<Option<String>, ConnectionEnd> {
         match message::read(line)? {
             PhpMessage::Execute(id, params) => {
                 let started = match params {
                     Ok(params) => self.execute(php, executions, id, *params, line.len()).await,
                     Err(error) => Err(error.to_string()),
                 };
-                let reject =
-                    |reason: String| message::error(&json!(id), message::INVALID_PARAMS, &reason);
+                let reject = |reason: String| {
+                    rpc_connection::error(&json!(id), rpc_connection::INVALID_PARAMS, &reason)
+                };
                 return Ok(started.err().map(reject));
             }
             PhpMessage::Cancelled(id) => executions.cancel(id),
             PhpMessage::Response(id, response) => {
                 if !php.respond(id, response) {
-                    return Err(End::UnknownRequest);
+                    return Err(ConnectionEnd::UnknownRequest);
                 }
             }
             PhpMessage::UnknownRequest(id) => {
-                let id: Value = serde_json::from_str(id.get())?;
-                let error = message::error(&id, message::METHOD_NOT_FOUND, "Method not found");
+                let error = rpc_connection::error(
+                    &id,
+                    rpc_connection::METHOD_NOT_FOUND,
+                    "Method not found",
+                );
                 return Ok(Some(error));
             }
             PhpMessage::Other => {}
@@ -174,19 +154,21 @@ impl PhpExecutor {
         }
         let limits = HeaderLimits::of(self.current_app.app().http());
         let execution = Execution::new(id, Arc::clone(php), &mut params, limits);
-        let run = Arc::new(execution).run(self.executor.clone(), params);
+        let run = execution.run(self.executor.clone(), params);
         executions.start(id, size, Box::pin(run));
         Ok(())
     }
 }
 
-async fn write<S>(mut writer: WriteHalf<S>, outbox: &Outbox<String>) -> io::Result<()>
+/// Sends the lines of the outbox until it is closed and empty, or the connection breaks.
+async fn write<S>(mut writer: LineWriter<S>, outbox: &Outbox<String>) -> ConnectionEnd
 where
     S: AsyncRead + AsyncWrite,
 {
     while let Some(line) = outbox.next().await {
-        writer.write_all(line.as_bytes()).await?;
-        writer.flush().await?;
+        if let Err(end) = writer.send(&line).await {
+            return end;
+        }
     }
-    Ok(())
+    ConnectionEnd::Closed
 }

@@ -1,0 +1,273 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use pillion_core::executor::{ApprovalRequest, Decision, Executor, ReadyCall};
+use pillion_core::job_channel::{
+    CallNotification, HandledJobs, JobChannel, JobOutcome, JobPeer, PeerCall, PeerGone, ToolRun,
+};
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{
+    CallContext, ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult,
+};
+use pillion_gateway::access::Peer;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::message::{Callbacks, ExecuteParams, PhpCall, Response};
+use super::php_process::{BusyGuard, PhpProcess};
+use crate::current_app::WeakCurrentApp;
+use crate::routes::tools::executor_call::ExecutorCall;
+use pillion_config::HttpSection;
+use pillion_gateway::rpc_connection;
+
+/// How a tool of a PHP registry runs.
+#[derive(Clone)]
+pub(super) enum Handler {
+    /// The PHP process runs the tool with this number.
+    Php { number: u64 },
+    /// The sidecar runs its own tool with this name, like a request to the REST API.
+    Sidecar {
+        name: ToolName,
+        current_app: WeakCurrentApp,
+        peer: Peer,
+    },
+}
+
+/// A request `tools/execute`, for as long as its calls run.
+pub(super) struct Execution {
+    id: u64,
+    php: Arc<PhpProcess>,
+    callbacks: Callbacks,
+    /// The headers for calls of the sidecar's own tools.
+    headers: Result<HeaderMap, ToolFailure>,
+    /// The number of requests that PHP has not answered.
+    busy: Arc<watch::Sender<usize>>,
+}
+
+impl JobPeer for Execution {
+    type Tool = Handler;
+
+    const NAME: &'static str = "PHP process";
+
+    fn handled_jobs(&self) -> HandledJobs {
+        HandledJobs {
+            approvals: self.callbacks.approve,
+            gate: self.callbacks.before,
+            notifications: true,
+        }
+    }
+
+    async fn run_tool(&self, run: ToolRun<Handler>) -> JobOutcome<ToolOutput> {
+        let number = match run.tool {
+            Handler::Php { number } => number,
+            Handler::Sidecar {
+                name,
+                current_app,
+                peer,
+            } => {
+                let call = self.headers.clone().map(|headers| ExecutorCall {
+                    name,
+                    arguments: run.arguments,
+                    headers,
+                    peer,
+                });
+                return Ok(run_in_sidecar(call, &current_app).await);
+            }
+        };
+        let params = json!({
+            "name": run.name, "tool": number, "callId": run.call_id, "arguments": run.arguments,
+        });
+        let response = self.request("tools/call", params).await?;
+        Ok(response.and_then(|response| {
+            response.into_output().unwrap_or_else(|| {
+                let message = format!("Tool '{}' returned no result", run.name);
+                Err(ToolFailure::internal(message))
+            })
+        }))
+    }
+
+    async fn approve(&self, request: Box<ApprovalRequest>) -> JobOutcome<Decision> {
+        let mut params = params_of(&request.tool, &request.arguments, &request.context);
+        params["approvalId"] = json!(request.id);
+        let response = self.request("approve", params).await?;
+        Ok(response.and_then(|mut response| {
+            let (decision, edited) = (response.decision, response.arguments.take());
+            if let Some(Err(failure)) = response.into_output() {
+                return Err(failure);
+            }
+            Ok(match decision {
+                Some(true) => edited.map_or(Decision::Approved, Decision::Edited),
+                Some(false) => Decision::Denied,
+                None => Decision::Undecided,
+            })
+        }))
+    }
+
+    async fn enter(&self, call: Box<ReadyCall>) -> JobOutcome<Option<ToolOutput>> {
+        let mut params = params_of(&call.tool, &call.arguments, &call.context);
+        if let Some(approval) = &call.approval {
+            params["approvalId"] = json!(approval);
+        }
+        let response = self.request("before", params).await?;
+        Ok(response.and_then(|response| response.into_output().transpose()))
+    }
+
+    /// Does not wait for room: each call has two notifications, which are no larger than the call's
+    /// part of the message that the execution holds.
+    fn notify(&self, notification: CallNotification) {
+        let mut params = json!({
+            "execution": self.id,
+            "name": notification.tool,
+            "callId": notification.call_id,
+            "server": notification.server,
+        });
+        let method = match notification.end {
+            None => "notifications/call_started",
+            Some(end) => {
+                params["errorCode"] = json!(end.error_code);
+                params["seconds"] = json!(end.elapsed.as_secs_f64());
+                "notifications/call_finished"
+            }
+        };
+        self.php
+            .send_now(rpc_connection::notification(method, &params));
+    }
+
+    async fn idle(&self) {
+        let mut busy = self.busy.subscribe();
+        // Fails only if the sender is gone, which `self` owns.
+        drop(busy.wait_for(|requests| *requests == 0).await);
+    }
+}
+
+impl Execution {
+    pub(super) fn new(
+        id: u64,
+        php: Arc<PhpProcess>,
+        params: &mut ExecuteParams,
+        limits: HeaderLimits,
+    ) -> Self {
+        let failure = params.header_failure.take();
+        let headers = match failure.map(ToolResult::into_output) {
+            Some(Err(failure)) => Err(failure),
+            _ => limits.read(std::mem::take(&mut params.headers)),
+        };
+        Self {
+            id,
+            php,
+            callbacks: params.callbacks,
+            headers,
+            busy: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// Sends a request about a call to the PHP process and waits for the response.
+    async fn request(&self, method: &str, mut params: Value) -> JobOutcome<Response> {
+        params["execution"] = json!(self.id);
+        let busy = BusyGuard::new(&self.busy);
+        match self.php.request(method, &params, busy).await {
+            Ok(response) => response.await.map_err(|_| PeerGone),
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    /// Runs the calls, sends each result when its call has ended, and then the response. PHP has
+    /// one thread, so PHP tools run one after the other; the sidecar's own tools run concurrently
+    /// to them.
+    pub(super) async fn run(self, executor: Executor, params: ExecuteParams) {
+        // A PHP tool that makes calls holds its permit until those calls have finished.
+        let executor = if params.nested {
+            executor.with_separate_permits()
+        } else {
+            executor
+        };
+        let context = CallContext {
+            user: params.user,
+            channel: params.channel,
+            approved: params.approved,
+            approved_arguments: params.approved_arguments,
+            denied: params.denied,
+            ..CallContext::default()
+        };
+        let calls = params.calls.into_iter();
+        let calls = calls.map(|PhpCall { call, in_php }| PeerCall {
+            call,
+            is_by_peer: in_php || !params.parallel,
+        });
+        let channel = JobChannel::new(self);
+        let Self { id, php, .. } = channel.peer();
+        let send_result = |index: usize, result: ToolResult| async move {
+            let params = json!({"execution": id, "index": index, "result": result});
+            php.notify("notifications/result", &params).await;
+        };
+        channel
+            .run(&executor, calls.collect(), &context, send_result)
+            .await;
+        php.send(rpc_connection::empty_response(&json!(id))).await;
+    }
+}
+
+async fn run_in_sidecar(
+    call: Result<ExecutorCall, ToolFailure>,
+    current_app: &WeakCurrentApp,
+) -> Result<ToolOutput, ToolFailure> {
+    let call = call?;
+    let current_app = current_app
+        .upgrade()
+        .ok_or_else(|| ToolFailure::new(ErrorCode::Unavailable, "The sidecar is stopping"))?;
+    let app = current_app.app();
+    drop(current_app);
+    call.run(&app).await
+}
+
+fn params_of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> Value {
+    json!({"name": tool.name(), "callId": context.call_id, "arguments": arguments})
+}
+
+/// The limits of the headers for calls of the sidecar's own tools, as for requests to the REST API.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeaderLimits {
+    count: usize,
+    bytes: usize,
+}
+
+impl HeaderLimits {
+    pub(super) fn of(http: &HttpSection) -> Self {
+        Self {
+            count: http.max_headers.get(),
+            bytes: http.max_header_bytes,
+        }
+    }
+
+    /// Reads the headers of a context.
+    ///
+    /// # Errors
+    /// `invalid_input` if there are too many headers, or one of them is invalid.
+    fn read(self, headers: HashMap<String, String>) -> Result<HeaderMap, ToolFailure> {
+        let too_many = |what: &str| {
+            let message = format!("The context has more headers than {what} allows");
+            ToolFailure::invalid_input(message)
+        };
+        let bytes = headers.iter().map(|(name, value)| name.len() + value.len());
+        if headers.len() > self.count {
+            return Err(too_many("http.max_headers"));
+        }
+        if bytes.sum::<usize>() > self.bytes {
+            return Err(too_many("http.max_header_bytes"));
+        }
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let header = HeaderName::try_from(&name).ok();
+            let header = header.zip(HeaderValue::try_from(value).ok());
+            let (header, value) = header.ok_or_else(|| {
+                ToolFailure::invalid_input(format!(
+                    "The value of the header {name} has characters that are not allowed in a header"
+                ))
+            })?;
+            map.try_insert(header, value)
+                .map_err(|_| too_many("HTTP"))?;
+        }
+        Ok(map)
+    }
+}

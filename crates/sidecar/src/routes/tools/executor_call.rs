@@ -1,0 +1,151 @@
+//! Calls of the sidecar's own tools by PHP executors.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::response::IntoResponse;
+use futures_util::FutureExt;
+use pillion_core::tool::{ErrorCode, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput};
+use pillion_gateway::access::Peer;
+use pillion_gateway::problem::Reason;
+use pillion_wire::{ExecuteResponse, Failure, ToolOutcome, route};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::Instrument;
+
+use super::execute;
+use super::once::{self, Key, KeyedResponse};
+use crate::app::App;
+use crate::routes::body::Body;
+use crate::routes::caller::Caller;
+use crate::routes::error::RequestError;
+use crate::routes::gate;
+use crate::routes::request_log::LoggedRequest;
+use crate::routes::request_memory::RequestMemory;
+
+/// A call of one of the sidecar's own tools by a PHP process.
+pub(in crate::routes) struct ExecutorCall {
+    pub(in crate::routes) name: ToolName,
+    pub(in crate::routes) arguments: JsonObject,
+    /// The headers of the call, as in a request to the REST API.
+    pub(in crate::routes) headers: HeaderMap,
+    /// The process that makes the call.
+    pub(in crate::routes) peer: Peer,
+}
+
+impl ExecutorCall {
+    /// Runs the call as a request `POST /api/v1/tools/execute/{tool_name}` of the process runs a
+    /// call: with the same user, limits, idempotency, log line, metrics, trace and errors.
+    pub(in crate::routes) async fn run(self, app: &App) -> Result<ToolOutput, ToolFailure> {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = Method::POST;
+        parts.headers = self.headers;
+        parts.extensions.insert(self.peer);
+        let route = format!("{}{{tool_name}}", route::EXECUTE);
+        let logged = LoggedRequest::begin(app, &mut parts, &route);
+        let call = ToolCall::new(
+            &*logged.id,
+            self.name.as_str(),
+            Value::Object(self.arguments),
+        );
+        // Boxed: the future is as large as a call.
+        let running = Box::pin(respond(app, &mut parts, call)).instrument(logged.span.clone());
+        let responded = AssertUnwindSafe(running).catch_unwind().await;
+        match responded.unwrap_or(Err(RequestError::Panicked)) {
+            Ok(response) => {
+                logged.finish(app, StatusCode::OK);
+                outcome_of(response)
+            }
+            Err(error) => {
+                let response = error.into_response();
+                logged.finish(app, response.status());
+                let reason = response.extensions().get::<Reason>().cloned();
+                Err(reason.map_or_else(
+                    || ToolFailure::internal("The sidecar failed unexpectedly"),
+                    |reason| ToolFailure::new(code_of(&reason.code), reason.message),
+                ))
+            }
+        }
+    }
+}
+
+async fn respond(
+    app: &App,
+    parts: &mut Parts,
+    call: ToolCall,
+) -> Result<KeyedResponse<ExecuteResponse>, RequestError> {
+    let grant = gate::local_grant(parts.extensions.get());
+    tracing::Span::current().record("client", &grant.name);
+    tracing::Span::current().record("tool_name", &call.name);
+    let body = Bytes::from(call.arguments.to_string());
+    let memory = RequestMemory::for_body(Some(body.len() as u64), app, Some(&grant));
+    parts.extensions.insert(grant);
+    let key = <Key as OptionalFromRequestParts<App>>::from_request_parts(parts, app).await?;
+    let caller = Caller::from_request_parts(parts, app).await?;
+    let limit_bytes = app.http().max_body_bytes.get();
+    if body.len() > limit_bytes {
+        return Err(RequestError::BodyTooLong { limit_bytes });
+    }
+    // `memory` holds the charge until the call has ended.
+    Body::checked(body, memory.as_ref()).await?;
+    match key {
+        Some(key) => once::run(app.clone(), key, call, caller).await,
+        None => {
+            let ran = execute::run(app, call, &caller, Duration::ZERO).await;
+            Ok(KeyedResponse::Ran(Arc::new(ran.answer)))
+        }
+    }
+}
+
+/// Converts the response to a call to the outcome of a tool.
+fn outcome_of(response: KeyedResponse<ExecuteResponse>) -> Result<ToolOutput, ToolFailure> {
+    let response = match response {
+        KeyedResponse::Ran(response) => Arc::unwrap_or_clone(response),
+        KeyedResponse::Replayed(text) => {
+            serde_json::from_str(&text).map_err(|error| ToolFailure::internal(error.to_string()))?
+        }
+    };
+    let execution = match response {
+        ExecuteResponse::Executed(execution) => execution,
+        ExecuteResponse::NotFound(Failure {
+            error, error_code, ..
+        }) => return Err(ToolFailure::new(code_of(&error_code), error)),
+    };
+    let ToolOutcome {
+        success,
+        data,
+        error,
+        error_code,
+        result,
+        mut metadata,
+        ..
+    } = execution.result;
+    let (result, data) = match result {
+        Some(result) => (result, Some(data)),
+        None => (data, None),
+    };
+    if success {
+        return Ok(ToolOutput {
+            result,
+            data,
+            metadata,
+            response: None,
+        });
+    }
+    // The executor of the PHP process measures the time.
+    metadata.shift_remove("execution_time");
+    let code = error_code.map_or(ErrorCode::InternalError, |code| code_of(&code));
+    let error = error.unwrap_or_else(|| "The tool failed".to_owned());
+    let mut failure = ToolFailure::new(code, error).with_result(result);
+    *failure.metadata = metadata;
+    Err(failure)
+}
+
+fn code_of(code: &str) -> ErrorCode {
+    ErrorCode::deserialize(&json!(code)).unwrap_or(ErrorCode::InternalError)
+}
