@@ -11,6 +11,7 @@ mod error;
 mod event_stream;
 mod events;
 mod executors;
+mod fallback;
 mod formats;
 mod gate;
 mod health;
@@ -31,6 +32,7 @@ mod results;
 mod schema_check;
 mod servers;
 mod status;
+mod store;
 mod streams;
 mod tagged;
 mod tool_calls;
@@ -39,22 +41,14 @@ mod tools;
 mod upgrade;
 mod workers;
 
-use std::any::Any;
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use pillion_core::store::Store;
 use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
-use body::Body;
-use error::RequestError;
 
 /// Returns the router of the whole API.
 pub fn router(app: App) -> Router {
@@ -69,8 +63,8 @@ pub fn router(app: App) -> Router {
     }
     let body_limit = DefaultBodyLimit::max(app.http().max_body_bytes.get());
     let router = router
-        .fallback(unknown_route)
-        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(fallback::unknown_route)
+        .method_not_allowed_fallback(fallback::method_not_allowed)
         .with_state(app.clone())
         .layer(body_limit);
     add_middleware(router, app)
@@ -212,33 +206,10 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
 fn add_middleware(router: Router, app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), gate::enter))
-        .layer(CatchPanicLayer::custom(panicked))
+        .layer(CatchPanicLayer::custom(fallback::panicked))
         .layer(from_fn(compatible::rewrite_errors))
         .layer(from_fn_with_state(app.clone(), cors::admit_pages))
         .layer(from_fn_with_state(app, request_log::log))
-}
-
-/// Returns the store, or an error if the sidecar has none.
-fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
-    app.store().ok_or(RequestError::NoStore)
-}
-
-/// Reads the body before rejecting the request: unread bytes would make the server close the
-/// connection, and a client that keeps the connection alive would lose its next request.
-async fn unknown_route(uri: Uri, _body: Result<Body, RequestError>) -> RequestError {
-    RequestError::UnknownRoute {
-        path: uri.path().to_owned(),
-    }
-}
-
-async fn method_not_allowed(method: Method) -> RequestError {
-    RequestError::WrongMethod { method }
-}
-
-/// Responds to a panic of a handler; a panic of a tool ends in the executor. The panic message goes
-/// to the log through the panic hook, and not to the client.
-fn panicked(_payload: Box<dyn Any + Send>) -> Response {
-    RequestError::Panicked.into_response()
 }
 
 #[cfg(test)]

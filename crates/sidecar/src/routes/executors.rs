@@ -1,11 +1,14 @@
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
+use pillion_core::executor::OptionError;
+use pillion_core::tool::ErrorCode;
 
-use super::body::Body;
-use super::error::RequestError;
-use super::upgrade;
+use super::body::{Body, BodyError};
+use super::error::{RequestError, RouteError};
+use super::upgrade::{self, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::executors::{ExecutorRequest, PhpExecutor};
@@ -14,6 +17,12 @@ use pillion_gateway::workers;
 
 /// The protocol of an executor's connection after the upgrade.
 const PROTOCOL: &str = "pillion-executor";
+
+impl RouteError for OptionError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
+}
 
 /// Upgrades the connection to the connection of a PHP executor.
 #[utoipa::path(
@@ -37,23 +46,16 @@ pub(super) async fn open(
     mut request: Request,
 ) -> Result<Response, RequestError> {
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
-        return Err(RequestError::ExecutorFromAfar);
+        let action = "open an executor";
+        return Err(UpgradeError::NotUnixSocket { action }.into());
     };
-    if !upgrade::is_requested(request.headers(), PROTOCOL) {
-        return Err(RequestError::NoUpgrade { protocol: PROTOCOL });
-    }
+    upgrade::check(&app, request.headers(), PROTOCOL)?;
+    upgrade::check_limit(&app)?;
     let process = app.process();
-    if process.is_draining() {
-        return Err(RequestError::Draining);
-    }
-    if process.clients.len() >= app.http().max_connections.get() {
-        return Err(RequestError::TooManyStreams);
-    }
     let current_app = CurrentApp::of(request.extensions(), &app, super::router);
     let upgraded = hyper::upgrade::on(&mut request);
     let Body(body) = Body::from_request(request, &app).await?;
-    let request: ExecutorRequest =
-        serde_json::from_slice(&body).map_err(RequestError::NotThatBody)?;
+    let request: ExecutorRequest = serde_json::from_slice(&body).map_err(BodyError::Invalid)?;
     let executor = PhpExecutor::new(request, current_app, peer)?;
     let (stopping, died) = (process.draining(), workers::ended(pid));
     let welcome = process.watch(Some(peer));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
@@ -12,12 +12,12 @@ use tokio::io::BufReader;
 
 use super::body::Body;
 use super::caller::Caller;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use super::parameters::Parameters;
-use super::upgrade;
+use super::upgrade::{self, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use pillion_core::tool::CallContext;
+use pillion_core::tool::{CallContext, ErrorCode};
 use pillion_gateway::access::{Peer, TokenValidity};
 use pillion_mcp_server::http::Exchange;
 use pillion_mcp_server::stdio;
@@ -26,6 +26,17 @@ use pillion_mcp_server::stdio;
 #[derive(Debug, Deserialize)]
 pub(super) struct McpQuery {
     model: Option<String>,
+}
+
+/// The query names a model that is not configured.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct UnknownModel(String);
+
+impl RouteError for UnknownModel {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
 }
 
 /// Handles a message of a client.
@@ -86,20 +97,12 @@ pub(super) async fn stdio(
 ) -> Result<Response, RequestError> {
     let peer = peer.map(|Extension(peer)| peer);
     if let Some(Peer::Network { .. }) = peer {
-        return Err(RequestError::StreamFromAfar);
+        let action = "upgrade its connection to MCP";
+        return Err(UpgradeError::NotUnixSocket { action }.into());
     }
-    if !upgrade::is_requested(request.headers(), stdio::PROTOCOL) {
-        return Err(RequestError::NoUpgrade {
-            protocol: stdio::PROTOCOL,
-        });
-    }
+    upgrade::check(&app, request.headers(), stdio::PROTOCOL)?;
+    upgrade::check_limit(&app)?;
     let process = app.process();
-    if process.is_draining() {
-        return Err(RequestError::Draining);
-    }
-    if process.clients.len() >= app.http().max_connections.get() {
-        return Err(RequestError::TooManyStreams);
-    }
     let current_app = CurrentApp::of(request.extensions(), &app, super::router);
     let context = CallContext {
         // Only responses over HTTP are counted, not those over an upgraded connection.
@@ -112,7 +115,7 @@ pub(super) async fn stdio(
         visibility,
         model,
     )
-    .map_err(|error| RequestError::UnknownModel(error.message))?;
+    .map_err(|error| UnknownModel(error.message))?;
     let upgraded = hyper::upgrade::on(&mut request);
     let draining = process.draining();
     let announcement = async {
@@ -165,7 +168,7 @@ fn exchange<'a>(
             token_validity: token_validity.map(|Extension(it)| it).unwrap_or_default(),
         })
         .map_err(|error| {
-            let status = axum::http::StatusCode::BAD_REQUEST;
+            let status = StatusCode::BAD_REQUEST;
             Box::new(pillion_mcp_server::http::failed(status, None, error))
         })
 }

@@ -3,9 +3,62 @@
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pillion_core::tool::ErrorCode;
+
+use super::error::RouteError;
+use crate::app::App;
+
+/// Why a connection is not upgraded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UpgradeError {
+    #[error("Only a process that connects over the Unix socket can {action}")]
+    NotUnixSocket { action: &'static str },
+    #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
+    MissingHeaders { protocol: &'static str },
+    #[error("This sidecar is shutting down")]
+    Draining,
+    #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
+    TooManyClients,
+}
+
+impl RouteError for UpgradeError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::NotUnixSocket { .. } => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+            Self::MissingHeaders { .. } => (StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput),
+            Self::Draining | Self::TooManyClients => {
+                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+            }
+        }
+    }
+}
+
+/// Checks that a request asks to upgrade its connection to `protocol`, and that the sidecar keeps
+/// running.
+pub(super) fn check(
+    app: &App,
+    headers: &HeaderMap,
+    protocol: &'static str,
+) -> Result<(), UpgradeError> {
+    if !is_requested(headers, protocol) {
+        return Err(UpgradeError::MissingHeaders { protocol });
+    }
+    match app.process().is_draining() {
+        true => Err(UpgradeError::Draining),
+        false => Ok(()),
+    }
+}
+
+/// Checks that one more client may upgrade its connection.
+pub(super) fn check_limit(app: &App) -> Result<(), UpgradeError> {
+    match app.process().clients.len() >= app.http().max_connections.get() {
+        true => Err(UpgradeError::TooManyClients),
+        false => Ok(()),
+    }
+}
 
 /// Returns whether a request asks to upgrade its connection to `protocol`.
-pub(super) fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
+fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
     let names = |header, token: &str| {
         let values = headers.get_all(header).into_iter();
         let mut words = values
