@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::{Client, ClientError};
-use pillion_wire::ApprovalList;
+use pillion_wire::route;
 
 use super::{CliError, SocketOption, decode, print, print_json};
 
@@ -45,7 +45,8 @@ fn full_id(client: &Client, given: String) -> Result<String, CliError> {
         ("status", "pending".to_owned()),
         ("limit", "1000".to_owned()),
     ];
-    let list: ApprovalList = decode(&client.raw().approvals(&query)?)?;
+    let response = client.request(route::LIST_APPROVALS, []).query(query);
+    let list = decode(&response.send()?)?;
     if list.next.is_some() {
         // Another approval on the next page may begin in the same way.
         return Ok(given);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use pillion_mcp_client::{ServerConfig, TokenKey};
 use pillion_store::VaultTokenStore;
+use pillion_wire::route;
 
 use super::operator::Operator;
 use super::{CliError, SocketOption, print};
@@ -124,7 +125,7 @@ impl Account {
 
 /// Tells a running sidecar to reload the credentials of users.
 fn refresh_credentials(client: &pillion_client::Client) -> Result<(), CliError> {
-    match client.raw().refresh_servers() {
+    match client.request(route::REFRESH_SERVERS, []).send() {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),
     }
@@ -132,7 +133,8 @@ fn refresh_credentials(client: &pillion_client::Client) -> Result<(), CliError> 
 
 /// Tells a running sidecar to start a new session with the server.
 fn reconnect_server(client: &pillion_client::Client, server: &str) -> Result<(), CliError> {
-    match client.raw().reconnect_server(server) {
+    let request = client.request(route::RECONNECT_SERVER, [server]);
+    match request.send() {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),
     }

@@ -10,7 +10,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{CHANNEL_HEADER, ChatAnswer, ChatApproval, ChatRequest, USER_HEADER, route};
 
 use super::event_stream::EventStream;
-use super::{CliError, SocketOption, decode, input, print_json};
+use super::{CliError, SocketOption, input, print_json};
 use screen::Screen;
 
 /// `pillion chat`
@@ -153,13 +153,17 @@ impl Session {
         {
             return Err(CliError::Usage(format!("'{id}' is not a valid chat id")));
         }
-        let target = format!("{}{id}", route::CHAT);
+        let target = match id {
+            "" => route::BEGIN_CHAT.path.to_owned(),
+            id => route::CONTINUE_CHAT.path_with([id]),
+        };
         let body = serde_json::to_vec(&request).map_err(CliError::Answer)?;
         let mut events = EventStream::open(&self.socket, &target, &self.headers, Some(&body))?;
         while let Some(event) = events.next()? {
             self.screen.show(&event)?;
             if event.kind == "done" {
-                let answer: ChatAnswer = decode(event.data.as_bytes())?;
+                let answer: ChatAnswer =
+                    serde_json::from_str(&event.data).map_err(CliError::Answer)?;
                 self.id = Some(answer.id.clone());
                 return Ok(answer);
             }
@@ -176,9 +180,12 @@ impl Session {
         let question = format!("Run {} {}? [y/N] ", approval.tool, approval.arguments);
         self.screen.prompt(&question)?;
         let answer = input::read_line()?.unwrap_or_default();
-        let approve = matches!(answer.trim(), "y" | "Y" | "yes");
-        let raw = self.client.raw();
-        drop(raw.decide(id, approve, b"{}", &self.caller)?);
+        let route = match answer.trim() {
+            "y" | "Y" | "yes" => route::APPROVE,
+            _ => route::DENY,
+        };
+        let request = self.client.request(route, [id]).caller(&self.caller);
+        request.send_bytes(b"{}")?;
         Ok(())
     }
 

@@ -35,7 +35,7 @@ impl Events {
                 "--types takes names separated by commas".to_owned(),
             ));
         }
-        let target = format!("{}?types={types}", route::EVENTS);
+        let target = format!("{}?types={types}", route::WATCH_EVENTS.path);
         let mut events = EventStream::open(&socket.path(), &target, &[], None)?;
         while let Some(event) = events.next()? {
             show(&event.kind, &event.data, json)?;

@@ -49,7 +49,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::CliError;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use pillion_client::Client;
+use pillion_client::{Client, Response};
 use pillion_gateway::pins::{visible, visible_json};
 use serde::de::DeserializeOwned;
 
@@ -238,8 +238,8 @@ fn run_without_joining<E: Into<CliError>>(
 }
 
 /// Parses a response of the sidecar.
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CliError> {
-    serde_json::from_slice(body).map_err(CliError::Answer)
+fn decode<T: DeserializeOwned>(response: &Response<T>) -> Result<T, CliError> {
+    serde_json::from_slice(response.body()).map_err(CliError::Answer)
 }
 
 /// Writes the text and a line break to standard output.

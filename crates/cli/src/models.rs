@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::{Caller, Client};
-use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool};
+use pillion_wire::{ModelEntry, ModelTool, route};
 
 use super::table::table;
 use super::{CliError, SocketOption, decode, print, print_json};
@@ -59,11 +59,11 @@ impl Models {
 
 impl List {
     fn apply(self, client: &Client) -> Result<(), CliError> {
-        let body = client.raw().models()?;
+        let response = client.request(route::LIST_MODELS, []).send()?;
         if self.json {
-            return print_json(&String::from_utf8_lossy(&body));
+            return print_json(&response.text());
         }
-        let list: ModelList = decode(&body)?;
+        let list = decode(&response)?;
         let rows: Vec<_> = list.models.iter().map(row).collect();
         let heads = ["MODEL", "PROVIDER", "FUNCTIONS", "MCP", "TOOLS", "CHAT"];
         print(&table(&heads, &rows))
@@ -96,11 +96,12 @@ impl Show {
         if let Some(user) = self.user {
             caller = caller.user(user);
         }
-        let body = client.raw().model(&self.id, &caller)?;
+        let request = client.request(route::SHOW_MODEL, [&self.id]);
+        let response = request.caller(&caller).send()?;
         if self.json {
-            return print_json(&String::from_utf8_lossy(&body));
+            return print_json(&response.text());
         }
-        let answer: ModelResponse = decode(&body)?;
+        let answer = decode(&response)?;
         let rows: Vec<_> = answer.tools.iter().map(tool_row).collect();
         print(&table(&["TOOL", "SERVER", "VISIBLE", "REASON"], &rows))
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::Client;
-use pillion_wire::{PackEntry, PackList, StoredItemEntry, StoredItemList};
+use pillion_wire::{PackEntry, StoredItemEntry, route};
 use serde_json::Value;
 
 use super::table::table;
@@ -87,12 +87,12 @@ impl Packs {
 
 impl List {
     fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().packs()?;
+        let response = client.request(route::LIST_PACKS, []).send()?;
         if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: PackList = decode(&body)?;
+        let list = decode(&response)?;
         let rows: Vec<_> = list.packs.iter().map(pack_row).collect();
         let heads = ["PACK", "STORED", "TOOLS", "RESOURCES", "STREAMS"];
         print(&table(&heads, &rows))?;
@@ -105,12 +105,13 @@ impl Show {
         let mut query = vec![("limit", self.limit.to_string())];
         query.extend(self.after.map(|after| ("after", after)));
         let PackKindArgs { pack, kind } = self.of;
-        let body = client.raw().list_pack_items(&pack, &kind, &query)?;
+        let request = client.request(route::LIST_PACK_ITEMS, [&pack, &kind]);
+        let response = request.query(query).send()?;
         if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: StoredItemList = decode(&body)?;
+        let list = decode(&response)?;
         let rows: Vec<_> = list.items.iter().map(entry_row).collect();
         print(&table(&["NAME", "FACTS"], &rows))?;
         if let Some(next) = list.next {
@@ -126,9 +127,10 @@ impl Show {
 impl Remove {
     fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let PackKindArgs { pack, kind } = self.of;
-        let body = client.raw().remove_pack_item(&pack, &kind, &self.name)?;
+        let item = [pack.as_str(), &kind, &self.name];
+        let response = client.request(route::REMOVE_PACK_ITEM, item).send()?;
         if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
         } else {
             print(&format!(
                 "{}: removed from {pack} {kind}",

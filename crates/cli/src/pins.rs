@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::Client;
-use pillion_wire::{AcceptPin, PinChange, PinEntry, PinList, PinResponse};
+use pillion_wire::{AcceptPin, PinChange, PinEntry, PinResponse, route};
 use serde_json::Value;
 
 use super::table::table;
@@ -75,17 +75,18 @@ impl Pins {
         match self.command {
             Command::List(list) => list.apply(&client),
             Command::Diff(PinnedToolArgs { server, tool, user }) => {
-                let body = client.raw().pin(&server, &tool, user.as_deref())?;
-                let answer: PinResponse = decode(&body)?;
+                let request = client.request(route::SHOW_PIN, [&server, &tool]);
+                let response = request.query(user.map(|user| ("user", user))).send()?;
+                let answer = decode(&response)?;
                 print(difference(&answer).trim_end())?;
                 Ok(ExitCode::SUCCESS)
             }
             Command::Accept(Accept { tool, hash }) => {
-                let request = serde_json::to_vec(&AcceptPin { hash }).map_err(CliError::Answer)?;
                 let PinnedToolArgs { server, tool, user } = tool;
-                let user = user.as_deref();
-                let body = client.raw().accept_pin(&server, &tool, user, &request)?;
-                let answer: PinResponse = decode(&body)?;
+                let request = client.request(route::ACCEPT_PIN, [&server, &tool]);
+                let request = request.query(user.map(|user| ("user", user)));
+                let response = request.send_json(&AcceptPin { hash })?;
+                let answer = decode(&response)?;
                 print(&format!("accepted: {server} {tool} {}", answer.pin.hash))?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -98,12 +99,12 @@ impl List {
         let mut query = vec![("changed", self.changed.to_string())];
         query.extend(self.server.map(|server| ("server", server)));
         query.extend(self.user.map(|user| ("user", user)));
-        let body = client.raw().pins(&query)?;
+        let response = client.request(route::LIST_PINS, []).query(query).send()?;
         if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: PinList = decode(&body)?;
+        let list = decode(&response)?;
         let rows: Vec<_> = list.pins.iter().map(row).collect();
         print(&table(
             &["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"],

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
+use pillion_wire::{ProviderEntry, ProviderKeyInput, route};
 use zeroize::Zeroizing;
 
 use super::table::table;
@@ -49,24 +49,25 @@ struct Named {
 impl Providers {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         let client = self.socket.client(Duration::from_secs(30));
-        let raw = client.raw();
         match self.command {
             Command::List(list) => {
-                let body = raw.providers()?;
+                let response = client.request(route::LIST_PROVIDERS, []).send()?;
                 if list.json {
-                    print_json(&String::from_utf8_lossy(&body))?;
+                    print_json(&response.text())?;
                 } else {
-                    let list: ProviderList = decode(&body)?;
+                    let list = decode(&response)?;
                     let rows: Vec<_> = list.providers.iter().map(row).collect();
                     print(&table(&["PROVIDER", "API", "HOST", "KEY"], &rows))?;
                 }
             }
             Command::SetKey(Named { name }) => {
-                raw.set_provider_key(&name, &key_from_input()?)?;
+                let request = client.request(route::SET_PROVIDER_KEY, [&name]);
+                request.send_bytes(&key_from_input()?)?;
                 print(&format!("stored the key of {name} in the vault"))?;
             }
             Command::RemoveKey(Named { name }) => {
-                raw.remove_provider_key(&name)?;
+                let request = client.request(route::REMOVE_PROVIDER_KEY, [&name]);
+                request.send()?;
                 print(&format!("removed the key of {name} from the vault"))?;
             }
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pillion_client::Client;
-use pillion_wire::{ServerEntry, ServerList};
+use pillion_wire::{ServerEntry, ServerList, route};
 
 use super::operator::Operator;
 use super::{CliError, SocketOption, decode, print_diagnostic};
@@ -153,7 +153,8 @@ impl Context {
         name: &str,
         rules: &[fn(&ServerEntry, &str) -> bool],
     ) -> Result<ServerEntry, CliError> {
-        let ServerList { servers, .. } = decode(&self.client.raw().servers()?)?;
+        let ServerList { servers, .. } =
+            decode(&self.client.request(route::LIST_SERVERS, []).send()?)?;
         let find = |is_it: &fn(&ServerEntry, &str) -> bool| {
             servers.iter().find(|server| is_it(server, name))
         };
@@ -168,8 +169,8 @@ impl Context {
 
     /// Tells a running sidecar to reload its servers from the store.
     fn refresh(&self, id: &str) -> Result<Option<ServerEntry>, CliError> {
-        let body = match self.client.raw().refresh_servers() {
-            Ok(body) => body,
+        let response = match self.client.request(route::REFRESH_SERVERS, []).send() {
+            Ok(response) => response,
             Err(error) if error.is_not_running() => {
                 print_diagnostic(
                     "the sidecar is not running; the change takes effect when it starts",
@@ -178,7 +179,7 @@ impl Context {
             }
             Err(error) => return Err(error.into()),
         };
-        let list: ServerList = decode(&body)?;
+        let list = decode(&response)?;
         let found = list.servers.into_iter().find(|server| server.id == id);
         if found.is_none() {
             print_diagnostic(

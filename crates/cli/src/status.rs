@@ -1,3 +1,4 @@
+use pillion_wire::route;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -23,12 +24,12 @@ pub(super) struct Status {
 impl Status {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         let client = Client::new(self.socket.path());
-        let body = client.raw().status()?;
+        let response = client.request(route::STATUS, []).send()?;
         if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let answer: Answer = decode(&body)?;
+        let answer = decode(&response)?;
         print(of(&answer).trim_end())?;
         Ok(ExitCode::SUCCESS)
     }

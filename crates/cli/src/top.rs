@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{Status, ToolStatus};
+use pillion_wire::{Status, ToolStatus, route};
 use serde_json::json;
 
 use super::{CliError, SocketOption, print, print_json, report};
@@ -72,7 +72,7 @@ struct StatusSample {
 
 impl StatusSample {
     fn now(client: &Client) -> Result<Self, CliError> {
-        let status = client.status()?;
+        let status = client.fetch(route::STATUS)?;
         let at = Instant::now();
         Ok(Self { at, status })
     }

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{WorkerEntry, WorkerList};
+use pillion_wire::{WorkerEntry, route};
 
 use super::table::table;
 use super::{CliError, SocketOption, decode, print, print_json};
@@ -24,12 +24,12 @@ pub(super) struct Workers {
 impl Workers {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         let client = Client::new(self.socket.path());
-        let body = client.raw().workers()?;
+        let response = client.request(route::LIST_WORKERS, []).send()?;
         if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: WorkerList = decode(&body)?;
+        let list = decode(&response)?;
         let rows: Vec<_> = list.workers.iter().map(row).collect();
         print(&table(
             &["ID", "NAME", "PROCESS", "STATUS", "CALLS", "TOOLS"],

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
-use pillion_wire::{ApprovalResponse, DecisionRequest};
+use pillion_wire::{ApprovalResponse, DecisionRequest, route};
 use serde_json::{Map, Value};
 
 use super::super::input;
@@ -59,19 +59,21 @@ impl Decide {
             reason: self.reason,
             arguments,
         };
-        let request = serde_json::to_vec(&request).map_err(CliError::Answer)?;
         let mut caller = Caller::default();
         if let Some(user) = self.user {
             caller = caller.user(user);
         }
         let id = super::full_id(client, self.id)?;
-        let decided = client.raw().decide(&id, approve, &request, &caller);
-        let body = decided.map_err(|error| super::unknown_id(error, &id))?;
+        let route = if approve { route::APPROVE } else { route::DENY };
+        let decided = client.request(route, [&id]).caller(&caller);
+        let response = decided
+            .send_json(&request)
+            .map_err(|error| super::unknown_id(error, &id))?;
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let ApprovalResponse { approval, .. } = super::decode(&body)?;
+        let ApprovalResponse { approval, .. } = super::decode(&response)?;
         let by = approval.decided_by.unwrap_or_default();
         let (tool, status) = (approval.tool, approval.status);
         super::print(&visible_line(&format!("{status} by {by}: {tool}")))?;

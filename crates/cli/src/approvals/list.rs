@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ApprovalEntry, ApprovalList};
+use pillion_wire::{ApprovalEntry, route};
 
 use super::super::table::{table, user};
 use super::CliError;
@@ -47,12 +47,13 @@ impl List {
         let query: Vec<_> = filters
             .filter_map(|(name, value)| Some((name, value?)))
             .collect();
-        let body = client.raw().approvals(&query)?;
+        let request = client.request(route::LIST_APPROVALS, []);
+        let response = request.query(query).send()?;
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: ApprovalList = super::decode(&body)?;
+        let list = super::decode(&response)?;
         let rows: Vec<_> = list.approvals.iter().map(row).collect();
         let heads = [
             "CREATED",

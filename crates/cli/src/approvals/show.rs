@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::ApprovalResponse;
+use pillion_wire::route;
 
 use super::CliError;
 
@@ -19,13 +19,13 @@ pub(super) struct Show {
 impl Show {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let id = super::full_id(client, self.id)?;
-        let found = client.raw().approval(&id);
-        let body = found.map_err(|error| super::unknown_id(error, &id))?;
+        let found = client.request(route::SHOW_APPROVAL, [&id]).send();
+        let response = found.map_err(|error| super::unknown_id(error, &id))?;
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let answer: ApprovalResponse = super::decode(&body)?;
+        let answer = super::decode(&response)?;
         // A raw value would be printed on one line.
         let approval = serde_json::to_value(&answer.approval).map_err(CliError::Answer)?;
         let text = serde_json::to_string_pretty(&approval).map_err(CliError::Answer)?;

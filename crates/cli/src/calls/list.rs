@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolCallEntry, ToolCallList};
+use pillion_wire::{ToolCallEntry, route};
 
 use super::super::table::{table, user};
 use super::{CliError, Filter, tree};
@@ -31,12 +31,13 @@ impl List {
         let mut query = self.filter.query();
         query.push(("limit", self.limit.to_string()));
         query.extend(self.after.map(|after| ("after", after)));
-        let body = client.raw().tool_calls(&query)?;
+        let request = client.request(route::LIST_TOOL_CALLS, []);
+        let response = request.query(query).send()?;
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: ToolCallList = super::decode(&body)?;
+        let list = super::decode(&response)?;
         let rows: Vec<_> = match self.tree {
             true => tree::rows(&list.calls, row),
             false => list.calls.iter().map(row).collect(),

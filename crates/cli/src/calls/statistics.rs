@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolCallStatistics, ToolUsage};
+use pillion_wire::{ToolUsage, route};
 
 use super::super::table::table;
 use super::{CliError, Filter};
@@ -19,12 +19,13 @@ pub(super) struct Statistics {
 
 impl Statistics {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().tool_call_statistics(&self.filter.query())?;
+        let request = client.request(route::TOOL_CALL_STATISTICS, []);
+        let response = request.query(self.filter.query()).send()?;
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let answer: ToolCallStatistics = super::decode(&body)?;
+        let answer = super::decode(&response)?;
         let rows: Vec<_> = answer.tools.iter().map(row).collect();
         let heads = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
         super::print(&table(&heads, &rows))?;

@@ -1,7 +1,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_wire::{ServerEntry, ServerResponse};
+use pillion_client::Response;
+use pillion_wire::{ServerEntry, ServerResponse, route};
 use serde_json::{Map, Value, json};
 
 use super::super::{CliError, decode, print, print_json};
@@ -44,8 +45,8 @@ impl Add {
             keys.insert("enabled".to_owned(), json!(false));
         }
         if !is_program {
-            let body = context.client.raw().add_server(&to_json_bytes(keys))?;
-            return print_answer(context, &body);
+            let request = context.client.request(route::ADD_SERVER, []);
+            return print_answer(context, &request.send_json(&keys)?);
         }
         let operator = context.operator()?;
         operator.check_name(&self.name)?;
@@ -90,11 +91,8 @@ fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<Exi
     let is_of_store = found.as_ref().is_none_or(|found| found.origin == "store");
     if !is_of_store || !(is_program || keys.contains_key("command")) {
         let id = found.map_or_else(|| name.to_owned(), |found| found.id);
-        let body = context
-            .client
-            .raw()
-            .change_server(&id, &to_json_bytes(keys))?;
-        return print_answer(context, &body);
+        let request = context.client.request(route::CHANGE_SERVER, [&id]);
+        return print_answer(context, &request.send_json(&keys)?);
     }
     let operator = context.operator()?;
     if let Some(name) = keys.get("name").and_then(Value::as_str) {
@@ -116,13 +114,12 @@ fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<Exi
     print_server(context, server.as_ref(), &record.name)
 }
 
-fn to_json_bytes(keys: Map<String, Value>) -> Vec<u8> {
-    Value::Object(keys).to_string().into_bytes()
-}
-
 /// Shows the sidecar's response.
-fn print_answer(context: &Context, body: &[u8]) -> Result<ExitCode, CliError> {
-    let answer: ServerResponse = decode(body)?;
+fn print_answer(
+    context: &Context,
+    response: &Response<ServerResponse>,
+) -> Result<ExitCode, CliError> {
+    let answer = decode(response)?;
     print_server(context, Some(&answer.server), "")
 }
 

@@ -1,7 +1,6 @@
 use std::process::ExitCode;
 
-use pillion_client::Caller;
-use pillion_wire::ServerResponse;
+use pillion_wire::{ServerResponse, route};
 
 use super::super::{CliError, decode, print, print_diagnostic, print_json};
 use super::Context;
@@ -18,15 +17,15 @@ pub(super) enum Connection {
 impl Connection {
     pub(super) fn apply(self, context: &Context, name: &str) -> Result<ExitCode, CliError> {
         let id = context.find(name)?.id;
-        let raw = context.client.raw();
-        let body = match self {
-            Self::Connect => raw.connect_server(&id, &Caller::default()),
-            Self::Disconnect => raw.disconnect_server(&id),
-            Self::Reconnect => raw.reconnect_server(&id),
-        }?;
-        let ServerResponse { server, .. } = decode(&body)?;
+        let route = match self {
+            Self::Connect => route::CONNECT_SERVER,
+            Self::Disconnect => route::DISCONNECT_SERVER,
+            Self::Reconnect => route::RECONNECT_SERVER,
+        };
+        let response = context.client.request(route, [&id]).send()?;
+        let ServerResponse { server, .. } = decode(&response)?;
         if context.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
         } else {
             print(&visible_line(&format!(
                 "{}: {}",

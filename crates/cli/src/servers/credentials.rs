@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pillion_wire::{UserCredentialList, UserCredentialResponse};
+use pillion_wire::route;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -71,8 +71,11 @@ impl Credentials {
             Command::List { server } => list(context, &server),
             Command::Remove { server, user } => {
                 let server = context.find(&server)?;
-                let raw = context.client.raw();
-                raw.remove_server_credential(&server.id, &user)?;
+                let credential = [server.id.as_str(), &user];
+                let client = &context.client;
+                client
+                    .request(route::REMOVE_SERVER_CREDENTIAL, credential)
+                    .send()?;
                 done(context, &server.name, &user, "removed")
             }
         }
@@ -97,22 +100,26 @@ impl Set {
                 authentication[key] = Value::String(value);
             }
         }
-        let body = json!({ "authentication": authentication }).to_string();
-        let raw = context.client.raw();
-        let body = raw.set_server_credential(&server.id, &self.user, body.as_bytes())?;
-        let answer: UserCredentialResponse = decode(&body)?;
+        let credential = [server.id.as_str(), &self.user];
+        let request = context
+            .client
+            .request(route::SET_SERVER_CREDENTIAL, credential);
+        let response = request.send_json(&json!({ "authentication": authentication }))?;
+        let answer = decode(&response)?;
         done(context, &server.name, &answer.credential.user, "set")
     }
 }
 
 fn list(context: &Context, server: &str) -> Result<ExitCode, CliError> {
     let server = context.find(server)?;
-    let body = context.client.raw().server_credentials(&server.id)?;
+    let client = &context.client;
+    let request = client.request(route::LIST_SERVER_CREDENTIALS, [&server.id]);
+    let response = request.send()?;
     if context.json {
-        print_json(&String::from_utf8_lossy(&body))?;
+        print_json(&response.text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let list: UserCredentialList = decode(&body)?;
+    let list = decode(&response)?;
     let rows: Vec<_> = list
         .credentials
         .into_iter()

@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use pillion_wire::{ServerEntry, ServerList};
+use pillion_wire::{ServerEntry, route};
 
 use super::super::table::table;
 use super::super::{CliError, decode, print, print_json};
@@ -8,12 +8,12 @@ use super::Context;
 
 /// `pillion servers list`
 pub(super) fn apply(context: &Context) -> Result<ExitCode, CliError> {
-    let body = context.client.raw().servers()?;
+    let response = context.client.request(route::LIST_SERVERS, []).send()?;
     if context.json {
-        print_json(&String::from_utf8_lossy(&body))?;
+        print_json(&response.text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let list: ServerList = decode(&body)?;
+    let list = decode(&response)?;
     let rows: Vec<_> = list.servers.iter().map(row).collect();
     let heads = [
         "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "ORIGIN", "ADDRESS", "ERROR",

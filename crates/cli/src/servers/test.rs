@@ -1,8 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_wire::ServerTrial;
-use serde_json::Value;
+use pillion_wire::route;
 
 use super::super::{CliError, decode, print, print_diagnostic, print_json};
 use super::Context;
@@ -21,22 +20,25 @@ pub(super) struct Test {
 
 impl Test {
     pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
-        let raw = context.client.raw();
-        let body = match self.server {
-            Some(name) => raw.test_server(&context.find(&name)?.id)?,
+        let client = &context.client;
+        let response = match self.server {
+            Some(name) => {
+                let id = context.find(&name)?.id;
+                client.request(route::TEST_SERVER, [&id]).send()?
+            }
             None if !self.options.has_address() => {
                 return Err(CliError::Usage(
                     "no server is given: pass a name or --url".to_owned(),
                 ));
             }
             None => {
-                let keys = Value::Object(self.options.keys()?);
-                raw.test_unsaved_server(keys.to_string().as_bytes())?
+                let request = client.request(route::TEST_NEW_SERVER, []);
+                request.send_json(&self.options.keys()?)?
             }
         };
-        let trial: ServerTrial = decode(&body)?;
+        let trial = decode(&response)?;
         if context.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
         } else if trial.reachable {
             let server = trial.server.unwrap_or_else(|| "the server".to_owned());
             let server = visible_line(&server);

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, ClientError};
-use pillion_wire::{PinEntry, PinList, ToolList};
+use pillion_wire::{PinEntry, ToolList, route};
 
 use super::super::table::table;
 use super::super::tools::warn_of_unavailable;
@@ -31,10 +31,12 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
         Some(user) => Caller::default().user(user),
         None => Caller::default(),
     };
-    let body = context.client.raw().server_tools_for(&server.id, &caller)?;
-    let list: ToolList = decode(&body)?;
+    let client = &context.client;
+    let request = client.request(route::LIST_SERVER_TOOLS, [&server.id]);
+    let response = request.caller(&caller).send()?;
+    let list = decode(&response)?;
     if context.json {
-        print_json(&String::from_utf8_lossy(&body))?;
+        print_json(&response.text())?;
     } else {
         let rows: Vec<_> = list
             .tools
@@ -74,8 +76,13 @@ fn list_blocked(
     list: &ToolList,
 ) -> Result<Vec<PinEntry>, CliError> {
     let query = [("server", server.to_owned()), ("changed", true.to_string())];
-    let mut pins = match context.client.raw().pins(&query) {
-        Ok(pins) => decode::<PinList>(&pins)?.pins,
+    let mut pins = match context
+        .client
+        .request(route::LIST_PINS, [])
+        .query(query)
+        .send()
+    {
+        Ok(response) => decode(&response)?.pins,
         // A sidecar without a store blocks nothing.
         Err(ClientError::Status { status: 503, .. }) => Vec::new(),
         Err(error) => return Err(error.into()),

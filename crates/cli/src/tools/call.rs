@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_core::tool::ErrorCode;
-use pillion_wire::{ExecuteResponse, Failure, ToolResponse, UnavailableServer};
+use pillion_wire::{ExecuteResponse, Failure, ToolResponse, UnavailableServer, route};
 use serde_json::{Map, Value, json};
 
 use super::super::{CliError, print_diagnostic};
@@ -67,12 +67,15 @@ impl Call {
             false => Value::Null,
         };
         let arguments = arguments.for_schema(&schema)?;
-        let raw = client.raw();
-        let body = raw.execute(&self.name, arguments.get().as_bytes(), &caller)?;
-        let answer: ExecuteResponse = super::decode(&body)?;
+        let request = client
+            .request(route::EXECUTE_TOOL, [&self.name])
+            .tools([self.name.as_str()])
+            .caller(&caller);
+        let response = request.send_bytes(arguments.get().as_bytes())?;
+        let answer = super::decode(&response)?;
         let is_success = answer.is_success();
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
         }
         match answer {
             ExecuteResponse::Executed(execution) if is_success => {
@@ -118,8 +121,8 @@ impl Call {
 /// Returns the types of the tool's parameters as a schema; null if they cannot be read: then the
 /// call fails too, with the reason.
 fn schema_of(client: &Client, name: &str, caller: &Caller) -> Value {
-    let body = client.raw().tool(name, caller);
-    let answer = body.ok().and_then(|body| super::decode(&body).ok());
+    let request = client.request(route::SHOW_TOOL, [name]).caller(caller);
+    let answer = request.send().and_then(|response| response.decode()).ok();
     let Some(ToolResponse { tool, .. }) = answer else {
         return Value::Null;
     };

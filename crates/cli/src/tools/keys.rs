@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolKeyEntry, ToolKeyList};
+use pillion_wire::{ToolKeyEntry, route};
 
 use crate::providers::key_from_input;
 use crate::table::table;
@@ -25,12 +25,12 @@ pub(super) struct Named {
 
 impl Keys {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().tool_keys()?;
+        let response = client.request(route::LIST_TOOL_KEYS, []).send()?;
         if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
+            print_json(&response.text())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let list: ToolKeyList = decode(&body)?;
+        let list = decode(&response)?;
         let row = |entry: &ToolKeyEntry| {
             let ToolKeyEntry { tool, service, key } = entry.clone();
             [tool, service, key]
@@ -43,13 +43,15 @@ impl Keys {
 
 impl Named {
     pub(super) fn set(self, client: &Client) -> Result<ExitCode, CliError> {
-        client.raw().set_tool_key(&self.name, &key_from_input()?)?;
+        let request = client.request(route::SET_TOOL_KEY, [&self.name]);
+        request.send_bytes(&key_from_input()?)?;
         print(&format!("stored the key of {} in the vault", self.name))?;
         Ok(ExitCode::SUCCESS)
     }
 
     pub(super) fn remove(self, client: &Client) -> Result<ExitCode, CliError> {
-        client.raw().remove_tool_key(&self.name)?;
+        let request = client.request(route::REMOVE_TOOL_KEY, [&self.name]);
+        request.send()?;
         print(&format!("removed the key of {} from the vault", self.name))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolList, ToolSummary};
+use pillion_wire::{ToolList, ToolSummary, route};
 
 use super::super::{CliError, print_diagnostic};
 use pillion_gateway::pins::visible_line;
@@ -21,10 +21,12 @@ pub(super) struct List {
 
 impl List {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().list_tools(self.category.as_deref())?;
-        let list: ToolList = super::decode(&body)?;
+        let category = self.category.as_deref().map(|name| ("category", name));
+        let request = client.request(route::LIST_TOOLS, []);
+        let response = request.query(category).send()?;
+        let list = super::decode(&response)?;
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
         } else if !list.tools.is_empty() {
             super::print(&table(&list, stdout().is_terminal()))?;
         }

@@ -2,6 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
+use pillion_wire::route;
 
 use super::super::CliError;
 
@@ -15,7 +16,9 @@ pub(super) struct Schemas {
 
 impl Schemas {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let list = client.schemas(self.category.as_deref())?;
+        let request = client.request(route::LIST_SCHEMAS, []);
+        let request = request.query(self.category.map(|category| ("category", category)));
+        let list = request.send()?.decode()?;
         let schemas = serde_json::to_string_pretty(&list.schemas).map_err(CliError::Answer)?;
         super::print_json(&schemas)?;
         super::warn_of_unavailable(&list.unavailable_servers);

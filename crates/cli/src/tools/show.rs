@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
-use pillion_wire::{Parameter, ToolResponse, ToolSummary};
+use pillion_wire::{Parameter, ToolSummary, route};
 
 use super::super::CliError;
 use pillion_gateway::pins::visible_line;
@@ -26,10 +26,11 @@ impl Show {
         let caller = self
             .user
             .map_or_else(Caller::default, |user| Caller::default().user(user));
-        let body = client.raw().tool(&self.name, &caller)?;
-        let answer: ToolResponse = super::decode(&body)?;
+        let request = client.request(route::SHOW_TOOL, [&self.name]);
+        let response = request.caller(&caller).send()?;
+        let answer = super::decode(&response)?;
         if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
+            super::print_json(&response.text())?;
         } else {
             super::print(&text_of(&answer.tool))?;
         }

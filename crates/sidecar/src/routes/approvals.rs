@@ -4,11 +4,32 @@ pub(super) mod decide;
 pub(super) mod list;
 pub(super) mod show;
 
+use axum::http::StatusCode;
 use pillion_core::store::{ApprovalRecord, Timestamp};
+use pillion_core::tool::ErrorCode;
 use pillion_wire::ApprovalEntry;
 
+use crate::routes::error::RouteError;
 use crate::routes::page::stored_json;
 use pillion_gateway::timestamp::format_timestamp;
+
+/// Why an approval is not shown or decided.
+#[derive(Debug, thiserror::Error)]
+enum ApprovalError {
+    #[error("There is no approval with this ID")]
+    Unknown,
+    #[error("{reason}")]
+    Conflict { reason: String },
+}
+
+impl RouteError for ApprovalError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::Conflict { .. } => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+        }
+    }
+}
 
 /// Returns the size of an approval's stored JSON.
 fn bytes(record: &ApprovalRecord) -> usize {

@@ -1,19 +1,57 @@
+use std::time::Duration;
+
 use axum::body::{Bytes, HttpBody};
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_LENGTH;
 use pillion_core::compute::{self, MAX_INLINE_BYTES};
-use pillion_core::json_values;
+use pillion_core::json_error_text;
+use pillion_core::json_values::{self, TooManyValues};
+use pillion_core::tool::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use super::request_memory::RequestMemory;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
+
+/// Why a request body is rejected.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BodyError {
+    #[error("Malformed JSON: {}", json_error_text(.0))]
+    MalformedJson(#[source] serde_json::Error),
+    #[error("The request body is invalid: {0}")]
+    Invalid(#[source] serde_json::Error),
+    #[error("The body must be a JSON object with the tool's arguments")]
+    NotAnObject,
+    #[error("The body is longer than {limit_bytes} bytes")]
+    TooLong { limit_bytes: usize },
+    #[error("The body has {0}")]
+    TooManyValues(#[source] TooManyValues),
+    #[error("The body did not arrive within {:.1}s", after.as_secs_f64())]
+    TooSlow { after: Duration },
+    #[error("The request body is incomplete: the connection broke")]
+    Broken(#[source] BytesRejection),
+}
+
+impl RouteError for BodyError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::MalformedJson(_) | Self::Invalid(_) | Self::NotAnObject | Self::Broken(_) => {
+                (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+            }
+            Self::TooLong { .. } | Self::TooManyValues(_) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidInput)
+            }
+            Self::TooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout),
+        }
+    }
+}
 
 /// A request body, within the size limit and the read timeout.
 ///
@@ -29,7 +67,7 @@ impl FromRequest<App> for Body {
         let announced = request.headers().get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit_bytes) {
-            return Err(RequestError::BodyTooLong { limit_bytes });
+            return Err(BodyError::TooLong { limit_bytes }.into());
         }
         let memory = request.extensions().get::<RequestMemory>().cloned();
         let after = limits.body_timeout;
@@ -38,9 +76,9 @@ impl FromRequest<App> for Body {
             Ok(Ok(bytes)) => Self::checked(bytes, memory.as_ref()).await,
             Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(
                 _,
-            )))) => Err(RequestError::BodyTooLong { limit_bytes }),
-            Ok(Err(rejection)) => Err(RequestError::BodyBroken(rejection)),
-            Err(_) => Err(RequestError::BodyTooSlow { after }),
+            )))) => Err(BodyError::TooLong { limit_bytes }.into()),
+            Ok(Err(rejection)) => Err(BodyError::Broken(rejection).into()),
+            Err(_) => Err(BodyError::TooSlow { after }.into()),
         }
     }
 }
@@ -49,12 +87,12 @@ impl Body {
     /// Checks the number of JSON values in a body, and charges their memory.
     ///
     /// # Errors
-    /// [`RequestError::TooManyValues`], [`RequestError::TooManyRunningValues`].
+    /// [`BodyError::TooManyValues`], and if the bodies of running requests have too many values.
     pub(super) async fn checked(
         bytes: Bytes,
         memory: Option<&RequestMemory>,
     ) -> Result<Self, RequestError> {
-        json_values::check(&bytes)?;
+        json_values::check(&bytes).map_err(BodyError::TooManyValues)?;
         if let Some(memory) = memory {
             memory.charge(&bytes).await?;
         }
@@ -65,14 +103,15 @@ impl Body {
     async fn parse<T: Send + 'static>(
         request: Request,
         app: &App,
-        parse: fn(&[u8]) -> Result<T, RequestError>,
+        parse: fn(&[u8]) -> Result<T, BodyError>,
     ) -> Result<T, RequestError> {
         let account = long_body_account(&request);
         let Self(bytes) = Self::from_request(request, app).await?;
-        match account {
+        let parsed = match account {
             Some(account) => compute::run(&account, bytes.len(), move || parse(&bytes)).await,
             None => parse(&bytes),
-        }
+        };
+        parsed.map_err(RequestError::from)
     }
 }
 
@@ -97,7 +136,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Object<T> {
     }
 }
 
-fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RequestError> {
+fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     let bytes = match bytes.trim_ascii() {
         b"" => b"{}",
         bytes => bytes,
@@ -105,10 +144,10 @@ fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RequestError> {
     // Parses a map first: serde would also read a struct from an array.
     let members: serde_json::Map<String, Value> =
         serde_json::from_slice(bytes).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => RequestError::NotThatBody(error),
-            _ => RequestError::MalformedJson(error),
+            serde_json::error::Category::Data => BodyError::Invalid(error),
+            _ => BodyError::MalformedJson(error),
         })?;
-    T::deserialize(Value::Object(members)).map_err(RequestError::NotThatBody)
+    T::deserialize(Value::Object(members)).map_err(BodyError::Invalid)
 }
 
 /// A body with any JSON value.
@@ -118,8 +157,7 @@ impl FromRequest<App> for AnyJson {
     type Rejection = RequestError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
-        let parse =
-            |bytes: &[u8]| serde_json::from_slice(bytes).map_err(RequestError::MalformedJson);
+        let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(BodyError::MalformedJson);
         Body::parse(request, app, parse).await.map(Self)
     }
 }
@@ -149,14 +187,14 @@ impl FromRequest<App> for Arguments {
     }
 }
 
-fn parse_arguments(bytes: &[u8]) -> Result<Value, RequestError> {
+fn parse_arguments(bytes: &[u8]) -> Result<Value, BodyError> {
     if bytes.trim_ascii().is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
     }
-    match serde_json::from_slice(bytes).map_err(RequestError::MalformedJson)? {
+    match serde_json::from_slice(bytes).map_err(BodyError::MalformedJson)? {
         Value::Null => Ok(Value::Object(serde_json::Map::new())),
         Value::Array(items) if items.is_empty() => Ok(Value::Object(serde_json::Map::new())),
         object @ Value::Object(_) => Ok(object),
-        _ => Err(RequestError::NotAnObject),
+        _ => Err(BodyError::NotAnObject),
     }
 }

@@ -1,12 +1,13 @@
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use pillion_core::tool::{ApprovalRequestOptions, CallContext, ResultMemory};
+use pillion_core::tool::{ApprovalRequestOptions, CallContext, ErrorCode, ResultMemory};
 use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_HEADER};
 use serde::Deserialize;
 
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use super::parameters::{Parameters, parsed};
 use crate::app::App;
 use pillion_config::ElicitFrom;
@@ -19,6 +20,27 @@ const MAX_BYTES: usize = 256;
 
 /// The expected value of `wait_ms`, for error messages.
 const EXPECTED_WAIT: &str = "a number of milliseconds, 0 or more";
+
+/// Why the headers that name the caller are rejected.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallerError {
+    #[error("The header {header} must be UTF-8 of at most {limit_bytes} bytes")]
+    InvalidHeader {
+        header: &'static str,
+        limit_bytes: usize,
+    },
+    #[error("The access token is for a different user than the one in the header x-pillion-user")]
+    OtherUser,
+}
+
+impl RouteError for CallerError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::InvalidHeader { .. } => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
+            Self::OtherUser => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+        }
+    }
+}
 
 /// The caller of a request, from its headers. A client of the Unix socket may name any user,
 /// because the socket's permissions control who may connect. For a client with a token, the grant
@@ -110,7 +132,7 @@ impl FromRequestParts<App> for Caller {
 }
 
 /// Returns the user that the request or its token names, and whether the user is verified.
-fn user_of(parts: &Parts) -> Result<(Option<String>, bool), RequestError> {
+fn user_of(parts: &Parts) -> Result<(Option<String>, bool), CallerError> {
     let named = text_of(parts, USER_HEADER)?;
     named_by(parts.extensions.get::<AccessGrant>(), named)
 }
@@ -118,13 +140,13 @@ fn user_of(parts: &Parts) -> Result<(Option<String>, bool), RequestError> {
 fn named_by(
     grant: Option<&AccessGrant>,
     named: Option<String>,
-) -> Result<(Option<String>, bool), RequestError> {
+) -> Result<(Option<String>, bool), CallerError> {
     let Some(grant) = grant else {
         return Ok((named, false));
     };
     let user = match (&grant.users, named) {
         (Users::One(own), Some(named)) if *own != named => {
-            return Err(RequestError::NotThatUser);
+            return Err(CallerError::OtherUser);
         }
         (Users::One(own), _) => Some(own.clone()),
         (_, named) => named,
@@ -150,7 +172,7 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     struct WaitPreference {
         wait_ms: Option<String>,
     }
-    let Parameters(preference) = Parameters::<WaitPreference>::of(&parts.uri)?;
+    let Parameters(preference) = Parameters::<WaitPreference>::from_uri(&parts.uri)?;
     let (name, text) = match preference.wait_ms {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
@@ -162,7 +184,7 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
 }
 
 /// Returns the value of a header; `None` if the header is absent or empty.
-fn text_of(parts: &Parts, header: &'static str) -> Result<Option<String>, RequestError> {
+fn text_of(parts: &Parts, header: &'static str) -> Result<Option<String>, CallerError> {
     let Some(value) = parts.headers.get(header) else {
         return Ok(None);
     };
@@ -170,7 +192,7 @@ fn text_of(parts: &Parts, header: &'static str) -> Result<Option<String>, Reques
     match std::str::from_utf8(bytes) {
         Ok("") => Ok(None),
         Ok(text) if bytes.len() <= MAX_BYTES => Ok(Some(text.to_owned())),
-        _ => Err(RequestError::BadHeader {
+        _ => Err(CallerError::InvalidHeader {
             header,
             limit_bytes: MAX_BYTES,
         }),

@@ -5,16 +5,34 @@ mod stream;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pillion_chat::TurnOptions;
+use pillion_core::tool::ErrorCode;
 use pillion_wire::{ChatAnswer, ChatList, ChatRemoved, ChatRequest, ChatTranscript};
 use serde_json::{Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use crate::app::App;
-use crate::chat::{self, Beginning, Chat, ChatCaller, ChatInput};
+use crate::chat::{self, Beginning, Chat, ChatCaller, ChatInput, ChatRefusal};
+use pillion_gateway::problem::Problem;
+
+impl RouteError for ChatRefusal {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        self.translate()
+    }
+
+    fn problem(&self) -> Problem {
+        let (status, code) = self.status();
+        let problem = Problem::new(status, code, self.to_string());
+        match self.called() {
+            Some(code) => problem.called(code),
+            None => problem,
+        }
+    }
+}
 
 /// Starts a chat.
 #[utoipa::path(
@@ -237,6 +255,6 @@ fn id_of(path: Result<Path<String>, PathRejection>) -> Result<String, RequestErr
     match path {
         Ok(Path(id)) => Ok(id),
         // A path that is not UTF-8 matches no chat ID.
-        Err(_) => Err(chat::ChatRefusal::Unknown.into()),
+        Err(_) => Err(ChatRefusal::Unknown.into()),
     }
 }

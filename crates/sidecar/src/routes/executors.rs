@@ -16,17 +16,19 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use parking_lot::Mutex;
 use pillion_core::executor::{Executor, ExecutorConfig, OptionError};
 use pillion_core::job_channel;
 use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::ErrorCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::Body;
-use super::error::RequestError;
-use super::upgrade::Upgrade;
+use super::body::{Body, BodyError};
+use super::error::{RequestError, RouteError};
+use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use execution::Execution;
@@ -46,6 +48,12 @@ pub(super) struct ExecutorRequest {
     /// callables.
     #[schema(value_type = Object)]
     options: Value,
+}
+
+impl RouteError for OptionError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
 }
 
 /// The executor of one connection.
@@ -112,12 +120,12 @@ pub(super) async fn open(
     mut request: Request,
 ) -> Result<Response, RequestError> {
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
-        return Err(RequestError::ExecutorFromAfar);
+        let action = "open an executor";
+        return Err(UpgradeError::NotUnixSocket { action }.into());
     };
     let upgrade = Upgrade::begin_client(&app, &mut request, PROTOCOL)?;
     let Body(body) = Body::from_request(request, &app).await?;
-    let request: ExecutorRequest =
-        serde_json::from_slice(&body).map_err(RequestError::NotThatBody)?;
+    let request: ExecutorRequest = serde_json::from_slice(&body).map_err(BodyError::Invalid)?;
     let executor = PhpExecutor::new(request, current_app, peer)?;
     let process = app.process();
     let (stopping, died) = (process.draining(), workers::ended(pid));

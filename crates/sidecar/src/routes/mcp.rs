@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use tokio::io::BufReader;
 
 use super::body::Body;
 use super::caller::Caller;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use super::parameters::Parameters;
-use super::upgrade::Upgrade;
+use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use pillion_core::tool::CallContext;
+use pillion_core::tool::{CallContext, ErrorCode};
 use pillion_gateway::access::{Peer, TokenValidity};
 use pillion_mcp_server::http::Exchange;
 use pillion_mcp_server::stdio;
@@ -25,6 +25,17 @@ use pillion_mcp_server::stdio;
 #[derive(Debug, Deserialize)]
 pub(super) struct McpQuery {
     model: Option<String>,
+}
+
+/// The query names a model that is not configured.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct UnknownModel(String);
+
+impl RouteError for UnknownModel {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
 }
 
 /// Handles a message of a client.
@@ -86,7 +97,8 @@ pub(super) async fn stdio(
 ) -> Result<Response, RequestError> {
     let peer = peer.map(|Extension(peer)| peer);
     if let Some(Peer::Network { .. }) = peer {
-        return Err(RequestError::StreamFromAfar);
+        let action = "upgrade its connection to MCP";
+        return Err(UpgradeError::NotUnixSocket { action }.into());
     }
     let upgrade = Upgrade::begin_client(&app, &mut request, stdio::PROTOCOL)?;
     let context = CallContext {
@@ -100,7 +112,7 @@ pub(super) async fn stdio(
         visibility,
         model,
     )
-    .map_err(|error| RequestError::UnknownModel(error.message))?;
+    .map_err(|error| UnknownModel(error.message))?;
     let process = app.process();
     let draining = process.draining();
     let announcement = async {
@@ -151,7 +163,7 @@ fn exchange<'a>(
             token_validity: token_validity.map(|Extension(it)| it).unwrap_or_default(),
         })
         .map_err(|error| {
-            let status = axum::http::StatusCode::BAD_REQUEST;
+            let status = StatusCode::BAD_REQUEST;
             Box::new(pillion_mcp_server::http::failed(status, None, error))
         })
 }

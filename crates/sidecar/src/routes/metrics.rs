@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use super::error::RequestError;
+use super::error::{InternalError, RequestError};
 use crate::app::App;
 use pillion_gateway::metrics;
 
@@ -21,7 +21,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => {
             tracing::error!(%error, "Cannot write the metrics");
-            RequestError::Panicked.into_response()
+            RequestError::from(InternalError).into_response()
         }
     }
 }

@@ -8,6 +8,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
+use super::error::{InternalError, RequestError};
 use super::{
     approvals, chat, completions, events, executors, formats, health, messages, metrics, models,
     packs, pins, providers, ready, results, schema_check, servers, status, streams, tool_calls,
@@ -246,7 +247,7 @@ pub(super) async fn openapi() -> Response {
         Ok(text) => ([(CONTENT_TYPE, "application/json")], text.as_str()).into_response(),
         Err(error) => {
             tracing::error!(%error, "Cannot write the OpenAPI document");
-            super::RequestError::Panicked.into_response()
+            RequestError::from(InternalError).into_response()
         }
     }
 }

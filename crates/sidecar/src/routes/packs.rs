@@ -4,19 +4,35 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::{Extension, Json};
 use pillion_core::pack::{PackContents, StoredItems};
-use pillion_core::tool::ToolOrigin;
+use pillion_core::tool::{ErrorCode, ToolOrigin};
 use pillion_wire::{
     PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved,
 };
 
-use super::error::RequestError;
+use super::error::{InternalError, RequestError, RouteError};
 use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::visibility::Visibility;
+
+/// Why the stored entries of a pack are not listed or removed.
+#[derive(Debug, thiserror::Error)]
+enum PackError {
+    #[error("There is no such pack, or the pack stores no entries of this kind")]
+    UnknownKind,
+    #[error("The pack stores no entry with this name")]
+    UnknownItem,
+}
+
+impl RouteError for PackError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    }
+}
 
 /// Lists the packs and the amount of data that each pack stores.
 #[utoipa::path(
@@ -71,7 +87,7 @@ pub(super) async fn list_items(
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<StoredItemList>, RequestError> {
-    let Path((pack, kind)) = path.map_err(|_| RequestError::UnknownKind)?;
+    let Path((pack, kind)) = path.map_err(|_| PackError::UnknownKind)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let page = page.request()?;
     let after = page.after.as_ref().map(|after| after.as_str());
@@ -116,14 +132,14 @@ pub(super) async fn remove(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Result<Json<StoredItemRemoved>, RequestError> {
-    let Path((pack, kind, name)) = path.map_err(|_| RequestError::NotKept)?;
+    let Path((pack, kind, name)) = path.map_err(|_| PackError::UnknownItem)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let removed = name.clone();
     // Runs to completion even if the client disconnects, so that subscribers are notified.
     let removing = tokio::spawn(async move { items.remove(&name).await });
-    let existed = removing.await.map_err(|_| RequestError::Panicked)??;
+    let existed = removing.await.map_err(|_| InternalError)??;
     if !existed {
-        return Err(RequestError::NotKept);
+        return Err(PackError::UnknownItem.into());
     }
     tracing::info!(
         pack,
@@ -165,8 +181,8 @@ fn find_stored_items(
     grant: AccessGrant,
     pack: &str,
     kind: &str,
-) -> Result<Arc<dyn StoredItems>, RequestError> {
+) -> Result<Arc<dyn StoredItems>, PackError> {
     let packs = app.packs_for(&Visibility::of(grant.tools));
     let items = packs.get(pack).and_then(|pack| pack.stored_items_of(kind));
-    items.cloned().ok_or(RequestError::UnknownKind)
+    items.cloned().ok_or(PackError::UnknownKind)
 }

@@ -2,12 +2,24 @@ use std::error::Error as _;
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Query};
-use axum::http::Uri;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, Uri};
+use pillion_core::tool::ErrorCode;
 use serde::de::DeserializeOwned;
 
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use crate::app::App;
+
+/// The query of a URI cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+#[error("The query is malformed: {0}")]
+pub(super) struct MalformedQuery(String);
+
+impl RouteError for MalformedQuery {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
+}
 
 /// The query of a request. Its fields are strings, which [`parsed`] converts, so that each error
 /// names the expected value of the parameter.
@@ -17,13 +29,13 @@ impl<T: DeserializeOwned> Parameters<T> {
     /// Reads the query of a URI.
     ///
     /// # Errors
-    /// [`RequestError::BadQuery`]: a parameter is repeated.
-    pub(super) fn of(uri: &Uri) -> Result<Self, RequestError> {
+    /// [`MalformedQuery`]: a parameter is repeated.
+    pub(super) fn from_uri(uri: &Uri) -> Result<Self, MalformedQuery> {
         let query = Query::try_from_uri(uri);
         let Query(parameters) = query.map_err(|refusal| {
             // Omits axum's prefix of the message.
             let reason = refusal.source().map(ToString::to_string);
-            RequestError::BadQuery(reason.unwrap_or_else(|| refusal.to_string()))
+            MalformedQuery(reason.unwrap_or_else(|| refusal.to_string()))
         })?;
         Ok(Self(parameters))
     }
@@ -33,15 +45,14 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     type Rejection = RequestError;
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, RequestError> {
-        Self::of(&parts.uri)
+        Ok(Self::from_uri(&parts.uri)?)
     }
 }
 
 /// Returns the value of a parameter, if present.
 ///
 /// # Errors
-/// [`RequestError::BadParameter`], if the text cannot be parsed; `expected` describes the expected
-/// value.
+/// The text cannot be parsed; `expected` describes the expected value.
 pub(super) fn parsed<T: FromStr>(
     name: &'static str,
     text: Option<&str>,

@@ -2,23 +2,43 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
 use pillion_core::compute;
 use pillion_core::store::{PinOwner, Store, ToolPin};
+use pillion_core::tool::ErrorCode;
 use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::Body;
-use super::error::RequestError;
+use super::body::{Body, BodyError};
+use super::error::{RequestError, RouteError};
 use super::parameters::{Parameters, parsed};
-use super::store_of;
+use super::store::store_of;
 use super::tagged::EntityTags;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::pins;
 use pillion_gateway::timestamp::format_timestamp;
+
+/// Why a pin is not shown or accepted.
+#[derive(Debug, thiserror::Error)]
+enum PinError {
+    #[error("There is no pin for this tool")]
+    Unknown,
+    #[error("{reason}")]
+    Conflict { reason: String },
+}
+
+impl RouteError for PinError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::Conflict { .. } => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+        }
+    }
+}
 
 /// The filter of the pin list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -43,15 +63,11 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Returns the owner of the pin, if the client may see it.
-    fn of<'a>(
-        &'a self,
-        server: &'a str,
-        grant: &AccessGrant,
-    ) -> Result<PinOwner<'a>, RequestError> {
+    fn of<'a>(&'a self, server: &'a str, grant: &AccessGrant) -> Result<PinOwner<'a>, PinError> {
         let user = self.user.as_deref().filter(|user| !user.is_empty());
         may_see(grant, user)
             .then_some(PinOwner { server, user })
-            .ok_or(RequestError::UnknownPin)
+            .ok_or(PinError::Unknown)
     }
 }
 
@@ -142,7 +158,7 @@ pub(super) async fn show(
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner): Parameters<Owner>,
 ) -> Result<Json<PinResponse>, RequestError> {
-    let Path((server, tool)) = path.map_err(|_| RequestError::UnknownPin)?;
+    let Path((server, tool)) = path.map_err(|_| PinError::Unknown)?;
     let owner = owner.of(&server, &grant)?;
     answer(&*store_of(&app)?, owner, &tool).await
 }
@@ -175,12 +191,12 @@ pub(super) async fn accept(
     Parameters(owner): Parameters<Owner>,
     Body(body): Body,
 ) -> Result<Json<PinResponse>, RequestError> {
-    let Path((server, tool)) = path.map_err(|_| RequestError::UnknownPin)?;
+    let Path((server, tool)) = path.map_err(|_| PinError::Unknown)?;
     let owner = owner.of(&server, &grant)?;
     let AcceptPin { hash } = if body.trim_ascii().is_empty() {
         AcceptPin::default()
     } else {
-        let body: Value = serde_json::from_slice(&body).map_err(RequestError::MalformedJson)?;
+        let body: Value = serde_json::from_slice(&body).map_err(BodyError::MalformedJson)?;
         let request: Result<Option<AcceptPin>, _> = serde_json::from_value(body);
         let request = request.map_err(|_| RequestError::parameter("hash", "a string"))?;
         request.unwrap_or_default()
@@ -188,10 +204,10 @@ pub(super) async fn accept(
     let store = store_of(&app)?;
     match pins::accept(&*store, owner, &tool, hash.as_deref()).await {
         Ok(()) => {}
-        Err(error) if error.is_not_found() => return Err(RequestError::UnknownPin),
+        Err(error) if error.is_not_found() => return Err(PinError::Unknown.into()),
         Err(error) if error.is_conflict() => {
-            let why = error.to_string();
-            return Err(RequestError::NotOpen { why });
+            let reason = error.to_string();
+            return Err(PinError::Conflict { reason }.into());
         }
         Err(error) => return Err(error.into()),
     }
@@ -211,7 +227,7 @@ async fn answer(
     tool: &str,
 ) -> Result<Json<PinResponse>, RequestError> {
     let pin = store.pin(owner, tool).await?;
-    let pin = pin.ok_or(RequestError::UnknownPin)?;
+    let pin = pin.ok_or(PinError::Unknown)?;
     let bytes = pins::size(&pin);
     let response = compute::run(owner.server, bytes, move || {
         let changes = match &pin.pending {

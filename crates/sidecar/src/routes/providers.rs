@@ -5,19 +5,53 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
+use pillion_core::tool::ErrorCode;
 use pillion_core::variable;
 use pillion_store::Vault;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
 use secrecy::SecretString;
 
 use super::body::Object;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use crate::app::App;
 use pillion_config::ProviderSection;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::models::key_in;
+
+/// Why the API key of a provider is not changed.
+#[derive(Debug, thiserror::Error)]
+enum ProviderKeyError {
+    #[error("There is no provider '{name}': the configuration has {}", listed(.known))]
+    Unknown { name: String, known: Vec<String> },
+    #[error("The provider's key comes from {}", variable::shown(.0))]
+    KeyInVariable(String),
+}
+
+impl RouteError for ProviderKeyError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Unknown { .. } => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::KeyInVariable(_) => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+        }
+    }
+}
+
+/// Returns the names as a list, or `none`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
+}
+
+impl RouteError for CredentialError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        self.translate()
+    }
+}
 
 /// Lists the language model providers.
 #[utoipa::path(
@@ -134,25 +168,23 @@ async fn all(app: &App) -> Result<ProviderList, RequestError> {
 fn provider(
     app: &App,
     path: Result<Path<String>, PathRejection>,
-) -> Result<&ProviderSection, RequestError> {
+) -> Result<&ProviderSection, ProviderKeyError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
     let providers = app.models().providers();
     let Some(provider) = providers.iter().find(|provider| provider.name == name) else {
-        return Err(RequestError::UnknownProvider {
+        return Err(ProviderKeyError::Unknown {
             name: truncate_input(&name),
             known: providers.iter().map(|known| known.name.clone()).collect(),
         });
     };
     match &provider.key_env {
         None => Ok(provider),
-        Some(name) => Err(RequestError::NotOpen {
-            why: format!("The provider's key comes from {}", variable::shown(name)),
-        }),
+        Some(name) => Err(ProviderKeyError::KeyInVariable(name.clone())),
     }
 }
 
-pub(super) fn vault(app: &App) -> Result<Arc<Vault>, RequestError> {
+pub(super) fn vault(app: &App) -> Result<Arc<Vault>, CredentialError> {
     let servers = app.servers();
     let vault = servers.and_then(|servers| servers.user_credentials().vault());
-    Ok(vault.ok_or(CredentialError::NoKey)?)
+    vault.ok_or(CredentialError::NoKey)
 }

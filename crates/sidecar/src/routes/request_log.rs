@@ -19,7 +19,12 @@ use pillion_gateway::telemetry::Span;
 const MAX_ID_LEN: usize = 128;
 
 /// Routes that are polled every few seconds.
-const POLLED_ROUTES: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::STATUS];
+const POLLED_ROUTES: [&str; 4] = [
+    route::HEALTH.path,
+    route::READY.path,
+    route::METRICS.path,
+    route::STATUS.path,
+];
 
 /// The ID of a request, which is also the ID of its call. Stored as a request extension.
 #[derive(Clone)]
@@ -122,7 +127,7 @@ impl<'r> LoggedRequest<'r> {
         let is_of_upstream = matches!(status, 502 | 504);
         if is_of_upstream {
             finished!(warn);
-        } else if status >= 500 && route != route::READY {
+        } else if status >= 500 && route != route::READY.path {
             finished!(error);
         } else if is_polled(route) {
             finished!(debug);

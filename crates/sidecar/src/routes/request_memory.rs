@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
+use axum::http::StatusCode;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use pillion_core::compute;
 use pillion_core::json_values::{MAX_VALUES, count_with_strings, count_with_texts};
+use pillion_core::tool::ErrorCode;
 
-use super::error::RequestError;
+use super::error::RouteError;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, values_memory};
@@ -23,6 +25,24 @@ use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, values_memory}
 /// ordinary requests take no lock and are never rejected.
 const FREE_BYTES: usize = 4 * 1024;
 const FREE_VALUES: usize = 1_000;
+
+/// The running requests of a principal use all the memory that it may use.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "The running requests of this caller have too many JSON values together: try again later, or \
+     send smaller requests"
+)]
+pub(super) struct TooManyRunningValues;
+
+impl RouteError for TooManyRunningValues {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited)
+    }
+
+    fn is_temporary(&self) -> bool {
+        true
+    }
+}
 
 /// What a request has been charged for its body. The gate adds it to requests with long bodies.
 #[derive(Clone)]
@@ -56,8 +76,8 @@ impl RequestMemory {
     /// counted on another thread.
     ///
     /// # Errors
-    /// [`RequestError::TooManyRunningValues`].
-    pub(super) async fn charge(&self, body: &Bytes) -> Result<(), RequestError> {
+    /// [`TooManyRunningValues`].
+    pub(super) async fn charge(&self, body: &Bytes) -> Result<(), TooManyRunningValues> {
         if count_with_strings(body) <= FREE_VALUES {
             return Ok(());
         }
@@ -76,7 +96,7 @@ impl RequestMemory {
             charge,
         } = &*self.0;
         let charged = accounts.charge(principal.as_deref(), Usage::one(bytes));
-        *charge.lock() = Some(charged.ok_or(RequestError::TooManyRunningValues)?);
+        *charge.lock() = Some(charged.ok_or(TooManyRunningValues)?);
         Ok(())
     }
 

@@ -13,11 +13,33 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pillion_core::tool::ErrorCode;
 
 use super::caller::Caller;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
+
+/// Why a stored result is not returned.
+#[derive(Debug, thiserror::Error)]
+enum ResultError {
+    #[error(
+        "There is no stored result with this ID: it has expired, belongs to another user, or never \
+         existed"
+    )]
+    Unknown,
+    #[error("The stored result cannot be read")]
+    Unreadable,
+}
+
+impl RouteError for ResultError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::Unreadable => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+        }
+    }
+}
 
 /// Returns a stored result, or a part of it, to the principal and user of the call, and to clients
 /// with the scope `admin`.
@@ -48,13 +70,13 @@ pub(super) async fn fetch(
     Caller { context, .. }: Caller,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
-    let Path(id) = path.map_err(|_| RequestError::UnknownResult)?;
-    let results = app.results().ok_or(RequestError::UnknownResult)?;
+    let Path(id) = path.map_err(|_| ResultError::Unknown)?;
+    let results = app.results().ok_or(ResultError::Unknown)?;
     let found = results.find(&id).await.map_err(unreadable)?;
     let may_have_all = grant.is_some_and(|Extension(grant)| grant.allows(Scope::Admin));
     let found = found
         .filter(|found| may_have_all || found.header.is_of(&context))
-        .ok_or(RequestError::UnknownResult)?;
+        .ok_or(ResultError::Unknown)?;
 
     let length = found.bytes;
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
@@ -86,14 +108,14 @@ pub(super) async fn fetch(
     let body = Body::from_stream(pieces.map_err(unreadable)?);
     response.body(body).map_err(|error| {
         tracing::error!(%error, "Cannot create the response with a stored result");
-        RequestError::UnreadableResult
+        ResultError::Unreadable.into()
     })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
-fn unreadable(error: io::Error) -> RequestError {
+fn unreadable(error: io::Error) -> ResultError {
     tracing::error!(%error, "Cannot read a stored result");
-    RequestError::UnreadableResult
+    ResultError::Unreadable
 }
 
 /// Parses a `Range` header with one byte range (RFC 9110, section 14.2); `Some(None)` if the range

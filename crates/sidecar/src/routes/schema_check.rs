@@ -1,12 +1,14 @@
 use axum::Json;
+use axum::http::StatusCode;
 use pillion_core::compute;
+use pillion_core::tool::ErrorCode;
 use pillion_schema::{CompiledSchema, SchemaError, repair};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 
 /// The tools whose schemas are checked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -26,10 +28,16 @@ struct CheckedTool {
 /// Why a schema is rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("Tool '{tool}': {source}")]
-pub(super) struct RejectedSchema {
+struct RejectedSchema {
     tool: String,
     #[source]
     source: SchemaError,
+}
+
+impl RouteError for RejectedSchema {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
 }
 
 /// Checks the JSON Schemas of tools that are not registered in the sidecar, as the registration of

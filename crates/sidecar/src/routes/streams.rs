@@ -5,17 +5,29 @@ use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use pillion_core::pack::{StreamListener, StreamMessage};
+use pillion_core::tool::ErrorCode;
 use pillion_wire::{StreamEntry, StreamList};
 
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use super::event_stream;
 use super::tagged::EntityTags;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, TokenValidity};
 use pillion_gateway::visibility::Visibility;
+
+/// No visible stream has the name.
+#[derive(Debug, thiserror::Error)]
+#[error("There is no event stream with this name")]
+struct UnknownStream;
+
+impl RouteError for UnknownStream {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    }
+}
 
 /// Lists the event streams of packs.
 #[utoipa::path(
@@ -69,9 +81,9 @@ pub(super) async fn listen(
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
-    let Path(name) = path.map_err(|_| RequestError::UnknownStream)?;
+    let Path(name) = path.map_err(|_| UnknownStream)?;
     let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
-    let stream = packs.stream(&name).ok_or(RequestError::UnknownStream)?;
+    let stream = packs.stream(&name).ok_or(UnknownStream)?;
     let last = headers.get("last-event-id");
     // The sidecar sends only UTF-8 ids, so any other id is unknown.
     let last = last.map(|last| last.to_str().unwrap_or_default());

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::error::RequestError;
+use super::error::{InternalError, RequestError};
 use crate::app::App;
 
 /// The entity tags of the request's `If-None-Match` header.
@@ -29,11 +29,11 @@ impl EntityTags {
     /// Returns the response with its `ETag`, or 304 without a body if the client has the same list.
     ///
     /// # Errors
-    /// [`RequestError::Panicked`] if the list cannot be serialized.
+    /// [`InternalError`] if the list cannot be serialized.
     pub(super) fn or(&self, answer: &impl Serialize) -> Result<Response, RequestError> {
         let body = serde_json::to_vec(answer).map_err(|error| {
             tracing::error!(%error, "Cannot serialize a response");
-            RequestError::Panicked
+            InternalError
         })?;
         let tag = tag_of(&body);
         let mut response = if self.has(&tag) {

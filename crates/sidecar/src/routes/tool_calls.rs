@@ -5,9 +5,10 @@ pub(super) mod list;
 pub(super) mod show;
 pub(super) mod statistics;
 
-use pillion_core::store::{CallFilter, CallStatus, StoreError, StoreErrorKind, Timestamp};
+use pillion_core::store::{CallFilter, CallStatus, Timestamp};
 use serde::Deserialize;
 
+use super::caller::CallerError;
 use super::error::RequestError;
 use super::parameters::parsed;
 use crate::app::App;
@@ -102,9 +103,9 @@ impl CallQuery {
 pub(super) fn only_of(
     own: Option<&str>,
     requested: Option<String>,
-) -> Result<Option<String>, RequestError> {
+) -> Result<Option<String>, CallerError> {
     match (own, requested) {
-        (Some(own), Some(requested)) if own != requested => Err(RequestError::NotThatUser),
+        (Some(own), Some(requested)) if own != requested => Err(CallerError::OtherUser),
         (Some(own), _) => Ok(Some(own.to_owned())),
         (None, requested) => Ok(requested),
     }
@@ -113,13 +114,4 @@ pub(super) fn only_of(
 fn parse_time(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, RequestError> {
     let time: Option<jiff::Timestamp> = parsed(name, text, "a time such as 2026-11-21T18:00:00Z")?;
     Ok(time.map(|time| Timestamp::from_millis(time.as_millisecond())))
-}
-
-impl From<StoreError> for RequestError {
-    fn from(error: StoreError) -> Self {
-        if error.kind() != StoreErrorKind::Invalid {
-            tracing::warn!(%error, "A request failed because of the store");
-        }
-        Self::Store(error)
-    }
 }

@@ -3,11 +3,13 @@
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
+use pillion_core::tool::ErrorCode;
 use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList};
 
 use super::body::Object;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use super::providers::{key_of, vault};
 use crate::app::App;
 use pillion_config::ServiceKey;
@@ -19,6 +21,34 @@ const KEYED_SERVICES: [(&str, &str); 2] = [
     ("get_weather", "openweathermap"),
     ("web_search", "google, brave"),
 ];
+
+/// Why the API key of a tool's service is not changed.
+#[derive(Debug, thiserror::Error)]
+enum ToolKeyError {
+    #[error("There is no built-in tool with this name whose service needs an API key")]
+    UnknownTool,
+    #[error(
+        "The tool {tool} has no provider that needs an API key: set tools.{tool}.provider \
+         ({providers})"
+    )]
+    NoKeyedProvider {
+        tool: &'static str,
+        providers: &'static str,
+    },
+    #[error("The tool's key comes from an environment variable")]
+    KeyInVariable,
+}
+
+impl RouteError for ToolKeyError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::UnknownTool | Self::NoKeyedProvider { .. } => {
+                (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+            }
+            Self::KeyInVariable => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+        }
+    }
+}
 
 /// Lists the built-in tools whose service needs an API key.
 #[utoipa::path(
@@ -130,18 +160,16 @@ async fn all(app: &App) -> Result<ToolKeyList, RequestError> {
 fn find_key(
     app: &App,
     path: Result<Path<String>, PathRejection>,
-) -> Result<&ServiceKey, RequestError> {
+) -> Result<&ServiceKey, ToolKeyError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
     match app.tool_keys().get(&name) {
         None => Err(
             match KEYED_SERVICES.iter().find(|(tool, _)| *tool == name) {
-                Some(&(tool, providers)) => RequestError::KeylessTool { tool, providers },
-                None => RequestError::NoToolKey,
+                Some(&(tool, providers)) => ToolKeyError::NoKeyedProvider { tool, providers },
+                None => ToolKeyError::UnknownTool,
             },
         ),
         Some(key) if key.is_in_vault => Ok(key),
-        Some(_) => Err(RequestError::NotOpen {
-            why: "The tool's key comes from an environment variable".to_owned(),
-        }),
+        Some(_) => Err(ToolKeyError::KeyInVariable),
     }
 }

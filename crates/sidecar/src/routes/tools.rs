@@ -10,13 +10,48 @@ mod parameters;
 pub(super) mod schemas;
 pub(super) mod show;
 
+use axum::http::StatusCode;
+use pillion_core::tool::ErrorCode;
+use pillion_wire::Failure;
 use serde::Deserialize;
 
 pub(super) use list::schema_fault;
 
 use super::caller::Caller;
+use super::error::RouteError;
 use crate::app::App;
 use pillion_gateway::Offered;
+use pillion_gateway::problem::Problem;
+
+/// Why the tool in the path is not shown or called.
+#[derive(Debug, thiserror::Error)]
+enum ToolPathError {
+    #[error("The tool's name in the path is not valid UTF-8")]
+    InvalidName,
+    #[error("{}", .0.error)]
+    Unknown(Box<Failure>),
+}
+
+impl RouteError for ToolPathError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::InvalidName => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
+            Self::Unknown(failure) if failure.error_code == ErrorCode::Unavailable.as_str() => {
+                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+            }
+            Self::Unknown(_) => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+        }
+    }
+
+    fn problem(&self) -> Problem {
+        let (status, code) = self.status();
+        let problem = Problem::new(status, code, self.to_string());
+        match self {
+            Self::InvalidName => problem,
+            Self::Unknown(failure) => problem.about(failure),
+        }
+    }
+}
 
 /// The filter of the tool lists.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

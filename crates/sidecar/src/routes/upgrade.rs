@@ -7,8 +7,35 @@ use axum::response::{IntoResponse, Response};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
-use super::error::RequestError;
+use pillion_core::tool::ErrorCode;
+
+use super::error::RouteError;
 use crate::app::App;
+
+/// Why a connection is not upgraded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UpgradeError {
+    #[error("Only a process that connects over the Unix socket can {action}")]
+    NotUnixSocket { action: &'static str },
+    #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
+    MissingHeaders { protocol: &'static str },
+    #[error("This sidecar is shutting down")]
+    Draining,
+    #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
+    TooManyClients,
+}
+
+impl RouteError for UpgradeError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::NotUnixSocket { .. } => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+            Self::MissingHeaders { .. } => (StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput),
+            Self::Draining | Self::TooManyClients => {
+                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+            }
+        }
+    }
+}
 
 /// A connection that is upgraded to another protocol.
 pub(super) struct Upgrade {
@@ -20,17 +47,17 @@ impl Upgrade {
     /// Begins the upgrade of the request's connection to `protocol`.
     ///
     /// # Errors
-    /// [`RequestError::NoUpgrade`], [`RequestError::Draining`].
+    /// [`UpgradeError::MissingHeaders`], [`UpgradeError::Draining`].
     pub(super) fn begin(
         app: &App,
         request: &mut Request,
         protocol: &'static str,
-    ) -> Result<Self, RequestError> {
+    ) -> Result<Self, UpgradeError> {
         if !is_requested(request.headers(), protocol) {
-            return Err(RequestError::NoUpgrade { protocol });
+            return Err(UpgradeError::MissingHeaders { protocol });
         }
         if app.process().is_draining() {
-            return Err(RequestError::Draining);
+            return Err(UpgradeError::Draining);
         }
         let upgraded = hyper::upgrade::on(request);
         Ok(Self { protocol, upgraded })
@@ -39,15 +66,15 @@ impl Upgrade {
     /// Like [`begin`](Self::begin), for one of the [clients](pillion_gateway::process::Process::clients).
     ///
     /// # Errors
-    /// Also [`RequestError::TooManyStreams`].
+    /// Also [`UpgradeError::TooManyClients`].
     pub(super) fn begin_client(
         app: &App,
         request: &mut Request,
         protocol: &'static str,
-    ) -> Result<Self, RequestError> {
+    ) -> Result<Self, UpgradeError> {
         let upgrade = Self::begin(app, request, protocol)?;
         if app.process().clients.len() >= app.http().max_connections.get() {
-            return Err(RequestError::TooManyStreams);
+            return Err(UpgradeError::TooManyClients);
         }
         Ok(upgrade)
     }

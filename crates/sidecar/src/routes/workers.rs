@@ -1,14 +1,15 @@
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::HeaderValue;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use pillion_core::compute;
+use pillion_core::tool::ErrorCode;
 use pillion_wire::{WorkerEntry, WorkerList};
 
 use super::body::Body;
-use super::error::RequestError;
+use super::error::{RequestError, RouteError};
 use super::tagged::EntityTags;
-use super::upgrade::Upgrade;
+use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use pillion_gateway::access::Peer;
 use pillion_gateway::workers::{self, Registration, WorkerRefusal};
@@ -18,6 +19,28 @@ const PROTOCOL: &str = "pillion-worker";
 
 /// The response header with the worker's ID.
 const WORKER_ID_HEADER: &str = "pillion-worker";
+
+/// The request body is not the registration of a worker.
+#[derive(Debug, thiserror::Error)]
+#[error("The request body is not a valid registration of a worker: {0}")]
+struct InvalidRegistration(#[source] serde_json::Error);
+
+impl RouteError for InvalidRegistration {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
+}
+
+impl RouteError for WorkerRefusal {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Registration(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
+            Self::NameTaken(_) => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::TooMany { .. } => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+            Self::Disabled => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+        }
+    }
+}
 
 /// Registers a worker and upgrades the connection: calls of the worker's tools and their results
 /// then use this connection.
@@ -42,12 +65,12 @@ pub(super) async fn connect(
     mut request: Request,
 ) -> Result<Response, RequestError> {
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
-        return Err(RequestError::WorkerFromAfar);
+        let action = "be a worker";
+        return Err(UpgradeError::NotUnixSocket { action }.into());
     };
     let upgrade = Upgrade::begin(&app, &mut request, PROTOCOL)?;
     let Body(body) = Body::from_request(request, &app).await?;
-    let registration: Registration =
-        serde_json::from_slice(&body).map_err(RequestError::NotARegistration)?;
+    let registration: Registration = serde_json::from_slice(&body).map_err(InvalidRegistration)?;
     let account = format!("worker {pid:?}");
     // The size counts as large, because small schemas may take long, too.
     let checked = compute::run(&account, usize::MAX, move || registration.check());

@@ -6,12 +6,12 @@ use pillion_core::tool::{CallContext, JsonObject};
 use pillion_wire::{ApprovalResponse, DecisionRequest, DenialRequest};
 use serde_json::Value;
 
-use super::entry;
+use super::{ApprovalError, entry};
 use crate::app::App;
-use crate::routes::body::Body;
+use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
-use crate::routes::store_of;
+use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::approvals::check_edit;
 use pillion_gateway::timestamp::format_timestamp;
@@ -90,7 +90,7 @@ async fn decide(
     body: &[u8],
     verdict: Verdict,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
+    let Path(id) = path.map_err(|_| ApprovalError::Unknown)?;
     let (reason, edited) = parse(body)?;
     if edited.is_some() && verdict == Verdict::Denied {
         return Err(RequestError::parameter("arguments", "absent in a denial"));
@@ -98,7 +98,7 @@ async fn decide(
     let store = store_of(app)?;
     let record = store.approval(&id).await?;
     let record = record.filter(|record| grant.may_see_records_of(record.verified_user()));
-    let record = record.ok_or(RequestError::UnknownApproval)?;
+    let record = record.ok_or(ApprovalError::Unknown)?;
     let arguments = match edited {
         Some(edited) if record.decision.is_none() => checked_edit(app, &record, edited).await?,
         _ => None,
@@ -121,11 +121,14 @@ async fn decide(
             success: true,
             approval: entry(record, usize::MAX),
         })),
-        Err(error) if error.is_not_found() => Err(RequestError::UnknownApproval),
+        Err(error) if error.is_not_found() => Err(ApprovalError::Unknown.into()),
         Err(error) if error.kind() == StoreErrorKind::Conflict => {
             let record = store.approval(&id).await?;
-            let record = record.ok_or(RequestError::UnknownApproval)?;
-            Err(RequestError::NotOpen { why: why(&record) })
+            let record = record.ok_or(ApprovalError::Unknown)?;
+            Err(ApprovalError::Conflict {
+                reason: closed_reason(&record),
+            }
+            .into())
         }
         Err(error) => Err(error.into()),
     }
@@ -140,7 +143,7 @@ fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>), RequestErr
         let expected = format!("a string of at most {MAX_REASON_LEN} characters");
         RequestError::parameter("reason", expected)
     };
-    let value: Value = serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
+    let value: Value = serde_json::from_slice(body).map_err(BodyError::MalformedJson)?;
     let mut members = match value {
         Value::Null => return Ok((None, None)),
         Value::Object(members) => members,
@@ -195,7 +198,7 @@ async fn checked_edit(
 }
 
 /// Returns why the approval can no longer be decided.
-fn why(record: &ApprovalRecord) -> String {
+fn closed_reason(record: &ApprovalRecord) -> String {
     match &record.decision {
         Some(decision) => format!(
             "The call was {} by {} at {}",

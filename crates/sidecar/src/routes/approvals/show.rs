@@ -3,10 +3,10 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_wire::ApprovalResponse;
 
-use super::entry;
+use super::{ApprovalError, entry};
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::routes::store_of;
+use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
 /// Shows one approval.
@@ -28,10 +28,10 @@ pub(in crate::routes) async fn show(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
+    let Path(id) = path.map_err(|_| ApprovalError::Unknown)?;
     let record = store_of(&app)?.approval(&id).await?;
     let record = record.filter(|record| grant.may_see_records_of(record.verified_user()));
-    let record = record.ok_or(RequestError::UnknownApproval)?;
+    let record = record.ok_or(ApprovalError::Unknown)?;
     Ok(Json(ApprovalResponse {
         success: true,
         approval: entry(record, usize::MAX),

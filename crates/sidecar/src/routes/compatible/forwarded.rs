@@ -1,12 +1,28 @@
+use axum::http::StatusCode;
 use pillion_chat::parameters;
 use pillion_core::provider::Provider;
+use pillion_core::tool::ErrorCode;
 use serde_json::{Map, Value};
 
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, RouteError};
 use pillion_gateway::models::Model;
 
 /// Maximum length of a field's name in an error, in characters.
 const MAX_NAME_CHARS: usize = 100;
+
+/// The request has a field that is not forwarded to the model's provider.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "The parameter '{0}' is not forwarded to the model's provider, which might run tools because of \
+     it: omit it, or list it in extra_parameters of the provider's [[providers]] entry"
+)]
+struct UnknownParameter(String);
+
+impl RouteError for UnknownParameter {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
+}
 
 /// Why the fields are rejected that clients are known to send, by name.
 const REJECTED: [(&str, &str); 13] = [
@@ -73,7 +89,7 @@ fn rejection(name: &str) -> RequestError {
     let known = REJECTED.iter().find(|(known, _)| *known == name);
     match known {
         Some((name, expected)) => RequestError::parameter(name, *expected),
-        None => RequestError::UnknownParameter(name.chars().take(MAX_NAME_CHARS).collect()),
+        None => UnknownParameter(name.chars().take(MAX_NAME_CHARS).collect()).into(),
     }
 }
 

@@ -1,5 +1,6 @@
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_mcp_client::MAX_IDENTIFIER_BYTES;
 use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer};
@@ -9,9 +10,28 @@ use serde_json::Value;
 use super::{ServerKey, in_use, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, RouteError};
 use crate::routes::parameters::Parameters;
 use pillion_gateway::upstream::Reading;
+
+/// The MCP server failed to read the resource.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+struct ReadError(ToolFailure);
+
+impl RouteError for ReadError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        let status = match self.0.code {
+            ErrorCode::NotFound => StatusCode::NOT_FOUND,
+            ErrorCode::Denied => StatusCode::FORBIDDEN,
+            ErrorCode::InvalidInput => StatusCode::BAD_REQUEST,
+            ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        (status, self.0.code)
+    }
+}
 
 /// Lists the resources of one MCP server, which is queried now.
 #[utoipa::path(
@@ -121,7 +141,7 @@ pub(in crate::routes) async fn read(
             format!("MCP server '{}': Resource not found", server.label),
         )),
     };
-    Ok(Json(answer(reading.map_err(RequestError::Upstream)?)))
+    Ok(Json(answer(reading.map_err(ReadError)?)))
 }
 
 fn answer(Reading { contents }: Reading) -> ResourceResponse {

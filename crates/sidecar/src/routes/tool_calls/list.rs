@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::page::{PageQuery, convert_records};
 use crate::routes::parameters::Parameters;
-use crate::routes::store_of;
+use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
 /// Lists recorded calls, the newest first.

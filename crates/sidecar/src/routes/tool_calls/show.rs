@@ -1,14 +1,27 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::{Extension, Json};
 use pillion_core::store::CallId;
+use pillion_core::tool::ErrorCode;
 use pillion_wire::ToolCallResponse;
 
 use super::{ServerIds, entry};
 use crate::app::App;
-use crate::routes::error::RequestError;
-use crate::routes::store_of;
+use crate::routes::error::{RequestError, RouteError};
+use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
+
+/// No visible call has the ID.
+#[derive(Debug, thiserror::Error)]
+#[error("There is no recorded call with this ID")]
+struct UnknownCall;
+
+impl RouteError for UnknownCall {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    }
+}
 
 /// Shows one recorded call.
 #[utoipa::path(
@@ -36,7 +49,7 @@ pub(in crate::routes) async fn show(
         None => None,
     };
     let call = call.filter(|call| grant.may_see_records_of(call.verified_user()));
-    let call = call.ok_or(RequestError::UnknownCall)?;
+    let call = call.ok_or(UnknownCall)?;
     Ok(Json(ToolCallResponse {
         success: true,
         call: entry::of(call, &ServerIds::of(&app)),

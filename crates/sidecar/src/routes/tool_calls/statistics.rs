@@ -6,7 +6,7 @@ use super::{CallQuery, ServerIds, entry};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
-use crate::routes::store_of;
+use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
 /// Returns counts, success rate and latency of each tool.

@@ -3,11 +3,12 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pillion_core::compute;
 use pillion_core::executor::{CompletedCall, RESPONSE_ALLOWANCE, ResolvedCall};
 use pillion_core::store::CallId;
-use pillion_core::tool::{CallContext, ToolCall};
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
 use pillion_wire::{
     BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse, MAX_ID_BYTES,
 };
@@ -16,10 +17,25 @@ use serde_json::{Value, json};
 use super::answer;
 use super::once::{self, Executed, Key, Request};
 use crate::app::App;
-use crate::routes::body::Body;
+use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, RouteError};
 use pillion_gateway::{NameScope, Resolution};
+
+/// Why a batch is rejected.
+#[derive(Debug, thiserror::Error)]
+enum BatchError {
+    #[error("The request body is not a valid batch: {0}")]
+    Invalid(#[source] serde_json::Error),
+    #[error("The batch has {calls} calls; the limit is {limit}")]
+    TooManyCalls { calls: usize, limit: usize },
+}
+
+impl RouteError for BatchError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    }
+}
 
 /// Runs several calls, in parallel or sequentially. The results have the order of the calls, and
 /// each is the result that the call alone would have.
@@ -199,14 +215,14 @@ impl Request for BatchRequest {
 fn parse(body: &[u8], limit: usize) -> Result<BatchRequest, RequestError> {
     let request: BatchRequest = serde_json::from_slice(body).map_err(|error| {
         if error.is_data() {
-            RequestError::NotABatch(error)
+            RequestError::from(BatchError::Invalid(error))
         } else {
-            RequestError::MalformedJson(error)
+            RequestError::from(BodyError::MalformedJson(error))
         }
     })?;
     let calls = request.calls.len();
     if calls > limit {
-        return Err(RequestError::BatchTooLong { calls, limit });
+        return Err(BatchError::TooManyCalls { calls, limit }.into());
     }
     if request
         .calls

@@ -10,8 +10,8 @@ use pillion_core::tool::ToolCall;
 use pillion_wire::ExecuteResponse;
 use serde_json::{Value, json};
 
-use super::answer;
 use super::once::{self, Executed, Key, Request};
+use super::{ToolPathError, answer};
 use crate::app::App;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
@@ -58,7 +58,7 @@ pub(in crate::routes) async fn execute(
     caller: Caller,
     Arguments(arguments): Arguments,
 ) -> Result<Response, RequestError> {
-    let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
+    let Path(name) = path.map_err(|_| ToolPathError::InvalidName)?;
     tracing::Span::current().record("tool_name", truncate_input(&name));
     let call = ToolCall::new(&*id, name, arguments);
     match key {

@@ -21,9 +21,9 @@ use tracing::Instrument;
 use super::execute;
 use super::once::{self, Key, KeyedResponse};
 use crate::app::App;
-use crate::routes::body::Body;
+use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
-use crate::routes::error::RequestError;
+use crate::routes::error::{InternalError, RequestError};
 use crate::routes::gate;
 use crate::routes::request_log::LoggedRequest;
 use crate::routes::request_memory::RequestMemory;
@@ -46,8 +46,8 @@ impl ExecutorCall {
         parts.method = Method::POST;
         parts.headers = self.headers;
         parts.extensions.insert(self.peer);
-        let route = format!("{}{{tool_name}}", route::EXECUTE);
-        let logged = LoggedRequest::begin(app, &mut parts, &route);
+        let route = route::EXECUTE_TOOL.path;
+        let logged = LoggedRequest::begin(app, &mut parts, route);
         let call = ToolCall::new(
             &*logged.id,
             self.name.as_str(),
@@ -56,7 +56,7 @@ impl ExecutorCall {
         // Boxed: the future is as large as a call.
         let running = Box::pin(respond(app, &mut parts, call)).instrument(logged.span.clone());
         let responded = AssertUnwindSafe(running).catch_unwind().await;
-        match responded.unwrap_or(Err(RequestError::Panicked)) {
+        match responded.unwrap_or(Err(InternalError.into())) {
             Ok(response) => {
                 logged.finish(app, StatusCode::OK);
                 outcome_of(response)
@@ -89,7 +89,7 @@ async fn respond(
     let caller = Caller::from_request_parts(parts, app).await?;
     let limit_bytes = app.http().max_body_bytes.get();
     if body.len() > limit_bytes {
-        return Err(RequestError::BodyTooLong { limit_bytes });
+        return Err(BodyError::TooLong { limit_bytes }.into());
     }
     // `memory` holds the charge until the call has ended.
     Body::checked(body, memory.as_ref()).await?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::OptionalFromRequestParts;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -23,12 +24,46 @@ use tracing::Instrument;
 use super::answer;
 use crate::app::App;
 use crate::routes::caller::Caller;
-use crate::routes::error::RequestError;
+use crate::routes::error::{InternalError, RequestError, RouteError};
+use crate::routes::store::NoStore;
 use pillion_gateway::accounts::json_memory;
 use pillion_gateway::idempotency::{Claim, ClaimedKey, scope};
 
 /// Maximum length of a key as sent, in bytes.
 const MAX_KEY_BYTES: usize = 255;
+
+/// Why a request with an idempotency key is rejected.
+#[derive(Debug, thiserror::Error)]
+enum IdempotencyKeyError {
+    #[error("The header idempotency-key must be 1 to 255 visible ASCII characters, quoted or not")]
+    Invalid,
+    #[error(
+        "This Idempotency-Key was used for a different request: send a new key with a new request"
+    )]
+    OtherRequest,
+    #[error("The request with this Idempotency-Key is still running")]
+    InProgress,
+    #[error(
+        "Too many requests of this caller are still running after their clients disconnected: try \
+         again later"
+    )]
+    TooManyDetached,
+}
+
+impl RouteError for IdempotencyKeyError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Invalid => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
+            Self::OtherRequest => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidInput),
+            Self::InProgress => (StatusCode::CONFLICT, ErrorCode::Unavailable),
+            Self::TooManyDetached => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited),
+        }
+    }
+
+    fn is_temporary(&self) -> bool {
+        matches!(self, Self::InProgress | Self::TooManyDetached)
+    }
+}
 
 /// The idempotency key of a request.
 pub(in crate::routes) struct Key(String);
@@ -47,7 +82,7 @@ impl OptionalFromRequestParts<App> for Key {
         let key = value.to_str().ok().and_then(read);
         match (key, values.next()) {
             (Some(key), None) => Ok(Some(Self(key))),
-            _ => Err(RequestError::BadIdempotencyKey),
+            _ => Err(IdempotencyKeyError::Invalid.into()),
         }
     }
 }
@@ -155,7 +190,7 @@ pub(super) async fn run<R: Request>(
     request: R,
     caller: Caller,
 ) -> Result<KeyedResponse<R::Response>, RequestError> {
-    let state = app.state().ok_or(RequestError::NoStore)?;
+    let state = app.state().ok_or(NoStore)?;
     let principal = caller.context.principal.clone();
     let principal = principal.as_deref();
     let key = IdempotencyKey {
@@ -175,11 +210,11 @@ pub(super) async fn run<R: Request>(
     let held = match claim? {
         Claim::Mine(held) => held,
         Claim::Recorded(answer) => return Ok(KeyedResponse::Replayed(answer)),
-        Claim::InProgress => return Err(RequestError::KeyInProgress),
-        Claim::OtherRequest => return Err(RequestError::KeyOfAnotherRequest),
+        Claim::InProgress => return Err(IdempotencyKeyError::InProgress.into()),
+        Claim::OtherRequest => return Err(IdempotencyKeyError::OtherRequest.into()),
         Claim::CutOff { begun, fingerprint } => {
             let answer = serde_json::to_string(&request.cut_off(begun));
-            let answer = answer.map_err(|_| RequestError::Panicked)?;
+            let answer = answer.map_err(|_| InternalError)?;
             // If this takes longer, a repeated request comes here again.
             let recorded = keys.record(&key, &fingerprint, &answer);
             drop(timeout(RESPONSE_ALLOWANCE, recorded).await);
@@ -190,7 +225,7 @@ pub(super) async fn run<R: Request>(
     // Requests whose clients still wait are limited by the connection limit.
     if process.detached.is_full(principal) {
         drop(timeout(RESPONSE_ALLOWANCE, held.did_not_run()).await);
-        return Err(RequestError::TooManyDetached);
+        return Err(IdempotencyKeyError::TooManyDetached.into());
     }
     let (attachment, run) = process.detached.commit(principal, bytes);
     let waited = began.elapsed();
@@ -216,7 +251,7 @@ pub(super) async fn run<R: Request>(
         }
     };
     process.calls.spawn(task.in_current_span());
-    let answer = response.await.map_err(|_| RequestError::Panicked)?;
+    let answer = response.await.map_err(|_| InternalError)?;
     drop(attachment);
     Ok(KeyedResponse::Ran(answer))
 }

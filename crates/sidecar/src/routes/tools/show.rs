@@ -7,7 +7,7 @@ use pillion_core::registry::RegisteredTool;
 use pillion_wire::ToolResponse;
 
 use super::list::with_warnings;
-use super::{Filter, answer};
+use super::{Filter, ToolPathError, answer};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -34,7 +34,7 @@ pub(in crate::routes) async fn show(
     path: Result<Path<String>, PathRejection>,
     caller: Caller,
 ) -> Result<Json<ToolResponse>, RequestError> {
-    let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
+    let Path(name) = path.map_err(|_| ToolPathError::InvalidName)?;
     let listed = Filter::default().listed(&app, &caller).await;
     let own = || listed.own.tools.get(name.as_str()).cloned();
     let tool = app.registry().get(&name).or_else(own);
@@ -46,7 +46,7 @@ pub(in crate::routes) async fn show(
         let missing = app.missing_tool(visibility, own, &name, unavailable);
         let own = Some(own);
         let failure = answer::unknown(&app, visibility, own, &name, missing, unavailable);
-        return Err(RequestError::UnknownTool(Box::new(failure)));
+        return Err(ToolPathError::Unknown(Box::new(failure)).into());
     };
     let of_server = listed.of_servers(&app).swap_remove(tool.name());
     Ok(Json(ToolResponse {

@@ -1,0 +1,62 @@
+//! Responses to requests that no route handles.
+
+use std::any::Any;
+
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use pillion_core::tool::ErrorCode;
+
+use super::body::Body;
+use super::error::{InternalError, RequestError, RouteError};
+use pillion_gateway::client_text::truncate_input;
+
+/// Why no route handles a request.
+#[derive(Debug, thiserror::Error)]
+enum FallbackError {
+    #[error("There is no route {}{}", truncate_input(path), base_url_hint(path))]
+    UnknownRoute { path: String },
+    #[error("The method {method} is not allowed for this route")]
+    MethodNotAllowed { method: Method },
+}
+
+impl RouteError for FallbackError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::UnknownRoute { .. } => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::MethodNotAllowed { .. } => {
+                (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidInput)
+            }
+        }
+    }
+}
+
+/// Returns a hint about the base URL for a path that clients of language models request.
+fn base_url_hint(path: &str) -> &'static str {
+    match path.trim_end_matches('/') {
+        "/chat/completions" | "/models" | "/responses" | "/embeddings" => {
+            "; the base URL of an OpenAI client must end in /v1"
+        }
+        "/v1/v1/messages" | "/v1/v1/messages/count_tokens" | "/v1/v1/models" => {
+            "; the base URL of an Anthropic client must not end in /v1"
+        }
+        "/v1/v1/chat/completions" => "; the base URL of an OpenAI client must have only one /v1",
+        _ => "",
+    }
+}
+
+/// Reads the body before rejecting the request: unread bytes would make the server close the
+/// connection, and a client that keeps the connection alive would lose its next request.
+pub(super) async fn unknown_route(uri: Uri, _body: Result<Body, RequestError>) -> RequestError {
+    let path = uri.path().to_owned();
+    FallbackError::UnknownRoute { path }.into()
+}
+
+pub(super) async fn method_not_allowed(method: Method) -> RequestError {
+    FallbackError::MethodNotAllowed { method }.into()
+}
+
+/// Responds to a panic of a handler; a panic of a tool ends in the executor. The panic message goes
+/// to the log through the panic hook, and not to the client.
+pub(super) fn panicked(_payload: Box<dyn Any + Send>) -> Response {
+    RequestError::from(InternalError).into_response()
+}

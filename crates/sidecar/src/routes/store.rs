@@ -1,0 +1,41 @@
+//! The store, for the routes that read and change its records.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use pillion_core::store::{Store, StoreError, StoreErrorKind};
+use pillion_core::tool::ErrorCode;
+
+use super::error::RouteError;
+use crate::app::App;
+use pillion_gateway::problem::{Problem, status_of_store};
+
+/// The sidecar has no store.
+#[derive(Debug, thiserror::Error)]
+#[error("This sidecar has no store")]
+pub(super) struct NoStore;
+
+impl RouteError for NoStore {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+    }
+}
+
+impl RouteError for StoreError {
+    fn status(&self) -> (StatusCode, ErrorCode) {
+        (status_of_store(self), self.code())
+    }
+
+    fn problem(&self) -> Problem {
+        if self.kind() != StoreErrorKind::Invalid {
+            tracing::warn!(error = %self, "A request failed because of the store");
+        }
+        let (status, code) = self.status();
+        Problem::new(status, code, self.to_string())
+    }
+}
+
+/// Returns the store, or an error if the sidecar has none.
+pub(super) fn store_of(app: &App) -> Result<Arc<dyn Store>, NoStore> {
+    app.store().ok_or(NoStore)
+}
