@@ -28,9 +28,9 @@ fn start(server: &McpServer, more: &str) -> Daemon {
 /// Makes a call that has to succeed. Returns its metadata.
 fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
     let caller = Caller::default().user(user);
-    let answer = Client::new(&daemon.socket).execute(tool, arguments, &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = Client::new(&daemon.socket).execute(tool, arguments, &caller);
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     assert!(ran.result.success, "{ran:?}");
     json!(ran.result.metadata)

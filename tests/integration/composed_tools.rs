@@ -41,8 +41,8 @@ fn execute(socket: &Path, tool: &str, arguments: &Value, headers: &str) -> Value
 }
 
 fn calls(socket: &Path, query: &str) -> Vec<Value> {
-    let answer = http::get(socket, &format!("/api/v1/tool-calls/{query}")).json();
-    answer["calls"].as_array().unwrap().clone()
+    let response = http::get(socket, &format!("/api/v1/tool-calls/{query}")).json();
+    response["calls"].as_array().unwrap().clone()
 }
 
 fn names(socket: &Path) -> Vec<String> {
@@ -55,9 +55,11 @@ fn p_a_run_is_one_tree_in_the_call_log() {
     let daemon = Daemon::with_config(PYTHAGORAS, &[]);
     let socket = &daemon.socket;
     let headers = "x-pillion-user: alice\r\n";
-    let answer = execute(socket, "sum_of_squares", &json!({"a": 3, "b": 4}), headers);
-    assert_eq!(answer["result"]["text"], "25", "{answer}");
-    let outer = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+    let response = execute(socket, "sum_of_squares", &json!({"a": 3, "b": 4}), headers);
+    assert_eq!(response["result"]["text"], "25", "{response}");
+    let outer = response["result"]["metadata"]["record_id"]
+        .as_str()
+        .unwrap();
 
     let all = calls(socket, "");
     assert_eq!(all.len(), 4);
@@ -72,7 +74,7 @@ fn p_a_run_is_one_tree_in_the_call_log() {
         assert_eq!(call["user"], "alice");
         assert_eq!(call["status"], "success");
     }
-    let steps = answer["result"]["metadata"]["steps"].as_array().unwrap();
+    let steps = response["result"]["metadata"]["steps"].as_array().unwrap();
     assert_eq!(steps[2]["record_id"], inner[0]["id"]);
 
     let socket = socket.to_str().unwrap();
@@ -118,11 +120,9 @@ arguments.expression = { "$text" = [{ "$from" = "/input/n" }, "*2"] }
 [[composed_tools.steps]]
 name = "dice"
 tool = "roll_dice"
-arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
+arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
 "#;
-    // A die with one side is invalid; the notation with two sides is valid.
-    let config = config.replace("d1\"", "d2\"");
-    let mut daemon = Daemon::with_config(&config, &[]);
+    let mut daemon = Daemon::with_config(config, &[]);
     let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
     let stopped = execute(&daemon.socket, "gamble", &json!({"n": 3}), headers);
     let result = &stopped["result"];
@@ -173,16 +173,16 @@ fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
     // No interface has listed the server's tools yet.
     let daemon = Daemon::with_config(&toml, &[]);
     let params = json!({"name": "twice", "arguments": {}});
-    let answer = ask(&daemon.socket, "tools/call", params);
+    let response = ask(&daemon.socket, "tools/call", params);
     assert_eq!(
-        answer["result"]["structuredContent"]["data"]["twice"], true,
-        "{answer}"
+        response["result"]["structuredContent"]["data"]["twice"], true,
+        "{response}"
     );
     assert_eq!(server.count("tools/call"), 2);
     let daemon = Daemon::with_config(&toml, &[]);
-    let answer = execute(&daemon.socket, "twice", &json!({}), "");
-    assert_eq!(answer["result"]["success"], true, "{answer}");
-    assert_eq!(answer["result"]["data"]["twice"], true);
+    let response = execute(&daemon.socket, "twice", &json!({}), "");
+    assert_eq!(response["result"]["success"], true, "{response}");
+    assert_eq!(response["result"]["data"]["twice"], true);
 }
 
 #[test]
@@ -193,9 +193,12 @@ fn p_a_step_of_a_server_that_is_down_fails_clearly() {
          transport = \"streamable_http\"\n";
     let daemon = Daemon::with_config(toml, &[]);
     let text = "MCP server 'nowhere' is unavailable: ";
-    let answer = execute(&daemon.socket, "once", &json!({}), "");
-    assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
-    let error = answer["result"]["error"].as_str().unwrap();
+    let response = execute(&daemon.socket, "once", &json!({}), "");
+    assert_eq!(
+        response["result"]["error_code"], "unavailable",
+        "{response}"
+    );
+    let error = response["result"]["error"].as_str().unwrap();
     assert!(error.contains(text), "{error}");
     let params = json!({"name": "once", "arguments": {}});
     let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
@@ -220,9 +223,11 @@ fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
     let daemon = Daemon::with_config(&toml, &[]);
     assert!(names(&daemon.socket).contains(&"far_echo".to_owned()));
     server.set_mood(Mood::Asleep);
-    let answer = execute(&daemon.socket, "chain", &json!({}), "");
-    assert_eq!(answer["result"]["error_code"], "timeout", "{answer}");
-    let outer = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+    let response = execute(&daemon.socket, "chain", &json!({}), "");
+    assert_eq!(response["result"]["error_code"], "timeout", "{response}");
+    let outer = response["result"]["metadata"]["record_id"]
+        .as_str()
+        .unwrap();
     eventually("the step is cancelled", || {
         let below = calls(&daemon.socket, &format!("?parent={outer}"));
         below.len() == 1 && below[0]["status"] == "cancelled"
@@ -255,8 +260,8 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
         &daemon,
         &(tool("one", &call("three")) + &tool("three", &call("one"))),
     );
-    let answer = http::get(socket, "/readyz").json();
-    let error = answer["last_reload"]["error"].as_str().unwrap();
+    let response = http::get(socket, "/readyz").json();
+    let error = response["last_reload"]["error"].as_str().unwrap();
     assert!(error.contains("in a cycle: one -> three -> one"), "{error}");
     assert_eq!(text("one"), json!("10"));
     reload(&daemon, "# No settings.\n");
@@ -267,7 +272,7 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
 
 #[test]
 fn p_errors_in_a_declaration_name_the_line() {
-    let refused = |toml: &str| {
+    let rejected = |toml: &str| {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
         std::fs::write(&file, toml).unwrap();
@@ -309,8 +314,8 @@ fn p_errors_in_a_declaration_name_the_line() {
             "composed_tools: expected an array of tables",
         ),
     ] {
-        let said = refused(&toml);
-        assert!(said.contains(what), "{said}\n  is not\n{what}");
+        let error = rejected(&toml);
+        assert!(error.contains(what), "{error}\n  is not\n{what}");
     }
 }
 
@@ -322,11 +327,11 @@ fn p_the_tool_of_a_step_may_be_registered_later() {
     );
     let caller = Caller::default();
     let client = Client::new(&daemon.socket);
-    let answer = client.execute("x", &json!({}), &caller).unwrap();
-    let answer = serde_json::to_value(answer).unwrap();
+    let response = client.execute("x", &json!({}), &caller).unwrap();
+    let response = serde_json::to_value(response).unwrap();
     assert_eq!(
-        answer["result"]["error"],
+        response["result"]["error"],
         json!("Step 'a': Unknown tool: not_yet"),
-        "{answer}"
+        "{response}"
     );
 }

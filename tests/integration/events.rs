@@ -27,8 +27,8 @@ struct EventRecorder {
 impl Listener {
     fn open(socket: &Path, query: &str, headers: &str) -> Self {
         let mut stream = UnixStream::connect(socket).unwrap();
-        let patience = Some(Duration::from_secs(20));
-        stream.set_read_timeout(patience).unwrap();
+        let timeout = Some(Duration::from_secs(20));
+        stream.set_read_timeout(timeout).unwrap();
         // HTTP/1.0, so the body has no chunks.
         let request = format!("GET /api/v1/events{query} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
@@ -181,7 +181,7 @@ fn f4_the_event_of_a_cancelled_call_has_its_id() {
     assert_eq!(ended["tool"], "far_echo");
     assert_eq!(ended["error_code"], "cancelled");
     let id = ended["record_id"].as_str().unwrap();
-    eventually("the call log says so", || {
+    eventually("the call log has the outcome", || {
         let call = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")).json();
         call["call"]["status"] == "cancelled"
     });
@@ -213,19 +213,19 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     let mut changed = echo;
     changed["description"] = json!("Another");
     server.set_tools(json!([changed, {"name": "new", "inputSchema": {"type": "object"}}]));
-    let asked = server.count("tools/list");
+    let list_requests = server.count("tools/list");
     eventually("the server is listed again", || {
         client.list_tools(None).unwrap();
-        server.count("tools/list") > asked
+        server.count("tools/list") > list_requests
     });
     let received = listener.expect("tools.changed").data;
     assert_eq!(received["added"], json!(["far_new"]));
     assert_eq!(received["changed"], json!(["far_echo"]));
     server.set_mood(Mood::Ill);
-    let asked = server.count("tools/list");
+    let list_requests = server.count("tools/list");
     eventually("the server is listed again", || {
         client.list_tools(None).unwrap();
-        server.count("tools/list") > asked
+        server.count("tools/list") > list_requests
     });
     let received = listener.expect("server.status").data;
     assert_eq!(received["status"], "error");
@@ -240,9 +240,9 @@ fn g3_approvals_and_reloads_are_events() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let (mut listener, _) = Listener::now(&daemon.socket, "?types=approval,configuration.reloaded");
     calculate(&daemon.socket);
-    let asked = listener.expect("approval.requested").data;
-    assert_eq!(asked["status"], "pending");
-    let id = asked["id"].as_str().unwrap();
+    let approval = listener.expect("approval.requested").data;
+    assert_eq!(approval["status"], "pending");
+    let id = approval["id"].as_str().unwrap();
     http::post(
         &daemon.socket,
         &format!("/api/v1/approvals/{id}/deny"),
@@ -341,7 +341,7 @@ fn unknown_types_are_rejected_and_streams_end_with_the_sidecar() {
 fn the_command_line_prints_events() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
-    let child = pillion(&[
+    let mut child = pillion(&[
         "events",
         "--socket",
         socket,
@@ -350,8 +350,8 @@ fn the_command_line_prints_events() {
         "--json",
     ])
     .stdout(std::process::Stdio::piped())
-    .spawn();
-    let mut child = child.unwrap();
+    .spawn()
+    .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();

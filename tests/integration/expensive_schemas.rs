@@ -47,25 +47,25 @@ pub fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Durat
             let (is_over, socket, path) =
                 (Arc::clone(&is_over), socket.to_owned(), (*path).to_owned());
             thread::spawn(move || {
-                let mut longest = Duration::ZERO;
+                let mut max_time = Duration::ZERO;
                 while !is_over.load(Ordering::SeqCst) {
                     let began = Instant::now();
-                    let answer = match path.strip_prefix("POST ") {
+                    let response = match path.strip_prefix("POST ") {
                         Some(path) => http::post(&socket, path, "{}"),
                         None => http::get(&socket, &path),
                     };
-                    assert_eq!(answer.status, 200, "{path}");
-                    longest = longest.max(began.elapsed());
+                    assert_eq!(response.status, 200, "{path}");
+                    max_time = max_time.max(began.elapsed());
                     thread::sleep(Duration::from_millis(10));
                 }
-                longest
+                max_time
             })
         })
         .collect();
     work();
     is_over.store(true, Ordering::SeqCst);
-    let longest = probes.into_iter().map(|probe| probe.join().unwrap());
-    longest.max().unwrap()
+    let max_time = probes.into_iter().map(|probe| probe.join().unwrap());
+    max_time.max().unwrap()
 }
 
 pub fn resident(socket: &Path) -> u64 {
@@ -85,9 +85,9 @@ fn send_slowly(socket: &Path, method: &str, path: &str, body: &str) -> Value {
         "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
          content-length: {length}\r\n\r\n{body}"
     );
-    let answer = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
-    assert_eq!(answer.status, 200, "{path}");
-    answer.json()
+    let response = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
+    assert_eq!(response.status, 200, "{path}");
+    response.json()
 }
 
 fn daemon(servers: &[(&str, &McpServer)]) -> Daemon {
@@ -140,11 +140,11 @@ fn a_list_of_expensive_schemas_delays_no_other_request() {
         });
         assert!(waited < MAX_WAIT, "calls of {tools} tools: {waited:?}");
         assert_eq!(call(socket, "evil_sibling", &json!({}))["success"], true);
-        let refused = call(socket, "evil_t0", &json!({"p0": "x"}));
-        assert_eq!(refused["error_code"], "unavailable");
+        let rejected = call(socket, "evil_t0", &json!({"p0": "x"}));
+        assert_eq!(rejected["error_code"], "unavailable");
         let reason = "The arguments of tool 'evil_t0' cannot be validated: the patterns of the \
                       schema take too much time and memory to compile";
-        assert_eq!(refused["error"], reason);
+        assert_eq!(rejected["error"], reason);
         let growth = resident(socket).saturating_sub(before);
         assert!(growth < MAX_GROWTH, "{tools} tools: {growth} bytes");
     }

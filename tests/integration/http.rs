@@ -60,8 +60,10 @@ pub fn exchange_within(socket: &Path, request: &[u8], wait: Duration) -> Reply {
 }
 
 fn parse(bytes: &[u8]) -> Reply {
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
-    let end = end.unwrap_or_else(|| panic!("no head: {}", String::from_utf8_lossy(bytes)));
+    let end = bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .unwrap_or_else(|| panic!("no head: {}", String::from_utf8_lossy(bytes)));
     let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Reply {

@@ -55,8 +55,10 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
         api.address
     );
     let daemon = Daemon::with_config(&toml, &[("FAR_TOKEN", TOKEN)]);
-    let listed = ask(&daemon.socket, "tools/list", json!({}));
-    let listed = listed["result"]["tools"].as_array().unwrap().clone();
+    let listed = ask(&daemon.socket, "tools/list", json!({}))["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .clone();
     let tool = |name: &str| {
         let found = listed.iter().find(|tool| tool["name"] == name);
         found
@@ -124,14 +126,14 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     );
     let sum = json!({"a": 19, "b": 23});
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], 42);
-    let answer = ask(
+    let response = ask(
         &daemon.socket,
         "tools/call",
         json!({"name": "far_sum", "arguments": sum}),
     );
     assert_eq!(
-        answer["result"]["structuredContent"]["data"], 42,
-        "{answer}"
+        response["result"]["structuredContent"]["data"], 42,
+        "{response}"
     );
     let bad = execute(&daemon, "far_sum", &json!({"a": "x", "b": 1}));
     assert_eq!(bad["error_code"], "invalid_input");
@@ -139,8 +141,10 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     reload(&daemon, &declared("result_at = \"/result/text\""));
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], "42");
     reload(&daemon, &declared("timeout_ms = 0"));
-    let error = http::get(&daemon.socket, "/readyz").json()["last_reload"]["error"].clone();
-    let error = error.as_str().unwrap();
+    let error = http::get(&daemon.socket, "/readyz").json()["last_reload"]["error"]
+        .clone()
+        .as_str()
+        .unwrap();
     assert!(error.contains("http_tools[0].timeout_ms: "), "{error}");
     reload(&daemon, "# No settings.\n");
     let gone = http::post(

@@ -149,9 +149,9 @@ fn a_huge_list_delays_no_other_request() {
             let waited = longest_wait(socket, &paths, || {
                 for long in ["z".repeat(8 * 1024), "z".repeat(800_000)] {
                     for (method, params) in requests(&long) {
-                        let answer = ask(socket, &session, method, &params);
+                        let response = ask(socket, &session, method, &params);
                         let is_too_long = long.len() > 8 * 1024 && params != json!({});
-                        assert!(!is_too_long || answer["error"].is_object(), "{method}");
+                        assert!(!is_too_long || response["error"].is_object(), "{method}");
                     }
                 }
                 let of_mcp = ask(socket, &session, method, &json!({}));
@@ -160,8 +160,8 @@ fn a_huge_list_delays_no_other_request() {
                 let sibling: Value = serde_json::from_str(&sibling).unwrap();
                 let id = ["uri", "uriTemplate", "name"]
                     .into_iter()
-                    .find(|id| sibling[id].is_string());
-                let id = id.unwrap();
+                    .find(|id| sibling[id].is_string())
+                    .unwrap();
                 let has_sibling = offered.iter().any(|entry| entry[id] == sibling[id]);
                 assert!(has_sibling, "{method}, {shape}: the sibling is missing");
                 for path in [
@@ -169,8 +169,8 @@ fn a_huge_list_delays_no_other_request() {
                     "/api/v1/tools/schemas",
                     "/api/v1/servers/evil/resources",
                 ] {
-                    let answer = send(socket, "GET", path, "", "");
-                    assert_eq!(answer.status, 200, "{path}");
+                    let response = send(socket, "GET", path, "", "");
+                    assert_eq!(response.status, 200, "{path}");
                 }
             });
             assert!(waited < MAX_WAIT, "{method}, {shape}: {waited:?}");

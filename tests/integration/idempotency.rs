@@ -90,9 +90,9 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
     let key = "idempotency-key: k\r\n";
     let wrong = json!({"expression": 7});
     for _ in 0..2 {
-        let refused = post(&daemon.socket, CALCULATOR, key, &wrong);
-        assert_eq!(refused.json()["result"]["error_code"], "invalid_input");
-        assert!(!is_replayed(&refused));
+        let rejected = post(&daemon.socket, CALCULATOR, key, &wrong);
+        assert_eq!(rejected.json()["result"]["error_code"], "invalid_input");
+        assert!(!is_replayed(&rejected));
     }
     let right = post(
         &daemon.socket,
@@ -106,9 +106,9 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
     post(&daemon.socket, time, "", &json!({}));
     let key = "idempotency-key: limited\r\n";
     for _ in 0..2 {
-        let refused = post(&daemon.socket, time, key, &json!({}));
-        assert_eq!(refused.json()["result"]["error_code"], "rate_limited");
-        assert!(!is_replayed(&refused));
+        let rejected = post(&daemon.socket, time, key, &json!({}));
+        assert_eq!(rejected.json()["result"]["error_code"], "rate_limited");
+        assert!(!is_replayed(&rejected));
     }
     // A call of an unknown tool has not run, either.
     for _ in 0..2 {
@@ -189,9 +189,9 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     let mut after = None;
     eventually("the key is reported as interrupted", || {
         let reply = post(&next.socket, ECHO, key, &json!({}));
-        let is_told = reply.status == 200;
+        let is_successful = reply.status == 200;
         after = Some(reply);
-        is_told
+        is_successful
     });
     let after = after.unwrap();
     assert!(is_replayed(&after));
@@ -200,7 +200,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     assert_eq!(server.count("tools/call"), 1);
     let id = after.json()["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
-    eventually("the call log says so", || {
+    eventually("the call log has the outcome", || {
         let call = crate::http::get(&next.socket, &target).json();
         call["call"]["status"] == "interrupted"
     });
@@ -311,7 +311,7 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
         server.count("tools/call") == 1
     });
     let mut keys = 0..;
-    let mut answer = || {
+    let mut response = || {
         let key = format!("idempotency-key: k-{}\r\n", keys.next().unwrap());
         post(
             &daemon.socket,
@@ -320,16 +320,20 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
             &json!({"expression": "6 * 7"}),
         )
     };
-    let mut refused = None;
+    let mut rejected = None;
     eventually("a further request is refused", || {
-        let reply = answer();
-        let is_refused = reply.status == 429;
-        refused = is_refused.then_some(reply);
-        is_refused
+        let reply = response();
+        let is_rejected = reply.status == 429;
+        rejected = is_rejected.then_some(reply);
+        is_rejected
     });
-    let refused = refused.unwrap();
-    assert_eq!(refused.json()["error_code"], "rate_limited");
-    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    let rejected = rejected.unwrap();
+    assert_eq!(rejected.json()["error_code"], "rate_limited");
+    assert!(
+        rejected.head.contains("retry-after: 1"),
+        "{}",
+        rejected.head
+    );
     // A request without a key is not limited: it ends with its connection.
     let plain = post(
         &daemon.socket,
@@ -338,7 +342,7 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
         &json!({"expression": "6 * 7"}),
     );
     assert_eq!(plain.status, 200);
-    eventually("the first one has ended", || answer().status == 200);
+    eventually("the first one has ended", || response().status == 200);
 }
 
 #[test]
@@ -492,9 +496,9 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     ]});
     // The call has not run, so the key is free.
     let none_runs = json!({"calls": [wrong]});
-    let refused = post(&daemon.socket, BATCH, key, &none_runs).json();
+    let rejected = post(&daemon.socket, BATCH, key, &none_runs).json();
     assert_eq!(
-        refused["results"][0]["result"]["error_code"],
+        rejected["results"][0]["result"]["error_code"],
         "invalid_input"
     );
     let first = post(&daemon.socket, BATCH, key, &batch);
@@ -568,20 +572,20 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
     for _ in 0..2 {
         let reply = post(&daemon.socket, BATCH, key, &batch);
         assert!(is_replayed(&reply), "{}", reply.head);
-        let answer = reply.json();
+        let response = reply.json();
         let statuses = ["success", "interrupted"].map(Some).into_iter();
-        for (place, status) in statuses.chain([None]).enumerate() {
-            let of_call = &answer["results"][place];
-            assert_eq!(of_call["id"], (place + 1).to_string());
+        for (index, status) in statuses.chain([None]).enumerate() {
+            let of_call = &response["results"][index];
+            assert_eq!(of_call["id"], (index + 1).to_string());
             let result = &of_call["result"];
-            assert_eq!(result["error_code"], "unavailable", "{answer}");
-            let record = result["metadata"]["record_id"].as_str();
-            let record = record
+            assert_eq!(result["error_code"], "unavailable", "{response}");
+            let record = result["metadata"]["record_id"]
+                .as_str()
                 .map(|id| crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
             let known = record.map(|record| record.json()["call"]["status"].clone());
-            assert_eq!(known, status.map(Value::from), "{answer}");
+            assert_eq!(known, status.map(Value::from), "{response}");
             let is_interrupted = result["metadata"].get("interrupted").is_some();
-            assert_eq!(is_interrupted, status.is_some(), "{answer}");
+            assert_eq!(is_interrupted, status.is_some(), "{response}");
         }
     }
     assert_eq!(server.count("tools/call"), 1);
@@ -621,7 +625,7 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
             .map(|caller| {
                 let socket = &socket;
                 scope.spawn(move || {
-                    let answer = |key: usize| {
+                    let response = |key: usize| {
                         let mut success = None;
                         eventually("the call has an answer", || {
                             success = try_once(socket, caller, key);
@@ -629,7 +633,7 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
                         });
                         success.unwrap()
                     };
-                    (0..KEYS).filter(|key| answer(*key)).count()
+                    (0..KEYS).filter(|key| response(*key)).count()
                 })
             })
             .collect();
@@ -654,8 +658,8 @@ fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
     let name = format!("{caller}-{key}");
     let identity = Caller::default().idempotency_key(name);
     let client = Client::builder(socket).build();
-    let answer = client.execute("far_echo", &json!({"key": key}), &identity);
-    match answer.ok()? {
+    let response = client.execute("far_echo", &json!({"key": key}), &identity);
+    match response.ok()? {
         pillion_wire::ExecuteResponse::Executed(ran) => Some(ran.result.success),
         pillion_wire::ExecuteResponse::NotFound(_) => None,
     }

@@ -14,9 +14,9 @@ use crate::program::{Daemon, eventually};
 fn call(socket: &std::path::Path, tool: &str, user: &str) -> ToolOutcome {
     let caller = Caller::default().user(user);
     let client = Client::builder(socket).build();
-    let answer = client.execute(tool, &json!({"expression": "1"}), &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = client.execute(tool, &json!({"expression": "1"}), &caller);
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     ran.result
 }
@@ -38,22 +38,22 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
     assert!(call(&daemon.socket, "calculator", "alice").success);
     // Rejected calls do not count.
     for _ in 0..5 {
-        let refused = call(&daemon.socket, "calculator", "alice");
-        assert_eq!(code(&refused), Some("rate_limited"));
-        let wait = refused.metadata["retry_after"].as_u64().unwrap();
+        let rejected = call(&daemon.socket, "calculator", "alice");
+        assert_eq!(code(&rejected), Some("rate_limited"));
+        let wait = rejected.metadata["retry_after"].as_u64().unwrap();
         assert!((1..=60).contains(&wait), "{wait}");
     }
     assert!(call(&daemon.socket, "calculator", "bob").success);
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait().code(), Some(0));
     let daemon = daemon.again();
-    let refused = call(&daemon.socket, "calculator", "alice");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&daemon.socket, "calculator", "alice");
+    assert_eq!(code(&rejected), Some("rate_limited"));
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "bob").success);
     }
-    let refused = call(&daemon.socket, "calculator", "bob");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&daemon.socket, "calculator", "bob");
+    assert_eq!(code(&rejected), Some("rate_limited"));
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn c7_limit_counts_survive_a_takeover() {
     assert_eq!(daemon.wait().code(), Some(0));
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(call(&socket, "calculator", "alice").success);
-    let refused = call(&socket, "calculator", "alice");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&socket, "calculator", "alice");
+    assert_eq!(code(&rejected), Some("rate_limited"));
     drop(next);
 }
 
@@ -89,8 +89,8 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
     daemon.kill();
     let daemon = daemon.again();
     Client::new(&daemon.socket).list_tools(None).unwrap();
-    let refused = call(&daemon.socket, "far_echo", "alice");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&daemon.socket, "far_echo", "alice");
+    assert_eq!(code(&rejected), Some("rate_limited"));
     assert_eq!(server.count("tools/call"), 1);
 }
 
@@ -203,9 +203,9 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
             eventually("it waits", || calls("queued") == count);
             waiting
         });
-        let refused = call(socket, "calculator", "greedy");
-        assert_eq!(code(&refused), Some("rate_limited"));
-        assert_eq!(refused.metadata["retry_after"], 1);
+        let rejected = call(socket, "calculator", "greedy");
+        assert_eq!(code(&rejected), Some("rate_limited"));
+        assert_eq!(rejected.metadata["retry_after"], 1);
         let metrics = get(socket, "/metrics");
         let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
         assert!(
@@ -246,9 +246,9 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let caller = Caller::default().user("alice");
     let client = Client::builder(&daemon.socket).build();
     let arguments = json!({"long": "\u{e9}".repeat(50_000)});
-    let answer = client.execute("far_echo", &arguments, &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = client.execute("far_echo", &arguments, &caller);
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     assert!(ran.result.success, "{ran:?}");
     assert!(ran.result.text.len() < 1_500);
@@ -298,9 +298,9 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
     let (_server, daemon) = echoing("[executor]\nmax_result_bytes = 1000\n");
     let ask = crate::routes::mcp::ask;
     let params = json!({"name": "echo", "arguments": {"long": "x".repeat(5_000)}});
-    let answer = ask(&daemon.socket, "tools/call", params);
-    let content = answer["result"]["content"].as_array().unwrap();
-    assert_eq!(content.len(), 2, "{answer}");
+    let response = ask(&daemon.socket, "tools/call", params);
+    let content = response["result"]["content"].as_array().unwrap();
+    assert_eq!(content.len(), 2, "{response}");
     assert!(content[0]["text"].as_str().unwrap().len() < 1_500);
     assert_eq!(content[1]["type"], "resource_link");
     let uri = content[1]["uri"].as_str().unwrap();
@@ -338,22 +338,22 @@ fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
             body.len()
         );
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
     };
     let (one, two) = ("0123456789abcdefghij", "abcdefghij0123456789");
     let execute = "/api/v1/tools/execute/calculator";
-    let answer = send(
+    let response = send(
         "POST",
         execute,
         one,
         "alice",
         r#"{"expression": "111111 * 111111"}"#,
     );
-    let body = answer.split_once("\r\n\r\n").unwrap().1;
-    let answer: serde_json::Value = serde_json::from_str(body).unwrap();
-    let url = answer["result"]["metadata"]["stored_result"]["url"]
+    let body = response.split_once("\r\n\r\n").unwrap().1;
+    let response: serde_json::Value = serde_json::from_str(body).unwrap();
+    let url = response["result"]["metadata"]["stored_result"]["url"]
         .as_str()
         .unwrap();
     let status = |token, user| send("GET", url, token, user, "")[9..12].to_owned();

@@ -46,12 +46,12 @@ fn failing_server(message: &'static str) -> String {
             let request: Value = serde_json::from_slice(&body).unwrap_or_default();
             let error = json!({"code": -32000, "message": message});
             let body = json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string();
-            let answer = format!(
+            let response = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
                  connection: close\r\n\r\n{body}",
                 body.len()
             );
-            drop(stream.get_mut().write_all(answer.as_bytes()));
+            drop(stream.get_mut().write_all(response.as_bytes()));
         }
     });
     url
@@ -127,9 +127,9 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
     };
     assert_eq!(batch(256).status, 200);
     for length in [257, 900_000] {
-        let refused = batch(length);
-        assert_eq!(refused.status, 400, "{length}");
-        let problem = refused.json();
+        let rejected = batch(length);
+        assert_eq!(rejected.status, 400, "{length}");
+        let problem = rejected.json();
         assert_eq!(problem["error_code"], "invalid_input", "{problem}");
         assert!(
             problem["detail"].to_string().contains("at most 256 bytes"),
@@ -145,8 +145,8 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         let headers = format!("{header}: {}\r\n", "h".repeat(length));
         let body = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        let refused = http::send(&daemon.socket, "POST", target, &headers, body);
-        assert_eq!(refused.status, 400, "{header}: {refused:?}");
+        let rejected = http::send(&daemon.socket, "POST", target, &headers, body);
+        assert_eq!(rejected.status, 400, "{header}: {rejected:?}");
     }
     let session = crate::routes::mcp::Session::open(&daemon.socket, "2025-11-25", json!({}));
     let headers = format!(
@@ -155,8 +155,8 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         session.id
     );
     let ping = json!({"jsonrpc": "2.0", "id": "m".repeat(257), "method": "ping"}).to_string();
-    let refused = http::send(&daemon.socket, "POST", "/mcp", &headers, ping.as_bytes());
-    let error = refused.json();
+    let rejected = http::send(&daemon.socket, "POST", "/mcp", &headers, ping.as_bytes());
+    let error = rejected.json();
     assert_eq!(error["error"]["code"], -32600, "{error}");
     assert!(
         error["error"]["message"]
@@ -165,8 +165,8 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         "{error}"
     );
     // An id of a client's request is a part of no log line beyond that length.
-    let longest = daemon.log().lines().map(str::len).max();
-    assert!(longest < Some(2_000), "{longest:?}");
+    let max_length = daemon.log().lines().map(str::len).max();
+    assert!(max_length < Some(2_000), "{max_length:?}");
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn a_reader_of_the_log_that_stands_still_stops_no_request_and_no_exit() {
     eventually("the sidecar listens", || socket.exists());
     // About 300 KiB of log, of which the pipe takes 64.
     for _ in 0..300 {
-        let answer = http::post(&socket, "/api/v1/tools/execute/get_time", "{}");
-        assert_eq!(answer.status, 200);
+        let response = http::post(&socket, "/api/v1/tools/execute/get_time", "{}");
+        assert_eq!(response.status, 200);
     }
     kill(
         Pid::from_raw(i32::try_from(sidecar.id()).unwrap()),

@@ -92,10 +92,10 @@ fn a_result_with_too_many_values_is_an_error_before_it_is_parsed() {
         let before = resident(&daemon.socket);
         let waited = longest_wait(&daemon.socket, &["/healthz"], || {
             for (method, params, _) in METHODS {
-                let answer = ask(&daemon, method, params);
+                let response = ask(&daemon, method, params);
                 assert!(
-                    answer.to_string().contains("1000000 JSON values"),
-                    "{answer}"
+                    response.to_string().contains("1000000 JSON values"),
+                    "{response}"
                 );
             }
         });
@@ -113,8 +113,8 @@ fn a_long_result_is_parsed_without_delaying_other_requests() {
     let daemon = daemon("0", 999_000, false);
     let waited = longest_wait(&daemon.socket, &["/healthz"], || {
         for (method, params, _) in METHODS {
-            let answer = ask(&daemon, method, params);
-            let values = answer["result"]["_meta"]["x"].as_array();
+            let response = ask(&daemon, method, params);
+            let values = response["result"]["_meta"]["x"].as_array();
             assert_eq!(values.map(Vec::len), Some(999_000), "{method}");
         }
     });

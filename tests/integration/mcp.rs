@@ -75,10 +75,10 @@ async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
 }
 
 /// Returns a good response to a request as an event stream.
-fn good_answer(request: &Recorded) -> Vec<Fault> {
+fn good_response(request: &Recorded) -> Vec<Fault> {
     let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
     let event = format!("data: {response}\n\n");
-    vec![Fault::answer("200 OK", EVENT_STREAM, event)]
+    vec![Fault::response("200 OK", EVENT_STREAM, event)]
 }
 
 /// Starts a server that answers the first request with these faults and all others correctly.
@@ -86,7 +86,7 @@ async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
     let first = std::sync::Mutex::new(Some(faults));
     FaultServer::start(move |request| {
         let faults = first.lock().unwrap().take();
-        faults.unwrap_or_else(|| good_answer(request))
+        faults.unwrap_or_else(|| good_response(request))
     })
     .await
 }

@@ -78,8 +78,9 @@ impl McpServer {
     }
 
     pub fn set_accounts(&self, accounts: &[(&str, &str)]) {
-        let accounts = accounts.iter();
-        let accounts = accounts.map(|(token, who)| ((*token).to_owned(), (*who).to_owned()));
+        let accounts = accounts
+            .iter()
+            .map(|(token, who)| ((*token).to_owned(), (*who).to_owned()));
         self.state.lock().unwrap().accounts = Some(accounts.collect());
     }
 
@@ -149,8 +150,10 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             }
             let mut tools = state.tools.clone();
             if let Some(accounts) = &state.accounts {
-                let token = credential.and_then(|it| it.strip_prefix("Bearer "));
-                let token = token.unwrap_or_default().to_owned();
+                let token = credential
+                    .and_then(|it| it.strip_prefix("Bearer "))
+                    .unwrap_or_default()
+                    .to_owned();
                 let account = accounts.get(&token).cloned();
                 if let (Some(account), Some(tools)) = (&account, tools.as_array_mut()) {
                     let name = format!("files_of_{account}");
@@ -188,19 +191,19 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             Mood::Well if request["id"].is_null() => respond(&mut writer, "202 Accepted", "")?,
             Mood::Well => {
                 let listed = tools.to_string();
-                let mut answer = answer(&method, &request["params"], &tools);
-                answer["jsonrpc"] = json!("2.0");
-                answer["id"] = request["id"].clone();
+                let mut response = respond(&method, &request["params"], &tools);
+                response["jsonrpc"] = json!("2.0");
+                response["id"] = request["id"].clone();
                 if let (Some(Some(who)), "tools/call") = (who, method.as_str()) {
-                    answer["result"]["structuredContent"]["account"] = json!(who);
+                    response["result"]["structuredContent"]["account"] = json!(who);
                 }
                 let status = match opened.as_str() {
                     "" => "200 OK".to_owned(),
                     session => format!("200 OK\r\nmcp-session-id: {session}"),
                 };
                 let text = match raw_tools {
-                    Some(tools) => answer.to_string().replacen(&listed, &tools, 1),
-                    None => answer.to_string(),
+                    Some(tools) => response.to_string().replacen(&listed, &tools, 1),
+                    None => response.to_string(),
                 };
                 respond(&mut writer, &status, &text)?;
             }
@@ -208,7 +211,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     }
 }
 
-fn answer(method: &str, params: &Value, tools: &Value) -> Value {
+fn respond(method: &str, params: &Value, tools: &Value) -> Value {
     match method {
         "initialize" => json!({"result": {
             "protocolVersion": "2025-06-18",

@@ -32,7 +32,7 @@ fn entry(label: &str, server: &McpServer, more: &str) -> String {
 }
 
 /// Returns the tools of servers as pairs of name and label.
-fn of_servers(list: ToolList) -> Vec<(String, String)> {
+fn names_and_labels(list: ToolList) -> Vec<(String, String)> {
     let tools = list.tools.into_iter();
     tools
         .filter_map(|tool| Some((tool.name, tool.server_label?)))
@@ -40,7 +40,7 @@ fn of_servers(list: ToolList) -> Vec<(String, String)> {
 }
 
 fn owner(client: &Client, name: &str) -> Option<String> {
-    let mut tools = of_servers(client.list_tools(None).unwrap()).into_iter();
+    let mut tools = names_and_labels(client.list_tools(None).unwrap()).into_iter();
     tools.find(|(tool, _)| tool == name).map(|(_, label)| label)
 }
 
@@ -158,10 +158,10 @@ fn a_server_added_at_run_time_takes_the_names_with_its_prefix() {
 fn names_and_aliases_of_the_sidecars_tools_belong_to_them() {
     let taking = server(&["tool", "time", "weather", "web_search", "fine"]);
     let labels = ["time", "search", "get", "weather"];
-    let toml: String = labels.map(|label| entry(label, &taking, "")).concat();
-    let toml = toml + &entry("any", &taking, "tool_prefix = \"\"");
+    let prefixed = labels.map(|label| entry(label, &taking, "")).concat();
+    let toml = prefixed + &entry("any", &taking, "tool_prefix = \"\"");
     let sidecar = Sidecar::with_config(&(SETTINGS.to_owned() + &toml));
-    let list = of_servers(sidecar.client().list_tools(None).unwrap());
+    let list = names_and_labels(sidecar.client().list_tools(None).unwrap());
     let names: Vec<_> = list.iter().map(|(name, _)| name.as_str()).collect();
     let at_mcp = names_at_mcp(&sidecar);
     let native = ["time_tool", "search_tool", "weather_tool", "get_time"];
@@ -230,8 +230,8 @@ fn mcp_clients_never_see_a_name_of_another_server() {
         let sidecar = Sidecar::with_config(&(SETTINGS.to_owned() + &entries.concat()));
         let calls_none = || {
             for name in ["a_send", "send"] {
-                let answer = call_at_mcp(&sidecar, name);
-                assert_ne!(answer["result"]["isError"], false, "{name}: {answer}");
+                let response = call_at_mcp(&sidecar, name);
+                assert_ne!(response["result"]["isError"], false, "{name}: {response}");
             }
             assert_eq!(b.count("tools/call"), 0);
         };
@@ -314,8 +314,8 @@ fn a_servers_own_name_opens_no_tool_for_a_model() {
     assert_eq!(list("own"), json!([]));
     assert_eq!(list("registered")[0]["name"], "send");
     let params = json!({"name": "send", "arguments": {}});
-    let refused = ask("own", "tools/call", params.clone());
-    assert_eq!(refused["error"]["message"], "Unknown tool: send");
+    let rejected = ask("own", "tools/call", params.clone());
+    assert_eq!(rejected["error"]["message"], "Unknown tool: send");
     assert_eq!(b.count("tools/call"), 0);
     assert!(ask("registered", "tools/call", params)["result"].is_object());
     assert_eq!(b.count("tools/call"), 1);

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use crate::chat;
@@ -28,9 +28,9 @@ fn enabled() -> Daemon {
 /// Makes a call over REST that has to succeed. Returns its data.
 fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
     let path = format!("/api/v1/tools/execute/{tool}");
-    let answer = post(&daemon.socket, &path, arguments.to_string()).json();
-    assert_eq!(answer["result"]["success"], true, "{answer}");
-    answer["result"]["data"].clone()
+    let response = post(&daemon.socket, &path, arguments.to_string()).json();
+    assert_eq!(response["result"]["success"], true, "{response}");
+    response["result"]["data"].clone()
 }
 
 fn say(daemon: &Daemon, scene: &str, message: &str) -> Value {
@@ -40,9 +40,9 @@ fn say(daemon: &Daemon, scene: &str, message: &str) -> Value {
 
 /// Returns the content of a resource, read without a session.
 fn read(daemon: &Daemon, uri: &str) -> Value {
-    let answer = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
-    let contents = &answer["result"]["contents"][0];
-    assert_eq!(contents["uri"], uri, "{answer}");
+    let response = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
+    let contents = &response["result"]["contents"][0];
+    assert_eq!(contents["uri"], uri, "{response}");
     assert_eq!(contents["mimeType"], "application/json");
     serde_json::from_str(contents["text"].as_str().unwrap()).unwrap()
 }
@@ -53,8 +53,8 @@ struct Events(BufReader<UnixStream>);
 impl Events {
     fn open(daemon: &Daemon, name: &str, headers: &str) -> Self {
         let mut stream = UnixStream::connect(&daemon.socket).unwrap();
-        let patience = Some(Duration::from_secs(20));
-        stream.set_read_timeout(patience).unwrap();
+        let timeout = Some(Duration::from_secs(20));
+        stream.set_read_timeout(timeout).unwrap();
         // HTTP/1.0, so the body has no chunks.
         let head = format!("GET /api/v1/streams/{name} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
@@ -96,8 +96,8 @@ fn n2_the_pack_is_off_by_default() {
     let resources = ask(&daemon.socket, "resources/list", json!({}));
     assert_eq!(resources["result"]["resources"], json!([]));
     let read = json!({"uri": "metrics://counters"});
-    let refused = ask(&daemon.socket, "resources/read", read);
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let rejected = ask(&daemon.socket, "resources/read", read);
+    assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
         let in_session = session.ask("tools/call", params.clone());
         let alone = ask(&daemon.socket, "tools/call", params);
         let structured = in_session["result"]["structuredContent"].clone();
-        let told_alone = &alone["result"]["structuredContent"];
-        assert_eq!(told_alone["ok"], structured["ok"], "{alone}");
+        let single = &alone["result"]["structuredContent"];
+        assert_eq!(single["ok"], structured["ok"], "{alone}");
         structured
     };
     let envelope = json!({"ok": true, "data": result});
@@ -146,8 +146,12 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     let again = session.ask("resources/list", json!({}));
     let resources = &listed["result"]["resources"];
     assert_eq!(again["result"]["resources"], *resources);
-    let uris = resources.as_array().unwrap().iter();
-    let uris: Vec<_> = uris.map(|entry| entry["uri"].as_str().unwrap()).collect();
+    let uris: Vec<_> = resources
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["uri"].as_str().unwrap())
+        .collect();
     assert_eq!(
         uris,
         [
@@ -160,8 +164,10 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     );
     let latest = resources[1]["description"].as_str().unwrap();
     assert!(latest.ends_with(": Aria: line 20"), "{latest}");
-    let templates = ask(&daemon.socket, "resources/templates/list", json!({}));
-    let templates = templates["result"]["resourceTemplates"].as_array().unwrap();
+    let templates =
+        ask(&daemon.socket, "resources/templates/list", json!({}))["result"]["resourceTemplates"]
+            .as_array()
+            .unwrap();
     assert_eq!(
         templates[0]["uriTemplate"],
         "transcript://scene/{id}{?limit}"
@@ -180,10 +186,10 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), transcript);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 20);
     let nowhere = json!({"uri": "transcript://scene/nowhere"});
-    let refused = session.ask("resources/read", nowhere.clone());
-    assert_eq!(refused["error"]["code"], -32002, "{refused}");
-    let refused = ask(&daemon.socket, "resources/read", nowhere);
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let rejected = session.ask("resources/read", nowhere.clone());
+    assert_eq!(rejected["error"]["code"], -32002, "{rejected}");
+    let rejected = ask(&daemon.socket, "resources/read", nowhere);
+    assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
     let complete = json!({"ref": {"type": "ref/resource", "uri": "scene://{id}"},
         "argument": {"name": "id", "value": "c"}});
     let completed = session.ask("completion/complete", complete);
@@ -204,14 +210,14 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
         let subscribed = session.ask("resources/subscribe", json!({"uri": uri}));
         assert_eq!(subscribed["result"], json!({}), "{subscribed}");
     }
-    let wanted = json!({"notifications": {
+    let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
     let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
     let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
-    say(&daemon, "hall", "Nobody watches this scene");
+    say(&daemon, "hall", "No one watches this scene");
     say(&daemon, "cave", "Hello");
     let wait_for = |stream: &mut Stream, method: &str, uri: Option<&str>| {
         let method = format!("notifications/resources/{method}");
@@ -247,8 +253,8 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
 fn k2_streams_resume_and_end_with_the_sidecar() {
     let mut daemon = enabled();
     let streams = get(&daemon.socket, "/api/v1/streams").json();
-    let named = |place: usize| {
-        let stream = &streams["streams"][place];
+    let named = |position: usize| {
+        let stream = &streams["streams"][position];
         (stream["name"].clone(), stream["uri"].clone())
     };
     assert_eq!(
@@ -257,7 +263,7 @@ fn k2_streams_resume_and_end_with_the_sidecar() {
     );
     assert_eq!(named(1), (json!("app"), json!("logs://app")));
     let mut events = Events::open(&daemon, "orchestrator", "");
-    let (place, kind, _) = events.next().unwrap();
+    let (position, kind, _) = events.next().unwrap();
     assert_eq!(kind, "ready");
     let act = |message: &str| {
         let action = json!({"scene_id": "cave", "player_msg": message});
@@ -273,7 +279,7 @@ fn k2_streams_resume_and_end_with_the_sidecar() {
     let mut again = Events::open(
         &daemon,
         "orchestrator",
-        &format!("last-event-id: {place}\r\n"),
+        &format!("last-event-id: {position}\r\n"),
     );
     assert_eq!(again.next().unwrap().0, first);
     let mut rest = Events::open(
@@ -344,11 +350,14 @@ fn m1_the_counters_of_the_pack_are_in_the_metrics() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d9_an_action_is_narrated_by_the_configured_model() {
-    let answer = json!({
+    let response = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
     });
-    let llm = FakeLlm::start([LlmAnswer::text(&format!("Here:\n```json\n{answer}\n```"))]).await;
+    let llm = FakeLlm::start([LlmResponse::text(&format!(
+        "Here:\n```json\n{response}\n```"
+    ))])
+    .await;
     let more = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n");
     let daemon = Daemon::with_config(&chat::config(&llm, &more), &[]);
     let action = || json!({"scene_id": "s1", "player_msg": "I leap", "rng_seed": 7});
@@ -362,12 +371,12 @@ async fn d9_an_action_is_narrated_by_the_configured_model() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
-    let answer = json!({
+    let response = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
     });
-    let answers = [LlmAnswer::text(&answer.to_string())];
-    let llm = FakeLlm::start(answers).await;
+    let responses = [LlmResponse::text(&response.to_string())];
+    let llm = FakeLlm::start(responses).await;
     let daemon = Daemon::with_config("", &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
@@ -463,9 +472,9 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
         "/api/v1/packs/other/scenes/cave",
         "/api/v1/packs/tabletop/scenes/%ff",
     ] {
-        let refused = remove(gone);
-        assert_eq!(refused.status, 404, "{gone}");
-        assert_eq!(refused.json()["error_code"], "not_found", "{gone}");
+        let rejected = remove(gone);
+        assert_eq!(rejected.status, 404, "{gone}");
+        assert_eq!(rejected.json()["error_code"], "not_found", "{gone}");
     }
     assert_eq!(remove(scenes).status, 405);
     for nowhere in ["tabletop/dragons", "other/scenes"] {
@@ -484,8 +493,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     say(&daemon, "attic", "Hello");
     daemon.kill();
     let daemon = daemon.again();
-    let names = get(&daemon.socket, scenes).json();
-    let names: Vec<_> = names["items"]
+    let names: Vec<_> = get(&daemon.socket, scenes).json()["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -504,8 +512,8 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     }
     let one_more = json!({"scene_id": "attic", "author": "Aria", "message": "Hello"});
     let path = "/api/v1/tools/execute/append_transcript";
-    let refused = post(&daemon.socket, path, one_more.to_string()).json();
-    assert_eq!(refused["result"]["success"], false, "{refused}");
+    let rejected = post(&daemon.socket, path, one_more.to_string()).json();
+    assert_eq!(rejected["result"]["success"], false, "{rejected}");
 
     let list = stdout(&packs(&daemon, &["list"]));
     assert!(list.contains("scenes 2/2, characters 1/500"), "{list}");
@@ -567,21 +575,21 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
     session.ask("resources/subscribe", json!({"uri": cave}));
-    let wanted = json!({"notifications": {
+    let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
     let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
     assert!(received.next().is_some());
     let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
     assert!(removed.status.success(), "{removed:?}");
     for stream in [&mut received, &mut pushed] {
-        let (mut is_updated, mut is_listed_anew) = (false, false);
-        while !(is_updated && is_listed_anew) {
+        let (mut is_updated, mut is_list_changed) = (false, false);
+        while !(is_updated && is_list_changed) {
             let notice = stream.next().unwrap();
             is_updated |= notice["method"] == "notifications/resources/updated"
                 && notice["params"]["uri"] == cave;
-            is_listed_anew |= notice["method"] == "notifications/resources/list_changed";
+            is_list_changed |= notice["method"] == "notifications/resources/list_changed";
         }
     }
     let list = ask(&daemon.socket, "resources/list", json!({})).to_string();
@@ -593,7 +601,7 @@ fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     let daemon = Daemon::start();
     let listed = get(&daemon.socket, "/api/v1/packs/").json();
     assert_eq!(listed, json!({"success": true, "packs": []}));
-    let refused = packs(&daemon, &["show", "tabletop", "scenes"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr(&refused).contains("not_found"), "{refused:?}");
+    let rejected = packs(&daemon, &["show", "tabletop", "scenes"]);
+    assert_eq!(rejected.status.code(), Some(1));
+    assert!(stderr(&rejected).contains("not_found"), "{rejected:?}");
 }

@@ -80,7 +80,7 @@ fn l3_refused_processes_do_not_use_up_connections() {
     if !root_or_skip() {
         return;
     }
-    let client = Command::new("setpriv")
+    let mut client = Command::new("setpriv")
         .args([
             "--reuid",
             OTHER_USER,
@@ -92,8 +92,8 @@ fn l3_refused_processes_do_not_use_up_connections() {
         .arg(&daemon.socket)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn();
-    let mut client = client.unwrap();
+        .spawn()
+        .unwrap();
     let mut output = BufReader::new(client.stdout.take().unwrap()).lines();
     let mut next_line = || output.next().unwrap().unwrap();
     assert_eq!(next_line(), "60");
@@ -135,12 +135,9 @@ fn l3_a_world_accessible_socket_requires_rules() {
         error.contains("socket.mode: mode 0666 allows all users"),
         "{error}"
     );
-    let user = [("PILLION__SOCKET__ALLOW_USERS", "[\"nobody at all\"]")];
+    let user = [("PILLION__SOCKET__ALLOW_USERS", "[\"no such user\"]")];
     let output = program::run(&["serve"], &user);
     assert_eq!(output.status.code(), Some(2));
     let error = program::stderr(&output);
-    assert!(
-        error.contains("there is no user 'nobody at all'"),
-        "{error}"
-    );
+    assert!(error.contains("there is no user 'no such user'"), "{error}");
 }

@@ -50,10 +50,10 @@ fn pins(daemon: &Daemon, arguments: &[&str]) -> Output {
 
 /// Lists until the sidecar has seen the server's current tools.
 fn look_again(daemon: &Daemon, server: &McpServer) {
-    let asked = server.count("tools/list");
+    let list_requests = server.count("tools/list");
     eventually("the server is listed twice", || {
         names(daemon);
-        server.count("tools/list") >= asked + 2
+        server.count("tools/list") >= list_requests + 2
     });
 }
 
@@ -70,10 +70,10 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     assert!(!is_listed(&daemon));
     // A new tool is not a change.
     assert!(names(&daemon).contains(&"far_new".to_owned()));
-    let refused = call(&daemon);
-    assert_eq!(refused["success"], false, "{refused}");
-    assert_eq!(refused["error_code"], "denied");
-    let error = refused["error"].as_str().unwrap();
+    let rejected = call(&daemon);
+    assert_eq!(rejected["success"], false, "{rejected}");
+    assert_eq!(rejected["error_code"], "denied");
+    let error = rejected["error"].as_str().unwrap();
     assert!(error.contains("`pillion pins accept far echo`"), "{error}");
     let batch = json!({"calls": [{"id": "a", "name": "far_echo", "arguments": {}}]});
     let batch = http::post(
@@ -115,8 +115,8 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     assert!(!wrong.status.success());
     let accepted = pins(&daemon, &["accept", "far", "echo", "--hash", hash]);
     assert!(accepted.status.success(), "{}", stderr(&accepted));
-    let answer = call(&daemon);
-    assert_eq!(answer["result"]["success"], true, "{answer}");
+    let response = call(&daemon);
+    assert_eq!(response["result"]["success"], true, "{response}");
     assert!(is_listed(&daemon));
     let again = pins(&daemon, &["accept", "far", "echo"]);
     assert!(
@@ -142,12 +142,12 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
     eventually("the tool is unlisted", || !list().contains("\"echo\""));
     for name in ["echo", "far_echo"] {
         let params = json!({"name": name, "arguments": {}});
-        for answer in [
+        for response in [
             session.ask("tools/call", params.clone()),
             ask(&daemon.socket, "tools/call", params.clone()),
         ] {
-            assert_eq!(answer["result"]["isError"], true, "{answer}");
-            let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+            assert_eq!(response["result"]["isError"], true, "{response}");
+            let text = response["result"]["content"][0]["text"].as_str().unwrap();
             assert!(text.contains("pillion pins accept far echo"), "{text}");
         }
     }
@@ -218,8 +218,8 @@ fn a_renamed_tool_is_a_changed_tool() {
         // An unlike tool is new, and accepted.
         assert!(offered.contains(&"far_forecast".to_owned()), "{offered:?}");
         let path = format!("/api/v1/tools/execute/far_{name}");
-        let refused = http::post(&daemon.socket, &path, "{}").json();
-        assert_eq!(refused["error_code"], "denied", "{refused}");
+        let rejected = http::post(&daemon.socket, &path, "{}").json();
+        assert_eq!(rejected["error_code"], "denied", "{rejected}");
         let shown = http::get(&daemon.socket, &format!("/api/v1/pins/far/{name}")).json();
         assert_eq!(shown["pin"]["status"], "renamed", "{shown}");
         let changes = shown["changes"].as_array().unwrap();
@@ -252,12 +252,12 @@ fn new_tools_wait_until_they_are_accepted() {
     daemon.kill();
     let daemon = daemon.again();
     assert!(is_listed(&daemon) && !is_offered(&daemon));
-    let refused = http::post(&daemon.socket, "/api/v1/tools/execute/far_forecast", "{}").json();
-    assert_eq!(refused["error_code"], "denied", "{refused}");
+    let rejected = http::post(&daemon.socket, "/api/v1/tools/execute/far_forecast", "{}").json();
+    assert_eq!(rejected["error_code"], "denied", "{rejected}");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let params = json!({"name": "forecast", "arguments": {}});
-    let answer = session.ask("tools/call", params);
-    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    let response = session.ask("tools/call", params);
+    assert_eq!(response["result"]["isError"], true, "{response}");
 
     let table = stdout(&pins(&daemon, &["list", "--changed"]));
     assert!(
@@ -377,8 +377,10 @@ fn fill_the_pins(rules: &str) {
         server.set_tools(tools.into());
         look_again(&daemon, &server);
     }
-    let pinned = http::get(&daemon.socket, "/api/v1/pins").json();
-    let pinned = pinned["pins"].as_array().unwrap().len();
+    let pinned = http::get(&daemon.socket, "/api/v1/pins").json()["pins"]
+        .as_array()
+        .unwrap()
+        .len();
     assert!((30..45).contains(&pinned), "{pinned}");
     assert!(daemon.log().contains("The pins of an MCP server are full"));
     let offered = names(&daemon);
@@ -449,6 +451,6 @@ fn invalid_pins_are_rejected() {
     );
     let caller = Caller::default();
     let client = Client::new(&daemon.socket);
-    let answer = client.execute("far_echo", &json!({}), &caller).unwrap();
-    assert!(!answer.is_success());
+    let response = client.execute("far_echo", &json!({}), &caller).unwrap();
+    assert!(!response.is_success());
 }

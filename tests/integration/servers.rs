@@ -54,7 +54,7 @@ fn change(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
 }
 
 /// Sends a request that has to be rejected. Returns status, code and message.
-fn refusal(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, String, String) {
+fn rejection(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, String, String) {
     let reply = ask(daemon, method, path, body);
     let failure = reply.json();
     let text = |key: &str| failure[key].as_str().unwrap().to_owned();
@@ -83,6 +83,6 @@ fn tools(daemon: &Daemon) -> Vec<String> {
 
 fn call(daemon: &Daemon, tool: &str) -> bool {
     let client = Client::new(&daemon.socket);
-    let answer = client.execute(tool, &json!({}), &Caller::default());
-    answer.unwrap().is_success()
+    let response = client.execute(tool, &json!({}), &Caller::default());
+    response.unwrap().is_success()
 }

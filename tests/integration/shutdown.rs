@@ -30,8 +30,8 @@ fn the_sidecar_exits_after_calls_in_flight() {
 fn idle_connections_do_not_delay_the_shutdown() {
     let sidecar = Sidecar::start();
     let _silent = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
-    let kept = sidecar.client();
-    kept.health().unwrap();
+    let client = sidecar.client();
+    client.health().unwrap();
     let started = Instant::now();
     assert_eq!(sidecar.end().cut_off, 0);
     assert!(started.elapsed() < Duration::from_secs(10));
@@ -89,9 +89,9 @@ fn sigterm_lets_a_request_in_flight_finish() {
         daemon.log().contains("\"message\":\"Stopping\"")
     });
     stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("\"result\":4"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.contains("\"result\":4"), "{response}");
     assert_eq!(daemon.wait().code(), Some(0));
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pillion_testkit::{FakeLlm, LlmAnswer, Postgres, PostgresRelay};
+use pillion_testkit::{FakeLlm, LlmResponse, Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
 use crate::http::{Reply, get, post, send};
@@ -85,13 +85,13 @@ fn cases() -> Vec<Case> {
 
 /// Returns the results in a response.
 fn results(reply: &Reply) -> Vec<Value> {
-    let answer = reply.json();
-    match answer["results"].as_array() {
+    let response = reply.json();
+    match response["results"].as_array() {
         Some(results) => results
             .iter()
             .map(|result| result["result"].clone())
             .collect(),
-        None => vec![answer["result"].clone()],
+        None => vec![response["result"].clone()],
     }
 }
 
@@ -113,7 +113,7 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
         let took = began.elapsed();
         assert!(took <= TIMEOUT + ALLOWANCE, "{what}: {took:?} {reply:?}");
         let was_silent = relay.is_silent();
-        relay.answer_again();
+        relay.resume();
         let calls = server.count("tools/call");
         let has_run = calls > calls_before;
         if is_run_alone && has_run {
@@ -173,8 +173,8 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
             scope.spawn(move || {
                 let _inside = handle.enter();
                 let server = server();
-                let answers = std::iter::repeat_n(LlmAnswer::text("Hello."), 100);
-                let llm = handle.block_on(FakeLlm::start(answers));
+                let responses = std::iter::repeat_n(LlmResponse::text("Hello."), 100);
+                let llm = handle.block_on(FakeLlm::start(responses));
                 let toml = crate::chat::config(&llm, &config(&server, case.config));
                 let location = relay.url(case.name);
                 let store = [("PILLION__STORE__LOCATION", location.as_str())];
@@ -256,7 +256,7 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
     server.set_mood(Mood::Asleep);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
-    let llm = runtime.block_on(FakeLlm::start([LlmAnswer::text("Hello.")]));
+    let llm = runtime.block_on(FakeLlm::start([LlmResponse::text("Hello.")]));
     let far = |timeouts: &str| {
         format!(
             "{timeouts}[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
@@ -280,10 +280,10 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
     let toml = crate::chat::config(&llm, &far("[chat]\ntimeout_ms = 3000\n"));
     let daemon = Daemon::with_config(&toml, &[]);
     let began = Instant::now();
-    let answer = post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
+    let response = post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(3), "{took:?} {answer}");
-    assert_eq!(answer["content"], "Hello.", "{answer}");
+    assert!(took < Duration::from_secs(3), "{took:?} {response}");
+    assert_eq!(response["content"], "Hello.", "{response}");
 }
 
 #[test]
@@ -305,9 +305,9 @@ fn a_sidecar_is_soon_not_ready_if_its_store_or_its_results_cannot_be_written() {
     std::fs::remove_dir_all(&results).unwrap();
     std::fs::write(&results, "").unwrap();
     eventually("the directory is checked", || ready().status == 503);
-    let answer = ready().json();
-    assert_eq!(answer["status"], "store_unavailable");
-    let error = answer["store_error"].as_str().unwrap();
+    let response = ready().json();
+    assert_eq!(response["status"], "store_unavailable");
+    let error = response["store_error"].as_str().unwrap();
     assert!(error.contains("results cannot be stored"), "{error}");
     std::fs::remove_file(&results).unwrap();
     eventually("it is ready again", || ready().status == 200);

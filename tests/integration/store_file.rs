@@ -24,19 +24,19 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     let file = daemon.directory().join("pillion.db");
     let moved = daemon.directory().join("moved.db");
     fs::rename(&file, &moved).unwrap();
-    let refused = calculate(&daemon);
-    assert_eq!(refused["success"], false);
-    assert_eq!(refused["error_code"], "unavailable", "{refused}");
+    let rejected = calculate(&daemon);
+    assert_eq!(rejected["success"], false);
+    assert_eq!(rejected["error_code"], "unavailable", "{rejected}");
     let ready = http::get(&daemon.socket, "/readyz");
     assert_eq!(ready.status, 503);
     let ready = ready.json();
     assert_eq!(ready["status"], "store_gone");
-    let said = ready["store_error"].as_str().unwrap();
+    let error = ready["store_error"].as_str().unwrap();
     assert!(
-        said.contains("pillion.db' was deleted or replaced"),
-        "{said}"
+        error.contains("pillion.db' was deleted or replaced"),
+        "{error}"
     );
-    eventually("the log says so", || {
+    eventually("the log has the message", || {
         daemon
             .log()
             .contains("The store file is missing or was replaced")
@@ -92,9 +92,9 @@ fn f4_a_sidecar_without_calls_is_not_ready_while_its_store_is_locked() {
     assert_eq!(ready().status, 200);
     let lock = lock(&daemon.directory().join("pillion.db-shm"));
     eventually("the lock is noticed", || ready().status == 503);
-    let answer = ready().json();
-    assert_eq!(answer["status"], "store_unavailable");
-    let error = answer["store_error"].as_str().unwrap();
+    let response = ready().json();
+    assert_eq!(response["status"], "store_unavailable");
+    let error = response["store_error"].as_str().unwrap();
     assert!(error.contains("locked"), "{error}");
     drop(lock);
     eventually("it is ready", || ready().status == 200);

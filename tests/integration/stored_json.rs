@@ -34,9 +34,9 @@ fn pages(socket: &Path, path: &str, member: &str) -> Vec<Vec<Value>> {
         );
         let reply = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
         assert_eq!(reply.status, 200);
-        let answer = reply.json();
-        pages.push(answer[member].as_array().unwrap().clone());
-        match answer["next"].as_str() {
+        let response = reply.json();
+        pages.push(response[member].as_array().unwrap().clone());
+        match response["next"].as_str() {
             Some(next) => query = format!("&after={next}"),
             None => return pages,
         }

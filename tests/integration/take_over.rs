@@ -15,20 +15,21 @@ use crate::program::{self, Daemon, Guarded, eventually, pillion};
 /// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to
 /// succeed.
 fn calls(socket: &std::path::Path, stop: &AtomicBool, keep: bool) -> usize {
-    let kept = Client::new(socket);
+    let reused = Client::new(socket);
     let mut calls = 0;
     while !stop.load(Ordering::Relaxed) {
         let fresh;
         let client = if keep {
-            &kept
+            &reused
         } else {
             fresh = Client::new(socket);
             &fresh
         };
         let arguments = json!({"expression": "6 * 7"});
-        let answer = client.execute("calculator", &arguments, &Caller::default());
-        let answer = answer.unwrap_or_else(|error| panic!("call {calls}: {error}"));
-        assert!(answer.is_success(), "{answer:?}");
+        let response = client
+            .execute("calculator", &arguments, &Caller::default())
+            .unwrap_or_else(|error| panic!("call {calls}: {error}"));
+        assert!(response.is_success(), "{response:?}");
         calls += 1;
     }
     calls
@@ -85,12 +86,12 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     std::thread::sleep(Duration::from_millis(100));
     stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("\"result\":4"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.contains("\"result\":4"), "{response}");
     assert!(
-        answer.to_lowercase().contains("connection: close"),
-        "{answer}"
+        response.to_lowercase().contains("connection: close"),
+        "{response}"
     );
     assert_eq!(daemon.wait().code(), Some(0));
     drop(next);

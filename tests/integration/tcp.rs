@@ -71,10 +71,10 @@ impl Server {
             "{request} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
         );
         stream.write_all(text.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        drop(stream.read_to_end(&mut answer));
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let mut response = Vec::new();
+        drop(stream.read_to_end(&mut response));
+        let response = String::from_utf8(response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         (status, head.to_lowercase(), body.to_owned())
     }
@@ -194,9 +194,9 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
         let (_, _, body) = server.send("POST /mcp", &as_alice(token, &headers), &body.to_string());
         serde_json::from_str::<Value>(&body).unwrap()
     };
-    let asked = ask(APP, json!({}))["result"].clone();
-    assert_eq!(asked["resultType"], "input_required", "{asked}");
-    let answer = |state: &Value| {
+    let pending = ask(APP, json!({}))["result"].clone();
+    assert_eq!(pending["resultType"], "input_required", "{pending}");
+    let response = |state: &Value| {
         json!({
             "requestState": state,
             "inputResponses": {"question": {"action": "accept", "content": {"decision": "approve"}}},
@@ -204,14 +204,14 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
     };
     let unknown = ask(
         APP,
-        answer(&json!("pillion:0192d5a0-0000-7000-8000-000000000000")),
+        response(&json!("pillion:0192d5a0-0000-7000-8000-000000000000")),
     );
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    let state = &asked["requestState"];
+    let state = &pending["requestState"];
     for other in [RUNNER, HERS] {
-        assert_eq!(ask(other, answer(state)), unknown);
+        assert_eq!(ask(other, response(state)), unknown);
     }
-    let result = ask(APP, answer(state));
+    let result = ask(APP, response(state));
     assert_eq!(
         result["result"]["structuredContent"]["data"]["result"], 42,
         "{result}"

@@ -17,11 +17,11 @@ fn connect(daemon: &Daemon) -> UnixStream {
 }
 
 /// Sends the whole request, then reads the response.
-fn answer(mut stream: UnixStream, request: &[u8]) -> String {
+fn respond(mut stream: UnixStream, request: &[u8]) -> String {
     stream.write_all(request).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[test]
@@ -44,11 +44,11 @@ fn l1_a_client_that_sends_an_oversized_body_gets_the_error() {
         b"\r\n0\r\n\r\n".to_vec(),
     ];
     for request in [announced, chunked.concat()] {
-        let answer = answer(connect(&daemon), &request);
-        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+        let response = respond(connect(&daemon), &request);
+        assert!(response.starts_with("HTTP/1.1 413"), "{response}");
         assert!(
-            answer.contains("\"error_code\":\"invalid_input\""),
-            "{answer}"
+            response.contains("\"error_code\":\"invalid_input\""),
+            "{response}"
         );
     }
 }
@@ -61,13 +61,13 @@ fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
             "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
             "y".repeat(length)
         );
-        let at_once = answer(connect(&daemon), head.as_bytes());
+        let at_once = respond(connect(&daemon), head.as_bytes());
         assert!(at_once.starts_with("HTTP/1.1 431"), "{length}: {at_once}");
         let mut stream = connect(&daemon);
         let (first, rest) = head.as_bytes().split_at(4_000);
         stream.write_all(first).unwrap();
         std::thread::sleep(Duration::from_millis(50));
-        let in_pieces = answer(stream, rest);
+        let in_pieces = respond(stream, rest);
         assert!(
             in_pieces.starts_with("HTTP/1.1 431"),
             "{length}: {in_pieces}"
@@ -77,7 +77,7 @@ fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
         "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
         "y".repeat(8_000)
     );
-    let fits = answer(connect(&daemon), fits.as_bytes());
+    let fits = respond(connect(&daemon), fits.as_bytes());
     assert!(fits.starts_with("HTTP/1.1 200"), "{fits}");
 }
 
@@ -87,7 +87,7 @@ fn l1_a_uri_that_is_too_long_is_rejected() {
     let ask = |length: usize| {
         let path = "x".repeat(length);
         let head = format!("GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        answer(connect(&daemon), head.as_bytes())
+        respond(connect(&daemon), head.as_bytes())
     };
     let long = ask(70_000);
     assert!(long.starts_with("HTTP/1.1 414"), "{long}");

@@ -21,8 +21,8 @@ fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
 
 fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {
     let output = calls(daemon, &[&["list", "--json"], filter].concat());
-    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    answer["calls"].as_array().unwrap().clone()
+    let response: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    response["calls"].as_array().unwrap().clone()
 }
 
 fn calculate(daemon: &Daemon, user: &str, arguments: &Value) {
@@ -127,7 +127,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         Ok(ExecuteResponse::Executed(ran)) => ran.result,
         other => panic!("{other:?}"),
     };
-    let refused = loop {
+    let rejected = loop {
         let result = call();
         if !result.success {
             break result;
@@ -139,8 +139,8 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         assert!(recorded.len() < 1_000, "the disk is never full");
     };
     assert!(recorded.len() > 5, "{recorded:?}");
-    assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
-    let error = refused.error.unwrap();
+    assert_eq!(rejected.error_code.as_deref(), Some("unavailable"));
+    let error = rejected.error.unwrap();
     assert_eq!(error, "The call log cannot be written");
     assert!(client.status().unwrap().store_error.is_some());
     let ready = http::get(&directory.path().join("s.sock"), "/readyz").json();
@@ -158,8 +158,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         assert_eq!(client.status().unwrap().store_error, None);
     }
     drop(sidecar);
-    let store = directory.path().join("pillion.db");
-    let store = store.to_str().unwrap();
+    let store = directory.path().join("pillion.db").to_str().unwrap();
     let daemon = Daemon::with_config("", &[("PILLION__STORE__LOCATION", store)]);
     let client = Client::builder(&daemon.socket).build();
     for id in recorded {
@@ -177,9 +176,9 @@ fn f4_an_error_of_the_server_finishes_the_record() {
     );
     let daemon = Daemon::with_config(&config, &[]);
     let client = Client::builder(&daemon.socket).build();
-    let answer = client.execute("far_refused", &json!({}), &Caller::default());
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = client.execute("far_refused", &json!({}), &Caller::default());
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     let text = "MCP Error -32600: Invalid Request";
     assert_eq!(ran.result.error.as_deref(), Some(text));
@@ -235,9 +234,9 @@ fn f4_while_postgres_is_silent_calls_finish_and_the_sidecar_stops() {
     };
     assert!(call().success);
     relay.go_silent();
-    let refused = call();
-    assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
-    relay.answer_again();
+    let rejected = call();
+    assert_eq!(rejected.error_code.as_deref(), Some("unavailable"));
+    relay.resume();
     eventually("calls run again", || call().success);
     relay.go_silent();
     daemon.signal(Signal::SIGTERM);

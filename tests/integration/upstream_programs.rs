@@ -32,9 +32,9 @@ fn sidecar(tools: &str) -> Daemon {
 /// Returns the outcome of a call over REST.
 fn call(daemon: &Daemon, tool: &str) -> Value {
     let path = format!("/api/v1/tools/execute/near_{tool}");
-    let answer = http::post(&daemon.socket, &path, "{}").json();
-    assert!(answer["result"].is_object(), "{answer}");
-    answer["result"].clone()
+    let response = http::post(&daemon.socket, &path, "{}").json();
+    assert!(response["result"].is_object(), "{response}");
+    response["result"].clone()
 }
 
 fn process_id(daemon: &Daemon) -> u32 {
@@ -53,8 +53,11 @@ fn family(daemon: &Daemon) -> Vec<u64> {
     let forked = call(daemon, "fork")["data"]["pids"].clone();
     let state = call(daemon, "state")["data"].clone();
     let forked = forked.as_array().unwrap().iter();
-    let ids = [&state["pid"], &state["group"]].into_iter().chain(forked);
-    let ids: Vec<_> = ids.map(|id| id.as_u64().unwrap()).collect();
+    let ids: Vec<_> = [&state["pid"], &state["group"]]
+        .into_iter()
+        .chain(forked)
+        .map(|id| id.as_u64().unwrap())
+        .collect();
     assert_eq!(ids.len(), 5);
     assert!(ids.iter().all(|&id| exists(id)), "{ids:?}");
     ids
@@ -62,8 +65,11 @@ fn family(daemon: &Daemon) -> Vec<u64> {
 
 /// Returns how many calls the server's process has received, this one included.
 fn calls_seen(daemon: &Daemon) -> usize {
-    let seen = call(daemon, "seen")["data"]["seen"].clone();
-    let seen = seen.as_array().unwrap().iter();
+    let seen = call(daemon, "seen")["data"]["seen"]
+        .clone()
+        .as_array()
+        .unwrap()
+        .iter();
     seen.filter(|method| *method == "tools/call").count()
 }
 
@@ -80,10 +86,10 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
                 let params = json!({"name": "near_silent", "arguments": {}});
                 ask(&daemon.socket, "tools/call", params)["result"].clone()
             });
-            let mut asked = 0;
+            let mut calls = 0;
             eventually("both calls have reached the server", || {
-                asked += 1;
-                calls_seen(&daemon) == before + asked + 2
+                calls += 1;
+                calls_seen(&daemon) == before + calls + 2
             });
             kill(Pid::from_raw(old[0].try_into().unwrap()), Signal::SIGKILL).unwrap();
             let rest = rest.join().unwrap();
@@ -128,11 +134,13 @@ fn stdio_client(daemon: &Daemon) -> Guarded {
     let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": params});
     write!(client.stdin.as_ref().unwrap(), "{hello}\n{call}\n").unwrap();
     let lines = BufReader::new(client.stdout.take().unwrap()).lines();
-    let answers = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-    let answer = { answers }.find(|answer| answer["id"] == "c").unwrap();
+    let responses = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let response = { responses }
+        .find(|response| response["id"] == "c")
+        .unwrap();
     assert_eq!(
-        answer["result"]["structuredContent"]["total"], 15,
-        "{answer}"
+        response["result"]["structuredContent"]["total"], 15,
+        "{response}"
     );
     client
 }

@@ -10,7 +10,7 @@ use pillion_testkit::wasm_component;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::approvals::asked;
+use crate::approvals::approval_id;
 use crate::http;
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::reload::reload;
@@ -115,18 +115,20 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     assert_eq!(facts["most_frequent"][0], json!(["be", 2]));
     assert!(stdout(&host.tools(&["show", "text_facts"])).contains("category    text\n"));
 
-    let listed = ask(&host.daemon.socket, "tools/list", json!({}));
-    let listed = listed["result"]["tools"].as_array().unwrap().clone();
+    let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .clone();
     let tool = listed.iter().find(|tool| tool["name"] == "text_facts");
     assert_eq!(tool.unwrap()["annotations"]["readOnlyHint"], true);
     let arguments = json!({"name": "text_facts", "arguments": {"text": "a b"}});
-    let answer = ask(&host.daemon.socket, "tools/call", arguments);
+    let response = ask(&host.daemon.socket, "tools/call", arguments);
     assert!(
-        answer["result"]["content"][0]["text"]
+        response["result"]["content"][0]["text"]
             .as_str()
             .unwrap()
             .contains("\"words\":2"),
-        "{answer}"
+        "{response}"
     );
 
     let bad = host.execute("text_facts", &json!({"text": 7}));
@@ -257,7 +259,7 @@ fn p_an_approval_is_valid_only_for_the_same_file() {
     let file = wasm_component("probe");
     let policy = "[tools.probe]\nrequire_approval = \"always\"";
     let host = Host::start(&[("probe.wasm", &file)], policy);
-    let ask = || asked(&host.execute("probe", &json!({"do": "count"})));
+    let ask = || approval_id(&host.execute("probe", &json!({"do": "count"})));
     let id = ask();
     assert_eq!(ask(), id);
     // The same file with one more byte: an empty custom section.

@@ -35,13 +35,13 @@ pub enum Fault {
 impl Fault {
     /// A complete HTTP response with a status such as `200 OK`, a content type and a body.
     #[must_use]
-    pub fn answer(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
-        Self::answer_with(status, &[("Content-Type", content_type)], body)
+    pub fn response(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
+        Self::response_with(status, &[("Content-Type", content_type)], body)
     }
 
     /// A complete HTTP response with these headers.
     #[must_use]
-    pub fn answer_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
+    pub fn response_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
         for (name, value) in headers {
@@ -132,7 +132,7 @@ impl Drop for FaultServer {
 struct InProgress(Arc<AtomicUsize>);
 
 impl InProgress {
-    fn of(counter: &Arc<AtomicUsize>) -> Self {
+    fn new(counter: &Arc<AtomicUsize>) -> Self {
         counter.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(counter))
     }
@@ -152,7 +152,7 @@ async fn serve(
 ) {
     let mut unread = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut unread).await {
-        let _in_progress = InProgress::of(&counter);
+        let _in_progress = InProgress::new(&counter);
         recorder.add(request.clone());
         for fault in script(&request) {
             if !run_step(&mut stream, fault).await {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ALWAYS, asked, calculate, decide, show};
+use super::{ALWAYS, approval_id, calculate, decide, show};
 use crate::http::{self, Reply};
 use crate::program::{Daemon, run, stderr, stdout};
 use crate::routes::mcp::Session;
@@ -20,7 +20,7 @@ fn call_of(daemon: &Daemon, record: &Value) -> Value {
 #[test]
 fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
     let edited = json!({"expression": "6 * 7"});
     let decided = approve(
         &daemon,
@@ -36,8 +36,8 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let daemon = daemon.again();
     assert_eq!(show(&daemon.socket, &id)["approved_arguments"], edited);
     // The edit belongs to this call and user alone.
-    asked(&calculate(&daemon.socket, "bob", "6 * 8", ""));
-    asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    approval_id(&calculate(&daemon.socket, "bob", "6 * 8", ""));
+    approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
     assert_eq!(result["data"]["result"], 42, "{result}");
     assert_eq!(result["metadata"]["approved_arguments"], edited);
@@ -55,7 +55,10 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     assert_eq!(call["approvedArguments"], edited);
     assert_eq!(call["status"], "success");
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
-    assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 8", "")), id);
+    assert_ne!(
+        approval_id(&calculate(&daemon.socket, "alice", "6 * 8", "")),
+        id
+    );
 }
 
 #[test]
@@ -97,12 +100,12 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
         http::post(&daemon.socket, target, arguments.to_string()).json()["result"].clone()
     };
     let own = json!({"to": "bob", "password": "hunter2"});
-    let id = asked(&call(&own));
+    let id = approval_id(&call(&own));
     let redacted = "[redacted: string, 7 characters]";
     let wrong = |arguments: Value, expected: &str| {
-        let refused = approve(&daemon, &id, &json!({"arguments": arguments}));
-        assert_eq!(refused.status, 400, "{refused:?}");
-        let text = refused.json().to_string();
+        let rejected = approve(&daemon, &id, &json!({"arguments": arguments}));
+        assert_eq!(rejected.status, 400, "{rejected:?}");
+        let text = rejected.json().to_string();
         assert!(text.contains(expected), "{text}");
     };
     wrong(
@@ -114,8 +117,8 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     wrong(json!(["a"]), "an object");
     wrong(json!("a"), "an object");
     let deny = format!("/api/v1/approvals/{id}/deny");
-    let refused = http::post(&daemon.socket, &deny, r#"{"arguments": {}}"#);
-    assert_eq!(refused.status, 400);
+    let rejected = http::post(&daemon.socket, &deny, r#"{"arguments": {}}"#);
+    assert_eq!(rejected.status, 400);
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
     // An invalid value beside a redacted one is found when the call runs.
     let edited = json!({"arguments": {"to": "carol", "password": redacted}});
@@ -136,7 +139,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
     let daemon = Daemon::with_config(&config, &[]);
     let edit = |expression: &str, edited: &str| {
-        let id = asked(&calculate(&daemon.socket, "alice", expression, ""));
+        let id = approval_id(&calculate(&daemon.socket, "alice", expression, ""));
         let body = json!({"arguments": {"expression": edited}});
         assert_eq!(approve(&daemon, &id, &body).status, 200);
         calculate(&daemon.socket, "alice", expression, "")["data"]["result"].clone()
@@ -145,7 +148,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     assert_eq!(edit("6 * 8", "6 * 9"), 54);
     // A cached result of the edited arguments is one of these arguments.
     assert_eq!(edit("6 * 8", "6 * 7"), 42);
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
     decide(&daemon.socket, &id, "approve");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
     assert_eq!(result["data"]["result"], 48, "{result}");
@@ -158,7 +161,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
         let reply = http::send(&daemon.socket, "POST", target, headers, body.as_bytes());
         reply.json()["result"].clone()
     };
-    let id = asked(&keyed());
+    let id = approval_id(&keyed());
     approve(&daemon, &id, &json!({"arguments": {"expression": "1 + 2"}}));
     for _ in 0..2 {
         let result = keyed();
@@ -224,24 +227,24 @@ fn g3_the_command_line_changes_arguments() {
         let command = ["approvals", "--socket", socket, "approve"];
         run(&[&command, arguments].concat(), &[])
     };
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
-    let refused = command(&[&id, "--arguments", "[1]"]);
+    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let rejected = command(&[&id, "--arguments", "[1]"]);
     assert!(
-        stderr(&refused).contains("not a JSON object"),
+        stderr(&rejected).contains("not a JSON object"),
         "{}",
-        stderr(&refused)
+        stderr(&rejected)
     );
-    let refused = command(&[&id, "--arguments", r#"{"expression": 7}"#]);
-    assert!(!refused.status.success());
+    let rejected = command(&[&id, "--arguments", r#"{"expression": 7}"#]);
+    assert!(!rejected.status.success());
     assert!(
-        stderr(&refused).contains("expression"),
+        stderr(&rejected).contains("expression"),
         "{}",
-        stderr(&refused)
+        stderr(&rejected)
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), r#"{"expression": "6 * 7"}"#).unwrap();
-    let given = format!("@{}", file.path().display());
-    let approved = command(&[&id, "--arguments", &given]);
+    let file_option = format!("@{}", file.path().display());
+    let approved = command(&[&id, "--arguments", &file_option]);
     assert!(
         stdout(&approved).contains("approved by"),
         "{}",

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::{ALWAYS, asked, calculate, decide};
+use super::{ALWAYS, approval_id, calculate, decide};
 use crate::http;
 use crate::program::{Daemon, pillion};
 use crate::routes::mcp::{Session, last, stateless};
@@ -58,7 +58,7 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
 fn g3_a_client_with_a_session_is_asked_during_the_call() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
-    let answers = [
+    let responses = [
         (
             json!({"action": "accept", "content": {"decision": "approve"}}),
             "7",
@@ -72,8 +72,8 @@ fn g3_a_client_with_a_session_is_asked_during_the_call() {
         (json!({"action": "decline"}), "was denied", "denied"),
         (json!({"action": "cancel"}), "needs approval", "pending"),
     ];
-    for (place, (answer, text, becomes)) in answers.into_iter().enumerate() {
-        let params = call(&format!("7 + {place} - {place}"));
+    for (index, (response, text, becomes)) in responses.into_iter().enumerate() {
+        let params = call(&format!("7 + {index} - {index}"));
         let mut stream = session.stream(&with_id(&params));
         let question = stream.next().unwrap();
         assert_eq!(question["method"], "elicitation/create", "{question}");
@@ -82,11 +82,11 @@ fn g3_a_client_with_a_session_is_asked_during_the_call() {
             message.contains("'calculator'") && message.contains("7 + "),
             "{message}"
         );
-        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
-        assert_eq!(session.send(&answer).status, 202);
+        let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": response});
+        assert_eq!(session.send(&response).status, 202);
         let result = stream.next().unwrap()["result"].clone();
-        let said = result["content"][0]["text"].as_str().unwrap();
-        assert!(said.contains(text), "{said}");
+        let text_block = result["content"][0]["text"].as_str().unwrap();
+        assert!(text_block.contains(text), "{text_block}");
         let approval = status(&daemon, &newest(&daemon));
         assert_eq!(approval["status"], becomes, "{approval}");
         if becomes != "pending" {
@@ -136,14 +136,14 @@ fn g3_a_client_is_asked_for_a_step_of_a_composed_tool() {
     let question = stream.next().unwrap();
     assert_eq!(question["method"], "elicitation/create", "{question}");
     let approve = json!({"action": "accept", "content": {"decision": "approve"}});
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": approve});
-    assert_eq!(session.send(&answer).status, 202);
+    let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": approve});
+    assert_eq!(session.send(&response).status, 202);
     let result = stream.next().unwrap()["result"].clone();
     assert_eq!(result["content"][0]["text"], "42", "{result}");
 }
 
 #[test]
-fn g3_the_first_answer_decides() {
+fn g3_the_first_decision_counts() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&call("6 * 7")));
@@ -152,9 +152,9 @@ fn g3_the_first_answer_decides() {
     assert_eq!(decide(&daemon.socket, &newest(&daemon), "deny").status, 200);
     let result = stream.next().unwrap()["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "denied");
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+    let response = json!({"jsonrpc": "2.0", "id": question["id"],
         "result": {"action": "accept", "content": {"decision": "approve"}}});
-    assert_eq!(session.send(&answer).status, 202);
+    assert_eq!(session.send(&response).status, 202);
     assert_eq!(status(&daemon, &newest(&daemon))["status"], "denied");
 }
 
@@ -172,9 +172,9 @@ fn over_tcp(
         "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     );
     stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    drop(stream.read_to_string(&mut answer));
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    drop(stream.read_to_string(&mut response));
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (
         head.split(' ').nth(1).unwrap().parse().unwrap(),
         body.to_owned(),
@@ -197,8 +197,8 @@ fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
         "",
         "{\"expression\": \"6 * 7\"}",
     );
-    let answer: Value = serde_json::from_str(&body).unwrap();
-    let id = asked(&answer["result"]);
+    let response: Value = serde_json::from_str(&body).unwrap();
+    let id = approval_id(&response["result"]);
     let approve = format!("POST /api/v1/approvals/{id}/approve");
     assert_eq!(over_tcp(address, runner, &approve, "", "").0, 403);
     let (headers, request) = stateless("tools/call", call("1"), json!({"elicitation": {}}));
@@ -208,20 +208,20 @@ fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
     let (code, body) = over_tcp(address, boss, &approve, "", "");
     assert_eq!(code, 200, "{body}");
     assert!(body.contains("\"decided_by\":\"token:boss\""), "{body}");
-    let result = calculate(&daemon.socket, "somebody", "6 * 7", "");
-    asked(&result);
+    let result = calculate(&daemon.socket, "mallory", "6 * 7", "");
+    approval_id(&result);
 }
 
 #[test]
 fn g3_a_client_over_standard_streams_is_asked() {
-    let child = pillion(&["mcp-stdio"])
+    let mut child = pillion(&["mcp-stdio"])
         .env("PILLION__APPROVALS__POLICY", "always-ask")
         .env("PILLION__STORE__LOCATION", "memory")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .spawn();
-    let mut child = child.unwrap();
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut say = |message: &Value| writeln!(input, "{message}").unwrap();
@@ -246,8 +246,8 @@ fn g3_a_client_over_standard_streams_is_asked() {
         say(&json!({"jsonrpc": "2.0", "id": question["id"],
             "result": {"action": "accept", "content": {"decision": decision}}}));
         let result = hear()["result"].clone();
-        let said = result["content"][0]["text"].as_str().unwrap();
-        assert!(said.contains(text), "{said}");
+        let text_block = result["content"][0]["text"].as_str().unwrap();
+        assert!(text_block.contains(text), "{text_block}");
     }
     drop(input);
     assert!(child.wait().unwrap().success());

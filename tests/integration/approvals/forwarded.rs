@@ -134,8 +134,8 @@ async fn g3_an_approval_is_not_valid_for_further_parameters() {
     let approval = id(&session.ask("tools/call", harmless.clone()));
     decide(&daemon.socket, &approval, "approve");
     let further = params(&json!({"sudo": true, "_meta": {"com.bank/amount": "1000000"}}));
-    let asked = session.ask("tools/call", further);
-    assert_ne!(id(&asked), approval);
+    let pending = session.ask("tools/call", further);
+    assert_ne!(id(&pending), approval);
     assert!(received.lock().unwrap().is_empty());
     let result = session.ask("tools/call", harmless);
     assert_eq!(result["result"]["content"][0]["text"], "paid", "{result}");

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use super::config;
@@ -14,15 +14,15 @@ use crate::program::{Daemon, eventually};
 fn requests(stream: bool) -> Vec<(&'static str, Value)> {
     let messages = json!([{"role": "user", "content": "Hi"}]);
     let tool = json!({"type": "function", "function": {"name": "order_pizza"}});
-    let said = json!({"messages": messages, "stream": stream});
+    let body = json!({"messages": messages, "stream": stream});
     let with = |name: &str, value: Value| {
-        let mut said = said.clone();
-        said[name] = value;
-        said
+        let mut body = body.clone();
+        body[name] = value;
+        body
     };
     vec![
-        ("/api/v1/chat", said.clone()),
-        ("/v1/chat/completions", said.clone()),
+        ("/api/v1/chat", body.clone()),
+        ("/v1/chat/completions", body.clone()),
         ("/v1/chat/completions", with("tools", json!([tool]))),
         ("/v1/messages", with("max_tokens", json!(10))),
     ]
@@ -30,7 +30,7 @@ fn requests(stream: bool) -> Vec<(&'static str, Value)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
-    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(3600));
+    let slow = LlmResponse::text("Never heard.").after(Duration::from_secs(3600));
     let llm = FakeLlm::start([slow]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for stream in [false, true] {

@@ -36,10 +36,12 @@ fn without_help(command: Command) -> Command {
 fn add(command: &Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let help = command.clone().render_long_help().to_string();
-    let lines = help.lines().map(str::trim_end);
-    let lines: Vec<_> = lines.filter(|line| !line.starts_with(EXIT_CODES)).collect();
-    let help = lines.join("\n");
-    let help = help.trim_end();
+    let lines: Vec<_> = help
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.starts_with(EXIT_CODES))
+        .collect();
+    let help = lines.join("\n").trim_end();
     write!(page, "\n## {name}\n\n```text\n{help}\n```\n").unwrap();
     for below in subcommands(command) {
         add(below, page);

@@ -78,8 +78,8 @@ fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
     for command in ["status", "mcp-stdio"] {
         let output = run(&[command, "--socket", path], &[]);
         assert_eq!(output.status.code(), Some(1), "{command}");
-        let said = stderr(&output);
-        assert!(said.contains(&expected), "{said}");
+        let error = stderr(&output);
+        assert!(error.contains(&expected), "{error}");
     }
     let output = run(&["serve", "--socket", path], &[]);
     assert!(
@@ -94,7 +94,7 @@ fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
 fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
-    for (what, said) in [
+    for (what, error) in [
         ("calls", "There is no recorded call with this ID"),
         ("approvals", "There is no approval with this ID"),
     ] {
@@ -102,7 +102,7 @@ fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(
             stderr(&output),
-            format!("pillion: {said}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
+            format!("pillion: {error}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
         );
     }
 }
@@ -120,10 +120,10 @@ fn events_without_a_sidecar_or_of_unknown_types_give_a_clear_error() {
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["events", "--types", "nope", "--socket", socket], &[]);
     assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
+    let error = stderr(&output);
     assert!(
-        said.contains("(invalid_input)") && !said.contains('{'),
-        "{said}"
+        error.contains("(invalid_input)") && !error.contains('{'),
+        "{error}"
     );
 }
 

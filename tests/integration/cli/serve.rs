@@ -28,11 +28,11 @@ fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected(
     assert!(log.contains("did you mean 'calculator'?"), "{log}");
     assert!(log.contains("Listening on "), "{log}");
 
-    let refused = run(&["check"], &[("LOG_LEVEL", "loud")]);
-    assert_eq!(refused.status.code(), Some(2));
+    let rejected = run(&["check"], &[("LOG_LEVEL", "loud")]);
+    assert_eq!(rejected.status.code(), Some(2));
     let expected =
         "pillion: environment variable LOG_LEVEL: log.filter: invalid log level 'loud': ";
-    assert!(stderr(&refused).starts_with(expected), "{refused:?}");
+    assert!(stderr(&rejected).starts_with(expected), "{rejected:?}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn logs_can_be_text() {
 }
 
 #[test]
-fn a_second_sidecar_is_refused() {
+fn a_second_sidecar_is_rejected() {
     let daemon = Daemon::start();
     let output = run(&["serve", "--socket", daemon.socket.to_str().unwrap()], &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -221,8 +221,8 @@ fn n1_the_calculators_timeout_can_be_set() {
     let socket = daemon.socket.clone();
     let sleeps = std::thread::spawn(move || execute(&socket, "far_echo", "{}").status);
     program::eventually("the place is taken", || server.count("tools/call") > before);
-    let result = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
-    let result = &result["result"];
+    let response = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
+    let result = &response["result"];
     assert_eq!(result["error_code"], "unavailable", "{result}");
     let error = result["error"].as_str().unwrap();
     let seconds = error.strip_prefix("Tool 'calculator' did not start within ");

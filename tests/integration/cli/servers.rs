@@ -85,10 +85,10 @@ fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
     well(&daemon, &update("none"));
     assert_eq!(shown(), "-");
     for wrong in ["", "7", "per_day=0", "per_week=1", "per_day=1, per_hour=1"] {
-        let said = badly(&daemon, &update(wrong), 2);
+        let printed = badly(&daemon, &update(wrong), 2);
         assert!(
-            said.contains("expected one or more of per_minute=N"),
-            "{said}"
+            printed.contains("expected one or more of per_minute=N"),
+            "{printed}"
         );
     }
 }
@@ -169,8 +169,8 @@ fn a_server_is_disconnected_and_connected_again() {
     assert_eq!(well(&daemon, &connect).trim(), "far: connected");
     let ended = well(&daemon, &["servers", "disconnect", "far"]);
     assert_eq!(ended.trim(), "far: disconnected");
-    let refused = badly(&daemon, &["tools", "call", "far_echo"], 1);
-    assert!(refused.contains("Not connected"), "{refused}");
+    let rejected = badly(&daemon, &["tools", "call", "far_echo"], 1);
+    assert!(rejected.contains("Not connected"), "{rejected}");
     let again = well(&daemon, &["servers", "reconnect", "far", "--json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["server"]["name"], "far");
@@ -269,14 +269,14 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     );
     well(&daemon, &["servers", "disable", "near"]);
     // The REST API cannot start the program again; the operator of the store can.
-    let refused = crate::http::send(
+    let rejected = crate::http::send(
         &daemon.socket,
         "POST",
         "/api/v1/servers/near/enable",
         "",
         b"",
     );
-    assert_eq!(refused.status, 403);
+    assert_eq!(rejected.status, 403);
     let error = badly(&daemon, &["servers", "test", "near"], 1);
     assert!(error.contains("operator"), "{error}");
     well(&daemon, &["servers", "enable", "near"]);
@@ -354,8 +354,8 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     std::fs::write(&secret, "alice-alice-alice\n").unwrap();
     let set = ["servers", "credentials", "set", "far", "--user"];
     let file = ["alice", "--file", secret.to_str().unwrap()];
-    let said = well(&daemon, &[&set[..], &file].concat());
-    assert_eq!(said, "far: the credential of alice is set\n");
+    let printed = well(&daemon, &[&set[..], &file].concat());
+    assert_eq!(printed, "far: the credential of alice is set\n");
     let mut piped = pillion(&[&set[..], &["bob b/c"]].concat())
         .env("PILLION_SOCKET", &daemon.socket)
         .stdin(std::process::Stdio::piped())
@@ -366,13 +366,13 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     drop(input);
     assert!(piped.wait().unwrap().success());
     for (user, account) in [("alice", "alice"), ("bob b/c", "bob")] {
-        let said = well(
+        let printed = well(
             &daemon,
             &["tools", "call", "far_echo", "--user", user, "--json"],
         );
         assert!(
-            said.contains(&format!("\"account\":\"{account}\"")),
-            "{said}"
+            printed.contains(&format!("\"account\":\"{account}\"")),
+            "{printed}"
         );
     }
     let tools = well(&daemon, &["servers", "tools", "far", "--user", "alice"]);
@@ -399,12 +399,12 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         ],
     );
     assert!(!well(&daemon, &list).contains("bob"));
-    let refused = badly(
+    let rejected = badly(
         &daemon,
         &["tools", "call", "far_echo", "--user", "bob b/c"],
         1,
     );
-    assert!(refused.contains("(denied)"), "{refused}");
+    assert!(rejected.contains("(denied)"), "{rejected}");
     let gone = [
         "servers",
         "credentials",
@@ -427,13 +427,13 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
 
 fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let before = std::fs::read(key).unwrap();
-    let said = well(daemon, &["vault", "rotate"]);
-    assert!(said.contains("has the new key"), "{said}");
+    let printed = well(daemon, &["vault", "rotate"]);
+    assert!(printed.contains("has the new key"), "{printed}");
     assert_ne!(std::fs::read(key).unwrap(), before);
     // An older key does not replace it.
-    let kept = said.trim().rsplit(' ').next().unwrap();
-    assert!(kept.contains("vault.key.old"), "{said}");
-    assert_eq!(std::fs::read(kept).unwrap(), before);
+    let old_key = printed.trim().rsplit(' ').next().unwrap();
+    assert!(old_key.contains("vault.key.old"), "{printed}");
+    assert_eq!(std::fs::read(old_key).unwrap(), before);
     assert!(!key.with_extension("key.new").exists());
     assert_eq!(
         std::fs::metadata(key).unwrap().permissions().mode() & 0o777,
@@ -505,7 +505,7 @@ fn f2_a_program_is_only_added_to_the_store_of_the_running_sidecar() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("uses another store"), "{said}");
+    let printed = stderr(&output);
+    assert!(printed.contains("uses another store"), "{printed}");
     assert!(!other.exists());
 }

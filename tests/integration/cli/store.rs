@@ -63,13 +63,13 @@ fn the_store_of_another_user_is_not_changed() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("p.db");
     // Only root can change owners; the root directory belongs to another user.
-    let (place, owner) = if nix::unistd::geteuid().is_root() {
+    let (target, owner) = if nix::unistd::geteuid().is_root() {
         chown(directory.path(), Some(12_345), None).unwrap();
         (file.clone(), "12345")
     } else {
         (PathBuf::from("/pillion-test.db"), "id 0")
     };
-    let refused = |output: &std::process::Output| {
+    let rejected = |output: &std::process::Output| {
         let error = stderr(output);
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(
@@ -77,16 +77,16 @@ fn the_store_of_another_user_is_not_changed() {
             "{error}"
         );
     };
-    refused(&store(&["migrate"], &place));
-    assert!(!place.exists(), "nothing is made");
-    if place == file {
+    rejected(&store(&["migrate"], &target));
+    assert!(!target.exists(), "nothing is made");
+    if target == file {
         chown(directory.path(), Some(0), None).unwrap();
         assert!(store(&["migrate"], &file).status.success());
         chown(&file, Some(12_345), None).unwrap();
         let copy = directory.path().join("copy.db");
         let backup = ["backup", copy.to_str().unwrap()];
         for arguments in [&["check"][..], &["migrate"], &backup] {
-            refused(&store(arguments, &file));
+            rejected(&store(arguments, &file));
         }
         assert!(!copy.exists());
     }

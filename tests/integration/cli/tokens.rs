@@ -33,12 +33,12 @@ fn well(daemon: &Daemon, arguments: &[&str]) -> String {
 
 /// Returns the status of a request with that token.
 fn status(address: SocketAddr, token: &str, request: &str) -> u16 {
-    let answer = answer(address, token, request);
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    let response = respond(address, token, request);
+    response.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 /// Returns the complete response to a request with that token.
-fn answer(address: SocketAddr, token: &str, request: &str) -> String {
+fn respond(address: SocketAddr, token: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -47,9 +47,9 @@ fn answer(address: SocketAddr, token: &str, request: &str) -> String {
         "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
     );
     stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 fn daemon() -> (Daemon, SocketAddr) {
@@ -95,11 +95,12 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     let revoked: Value = serde_json::from_str(&revoked).unwrap();
     assert_eq!(revoked, json!({"name": "watch", "status": "revoked"}));
     // Neither the log nor the store contains a token.
-    let kept = std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db")).unwrap();
+    let stored =
+        std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db")).unwrap();
     for token in [&reader, &runner, &admin] {
         assert!(token.starts_with("pln_") && token.len() > 40, "{token}");
         assert!(!daemon.log().contains(token.as_str()));
-        assert!(!String::from_utf8_lossy(&kept).contains(token.as_str()));
+        assert!(!String::from_utf8_lossy(&stored).contains(token.as_str()));
     }
     daemon.kill();
     let daemon = daemon.again();
@@ -132,20 +133,20 @@ fn l3_a_token_may_have_a_list_of_tools() {
     let all = create("all", &[]);
     let few = create("few", &["--tools", "get_time,calc*", "--user", "alice"]);
     let listed: Value = serde_json::from_str(&well(&daemon, &["list", "--json"])).unwrap();
-    let words = |place: usize| listed["tokens"][place]["scopes"].clone();
+    let words = |index: usize| listed["tokens"][index]["scopes"].clone();
     assert_eq!(words(0), json!(["execute"]));
     let of_few = ["execute", "user=alice", "tools=get_time,calc*"];
     assert_eq!(words(1), json!(of_few));
     assert!(well(&daemon, &["list"]).contains(&of_few.join(" ")));
     let sees = |token: &str| {
-        let list = answer(address, token, LIST);
+        let list = respond(address, token, LIST);
         ["calculator", "get_time", "roll_dice"].map(|name| list.contains(&format!("{name:?}")))
     };
     assert_eq!(sees(&all), [true; 3]);
     assert_eq!(sees(&few), [true, true, false]);
     let ran = |token: &str, name: &str| {
         let request = format!("POST /api/v1/tools/execute/{name}");
-        !answer(address, token, &request).contains(&format!("Tool '{name}' not found"))
+        !respond(address, token, &request).contains(&format!("Tool '{name}' not found"))
     };
     assert_eq!([ran(&all, "roll_dice"), ran(&few, "get_time")], [true; 2]);
     assert!(!ran(&few, "roll_dice"));
@@ -155,10 +156,10 @@ fn l3_a_token_may_have_a_list_of_tools() {
             &["create", "bad", "--scope", "execute", "--tools", bad],
         );
         assert_eq!(output.status.code(), Some(2), "{bad}");
-        let said = stderr(&output);
+        let error = stderr(&output);
         assert!(
-            said.contains("separated by commas without spaces"),
-            "{said}"
+            error.contains("separated by commas without spaces"),
+            "{error}"
         );
     }
 }
@@ -178,8 +179,8 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
     // The command does not see the sidecar's variable, so it cannot know that the name is taken.
     let stored = well(&daemon, &["create", "ci", "--scope", "approve"]);
     let decided_by = |token: &str, expression: &str| {
-        let asked = crate::approvals::calculate(&daemon.socket, "alice", expression, "");
-        let id = crate::approvals::asked(&asked);
+        let result = crate::approvals::calculate(&daemon.socket, "alice", expression, "");
+        let id = crate::approvals::approval_id(&result);
         let request = format!("POST /api/v1/approvals/{id}/approve");
         assert_eq!(status(address, token, &request), 200);
         let shown = crate::http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
@@ -200,10 +201,10 @@ fn l3_a_stored_token_cannot_have_the_name_of_a_configured_token() {
     std::fs::write(&config, toml).unwrap();
     let output = run(&daemon, &["create", "ci", "--scope", "read"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
+    let error = stderr(&output);
     assert!(
-        said.contains("the configuration already has a token named 'ci'"),
-        "{said}"
+        error.contains("the configuration already has a token named 'ci'"),
+        "{error}"
     );
 }
 
@@ -229,7 +230,11 @@ fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
             "no white space",
         ),
         (&["create", "x", "--scope", "all"], 2, "admin"),
-        (&["revoke", "nobody"], 1, "Access token not found: 'nobody'"),
+        (
+            &["revoke", "missing"],
+            1,
+            "Access token not found: 'missing'",
+        ),
     ] {
         let output = run(&daemon, arguments);
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
@@ -254,8 +259,8 @@ fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
         let output = create(&other);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(stdout(&output), "");
-        let said = stderr(&output);
-        assert!(said.contains("uses another store"), "{said}");
+        let error = stderr(&output);
+        assert!(error.contains("uses another store"), "{error}");
         if !other.exists() {
             let made = pillion(&["store", "migrate"])
                 .env("PILLION__STORE__LOCATION", &other)

@@ -83,8 +83,8 @@ fn i4_show_prints_one_tool_or_reports_that_it_is_unknown() {
         "{text}"
     );
     let json = stdout(&tools(&daemon, &["show", "calculator", "--json"]));
-    let answer: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(answer["tool"]["category"], "math");
+    let response: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(response["tool"]["category"], "math");
     let output = tools(&daemon, &["show", "nope"]);
     assert_ne!(output.status.code(), Some(0));
     assert!(
@@ -146,30 +146,30 @@ fn g3_a_call_that_needs_approval_prints_how_to_continue() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let output = tools(&daemon, &["call", "get_time"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
+    let error = stderr(&output);
     assert!(
-        said.contains("\npillion: approve the call with `pillion approvals approve "),
-        "{said}"
+        error.contains("\npillion: approve the call with `pillion approvals approve "),
+        "{error}"
     );
-    assert!(said.contains("--wait SECONDS"), "{said}");
+    assert!(error.contains("--wait SECONDS"), "{error}");
 }
 
 #[test]
 fn a_negative_number_is_a_value_of_its_option() {
     let output = run(&["tools", "call", "get_time", "--wait", "-1"], &[]);
     assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(said.contains("-1 is not in 0..=86400"), "{said}");
+    let error = stderr(&output);
+    assert!(error.contains("-1 is not in 0..=86400"), "{error}");
 }
 
 #[test]
 fn the_socket_is_not_required_where_a_variable_names_it() {
     let output = run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]);
     assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
+    let error = stderr(&output);
     assert!(
-        said.contains("pillion tools call <NAME> [KEY=VALUE | JSON]...\n"),
-        "{said}"
+        error.contains("pillion tools call <NAME> [KEY=VALUE | JSON]...\n"),
+        "{error}"
     );
     let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
     assert!(stderr(&output).contains("listens on /nowhere/s"));

@@ -8,7 +8,7 @@ use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{
     EVENT_STREAM, Failure, JSON, client, config, dialects, fails_then_works_with, faulty_once,
-    good_answer, roll,
+    good_response, roll,
 };
 
 fn send(bytes: &str) -> Fault {
@@ -208,12 +208,12 @@ async fn a_server_that_starts_later_is_reached() {
     let client = client(&format!("http://{address}/mcp"), TransportKind::PostSse);
     roll(&client).await.unwrap_err();
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-    let _server = FaultServer::on(listener, good_answer);
+    let _server = FaultServer::on(listener, good_response);
     roll(&client).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_untrusted_certificate_is_refused() {
+async fn an_untrusted_certificate_is_rejected() {
     let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();

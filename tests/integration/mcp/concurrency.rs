@@ -37,9 +37,9 @@ async fn fifty_concurrent_calls_in_one_session_get_their_own_responses() {
                 assert_eq!(result["n"], n, "{dialect:?}");
             }
             assert_eq!(server.requests.calls("tools/call").len() as u64, CALLS);
-            let said = server.requests.calls("notifications/initialized").len();
+            let notifications = server.requests.calls("notifications/initialized").len();
             let expected = usize::from(dialect != Dialect::PostSse);
-            assert_eq!(said, expected, "{dialect:?} as {transport:?}");
+            assert_eq!(notifications, expected, "{dialect:?} as {transport:?}");
             assert!(server.open_streams() <= 1);
         }
     }

@@ -16,21 +16,21 @@ use super::{EVENT_STREAM, JSON, ROLLED, client, config, roll};
 async fn older_server(odd: Vec<Fault>) -> FaultServer {
     FaultServer::start(move |request| match request.rpc_method().as_str() {
         "server/discover" => odd.clone(),
-        _ => older_answer(request),
+        _ => older_response(request),
     })
     .await
 }
 
-fn older_answer(request: &Recorded) -> Vec<Fault> {
+fn older_response(request: &Recorded) -> Vec<Fault> {
     let reply = match request.rpc_method().as_str() {
         "initialize" => {
             Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
         }
         "tools/call" => Reply::raw_result(ROLLED),
-        _ => return vec![Fault::answer("202 Accepted", "text/plain", "Accepted")],
+        _ => return vec![Fault::response("202 Accepted", "text/plain", "Accepted")],
     };
     let response = reply.response(&request.rpc_id());
-    vec![Fault::answer("200 OK", JSON, response)]
+    vec![Fault::response("200 OK", JSON, response)]
 }
 
 /// Binds an address that a server has just released.
@@ -51,44 +51,48 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
     };
     let odd = [
-        vec![Fault::answer(
+        vec![Fault::response(
             "500 Internal Server Error",
             "text/plain",
             "Oops",
         )],
-        vec![Fault::answer(
+        vec![Fault::response(
             "501 Not Implemented",
             "text/plain",
             "Unsupported method",
         )],
-        vec![Fault::answer(
+        vec![Fault::response(
             "503 Service Unavailable",
             "text/html",
             "<h1>Busy</h1>",
         )],
-        vec![Fault::answer("200 OK", "text/html", "<h1>It works</h1>")],
-        vec![Fault::answer("202 Accepted", JSON, "")],
-        vec![Fault::answer("200 OK", JSON, "")],
-        vec![Fault::answer("200 OK", JSON, "{}")],
-        vec![Fault::answer(
+        vec![Fault::response("200 OK", "text/html", "<h1>It works</h1>")],
+        vec![Fault::response("202 Accepted", JSON, "")],
+        vec![Fault::response("200 OK", JSON, "")],
+        vec![Fault::response("200 OK", JSON, "{}")],
+        vec![Fault::response(
             "200 OK",
             JSON,
             r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
         )],
-        vec![Fault::answer("200 OK", "text/plain", error(-32601))],
-        vec![Fault::answer("200 OK", JSON, error(-32601))],
-        vec![Fault::answer("200 OK", JSON, "{\"half\": ")],
-        vec![Fault::answer("200 OK", EVENT_STREAM, ": nothing\n\n")],
-        vec![Fault::answer("400 Bad Request", JSON, error(-32000))],
-        vec![Fault::answer("400 Bad Request", JSON, error(-32600))],
-        vec![Fault::answer(
+        vec![Fault::response("200 OK", "text/plain", error(-32601))],
+        vec![Fault::response("200 OK", JSON, error(-32601))],
+        vec![Fault::response("200 OK", JSON, "{\"half\": ")],
+        vec![Fault::response("200 OK", EVENT_STREAM, ": nothing\n\n")],
+        vec![Fault::response("400 Bad Request", JSON, error(-32000))],
+        vec![Fault::response("400 Bad Request", JSON, error(-32600))],
+        vec![Fault::response(
             "400 Bad Request",
             "text/plain",
             "No valid session ID provided",
         )],
-        vec![Fault::answer("404 Not Found", "text/html", "<h1>404</h1>")],
-        vec![Fault::answer("405 Method Not Allowed", "text/plain", "")],
-        vec![Fault::answer("406 Not Acceptable", "text/plain", "")],
+        vec![Fault::response(
+            "404 Not Found",
+            "text/html",
+            "<h1>404</h1>",
+        )],
+        vec![Fault::response("405 Method Not Allowed", "text/plain", "")],
+        vec![Fault::response("406 Not Acceptable", "text/plain", "")],
         vec![Fault::Close],
         vec![Fault::head(EVENT_STREAM), Fault::Close],
         vec![Fault::Hang],
@@ -122,7 +126,7 @@ async fn e6_an_error_of_the_newest_revision_never_leads_to_the_handshake() {
     for code in [-32020, -32021] {
         let error = json!({"code": code, "message": "Mend the request"});
         let body = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
-        let server = older_server(vec![Fault::answer("400 Bad Request", JSON, body)]).await;
+        let server = older_server(vec![Fault::response("400 Bad Request", JSON, body)]).await;
         let error = roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap_err();
@@ -137,12 +141,12 @@ async fn e6_a_server_that_requires_a_credential_for_unknown_methods_is_used_with
     let unauthorized =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Unauthorized"}}"#;
     for rejection in [
-        Fault::answer("401 Unauthorized", "text/plain", ""),
-        Fault::answer("403 Forbidden", "text/plain", "no"),
-        Fault::answer("401 Unauthorized", JSON, r#"{"error":"unauthorized"}"#),
-        Fault::answer("401 Unauthorized", JSON, unauthorized),
-        Fault::answer("403 Forbidden", JSON, unauthorized),
-        Fault::answer_with("401 Unauthorized", &challenge, ""),
+        Fault::response("401 Unauthorized", "text/plain", ""),
+        Fault::response("403 Forbidden", "text/plain", "no"),
+        Fault::response("401 Unauthorized", JSON, r#"{"error":"unauthorized"}"#),
+        Fault::response("401 Unauthorized", JSON, unauthorized),
+        Fault::response("403 Forbidden", JSON, unauthorized),
+        Fault::response_with("401 Unauthorized", &challenge, ""),
     ] {
         let case = format!("{rejection:?}");
         let server = older_server(vec![rejection]).await;
@@ -160,7 +164,7 @@ async fn e6_a_rejected_credential_ends_the_detection_after_the_handshake() {
         ("407 Proxy Authentication Required", &["server/discover"]),
     ] {
         let server =
-            FaultServer::start(move |_| vec![Fault::answer(status, "text/plain", "")]).await;
+            FaultServer::start(move |_| vec![Fault::response(status, "text/plain", "")]).await;
         let error = roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap_err();
@@ -185,13 +189,13 @@ async fn e6_the_newest_offered_revision_is_used() {
     ] {
         let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
             "server/discover" => {
-                vec![Fault::answer(
+                vec![Fault::response(
                     status,
                     JSON,
                     reply.response(&request.rpc_id()),
                 )]
             }
-            _ => older_answer(request),
+            _ => older_response(request),
         })
         .await;
         roll(&client(&server.url, TransportKind::Auto))
@@ -238,7 +242,7 @@ async fn e7_transports_are_tried_in_order() {
 async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
     let listener = tokio::net::TcpListener::from_std(pillion_testkit::listen()).unwrap();
     let address = listener.local_addr().unwrap();
-    let first = FaultServer::on(listener, older_answer);
+    let first = FaultServer::on(listener, older_response);
     roll(&client(&first.url, TransportKind::Auto))
         .await
         .unwrap();
@@ -246,10 +250,10 @@ async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
     // A server at the same address without a handshake, with event streams.
     let listener = bind_again(address).await;
     let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
-        "tools/call" => super::good_answer(request),
+        "tools/call" => super::good_response(request),
         _ => {
             let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-            vec![Fault::answer("200 OK", JSON, response)]
+            vec![Fault::response("200 OK", JSON, response)]
         }
     });
     let client = client(&second.url, TransportKind::Auto);
@@ -266,7 +270,7 @@ async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
         let is_upgraded = is_upgraded.load(Ordering::SeqCst);
         match request.rpc_method().as_str() {
             "tools/call" if is_upgraded && request.header("mcp-protocol-version").is_empty() => {
-                vec![Fault::answer(
+                vec![Fault::response(
                     "400 Bad Request",
                     "text/plain",
                     "Who are you?",
@@ -274,10 +278,10 @@ async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
             }
             "initialize" | "server/discover" if !is_upgraded => {
                 let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::response("200 OK", JSON, response)]
             }
-            "server/discover" => vec![Fault::answer("404 Not Found", "text/plain", "")],
-            _ => older_answer(request),
+            "server/discover" => vec![Fault::response("404 Not Found", "text/plain", "")],
+            _ => older_response(request),
         }
     })
     .await;
@@ -320,7 +324,7 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     assert!(wait <= Duration::from_millis(500));
     // When the server is back, the next attempt detects it.
     let listener = bind_again(address).await;
-    let _server = FaultServer::on(listener, older_answer);
+    let _server = FaultServer::on(listener, older_response);
     tokio::time::sleep(wait).await;
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
@@ -365,7 +369,7 @@ async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
                 "initialize" => (status, Reply::raw_error(&error)),
                 _ => ("200 OK", Reply::raw_result(ROLLED)),
             };
-            vec![Fault::answer(
+            vec![Fault::response(
                 status,
                 JSON,
                 reply.response(&request.rpc_id()),
@@ -404,10 +408,10 @@ async fn e7_an_unconfirmed_transport_is_not_cached() {
     let server = FaultServer::start(move |request| {
         let response = match request.rpc_method().as_str() {
             "server/discover" => return vec![Fault::Hang],
-            "tools/call" => return super::good_answer(request),
+            "tools/call" => return super::good_response(request),
             _ => Reply::error(-32601, "Method not found").response(&request.rpc_id()),
         };
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::response("200 OK", JSON, response)]
     })
     .await;
     for _ in 0..2 {
@@ -431,12 +435,12 @@ async fn an_error_of_a_tool_is_returned_when_the_revision_cannot_be_detected() {
                 Reply::error(-32000, "no dice")
             }
             _ if called.load(Ordering::SeqCst) => {
-                return vec![Fault::answer("503 Service Unavailable", "text/plain", "")];
+                return vec![Fault::response("503 Service Unavailable", "text/plain", "")];
             }
             _ => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
         };
         let response = reply.response(&request.rpc_id());
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::response("200 OK", JSON, response)]
     })
     .await;
     let client = client(&server.url, TransportKind::Auto);
@@ -455,20 +459,20 @@ async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
         })
         .start();
     let client = client(&server.url, TransportKind::Auto);
-    let asked = || server.requests.calls("server/discover").len();
+    let discoveries = || server.requests.calls("server/discover").len();
     let call = async |expected: i64| {
         let error = roll(&client).await.unwrap_err();
         assert_eq!(error.rpc_error().unwrap().code, expected);
     };
     for _ in 0..3 {
         call(-32000).await;
-        assert_eq!(asked(), 2);
+        assert_eq!(discoveries(), 2);
     }
     // Another error may have a meaning.
     code.store(-32600, Ordering::SeqCst);
     for _ in 0..3 {
         call(-32600).await;
-        assert_eq!(asked(), 3);
+        assert_eq!(discoveries(), 3);
     }
     assert_eq!(server.requests.calls("tools/call").len(), 6);
     assert!(server.requests.calls("initialize").is_empty());

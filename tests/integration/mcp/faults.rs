@@ -40,13 +40,13 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
         "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
         "tools/call" => message["params"]["arguments"].clone(),
         "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+            return vec![Fault::response("202 Accepted", "text/plain", "")];
         }
         _ => json!({}),
     };
     let response = Reply::result(&result).response(&request.rpc_id());
     let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-    vec![Fault::answer_with("200 OK", &headers, response)]
+    vec![Fault::response_with("200 OK", &headers, response)]
 }
 
 /// The faults of one response.
@@ -97,7 +97,7 @@ fn faults() -> Vec<(&'static str, Vec<Fault>)> {
         ),
         (
             "an error page",
-            vec![Fault::answer(
+            vec![Fault::response(
                 "500 Internal Server Error",
                 "text/html",
                 "<h1>",

@@ -164,10 +164,10 @@ async fn e6_a_list_that_the_server_does_not_support_is_empty() {
 
 #[tokio::test]
 async fn e6_a_failed_handshake_fails_the_call_and_is_repeated_next_time() {
-    let refuse = std::sync::atomic::AtomicBool::new(true);
+    let rejects = std::sync::atomic::AtomicBool::new(true);
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("initialize", move |_| {
-            if refuse.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            if rejects.swap(false, std::sync::atomic::Ordering::SeqCst) {
                 Reply::error(-32602, "Unsupported protocol version")
             } else {
                 Reply::raw_result("{}")

@@ -19,13 +19,13 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
             Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
         }
         "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+            return vec![Fault::response("202 Accepted", "text/plain", "")];
         }
         _ => Reply::raw_result("{}"),
     };
     let response = reply.response(&request.rpc_id());
     let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-    vec![Fault::answer_with("200 OK", &headers, response)]
+    vec![Fault::response_with("200 OK", &headers, response)]
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn an_interrupted_stream_is_resumed_at_its_last_event() {
                     "id: 3\ndata: {}\n\n",
                     Reply::raw_result(ROLLED).response("2")
                 );
-                return vec![Fault::answer("200 OK", EVENT_STREAM, event)];
+                return vec![Fault::response("200 OK", EVENT_STREAM, event)];
             }
             if request.rpc_method() == "tools/call" {
                 return vec![
@@ -146,7 +146,7 @@ async fn a_server_request_during_a_call_is_answered() {
             answered.notify_one();
         }
         if request.method == "GET" {
-            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::response("405 Method Not Allowed", "text/plain", "")];
         }
         in_session(request)
     })
@@ -174,9 +174,9 @@ async fn a_server_request_during_a_call_is_answered() {
         initialize["params"]["capabilities"],
         json!({"sampling": {}})
     );
-    let answers = server.requests.all();
-    let answer = answers.iter().find(|sent| sent.rpc_id() == "\"q1\"");
-    assert_eq!(answer.unwrap().json()["result"]["model"], "m");
+    let responses = server.requests.all();
+    let response = responses.iter().find(|sent| sent.rpc_id() == "\"q1\"");
+    assert_eq!(response.unwrap().json()["result"]["model"], "m");
 }
 
 #[tokio::test]
@@ -283,11 +283,11 @@ async fn a_read_only_call_is_retried_when_its_connection_breaks() {
             "tools/call" if first.fetch_add(1, Ordering::SeqCst) == 0 => vec![Fault::Close],
             "tools/call" => {
                 let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::response("200 OK", JSON, response)]
             }
             "tools/list" => {
                 let response = Reply::result(&list).response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::response("200 OK", JSON, response)]
             }
             _ => in_session(request),
         })
@@ -321,10 +321,10 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         (json!({"content": []}), Some("no structuredContent")),
         (json!({"content": [], "isError": true}), None),
     ] {
-        let (list, answer) = (list.clone(), result.clone());
+        let (list, response) = (list.clone(), result.clone());
         let server = FakeMcp::builder(Dialect::StreamableJson)
             .on("tools/list", move |_| Reply::result(&list))
-            .on("tools/call", move |_| Reply::result(&answer))
+            .on("tools/call", move |_| Reply::result(&response))
             .start();
         let client = client(&server.url, TransportKind::StreamableHttp);
         client.list_tools().await.unwrap();
@@ -336,8 +336,8 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         assert_eq!(called.result.get(), result.to_string());
         match (called.output_mismatch, mismatch) {
             (None, None) => {}
-            (Some(said), Some(part)) => assert!(said.contains(part), "{said}"),
-            (said, _) => panic!("{result}: {said:?}"),
+            (Some(text), Some(part)) => assert!(text.contains(part), "{text}"),
+            (text, _) => panic!("{result}: {text:?}"),
         }
     }
 }
@@ -346,7 +346,7 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
 async fn a_call_whose_session_expired_before_its_stream_resumed_is_not_retried() {
     let server = FaultServer::start(|request| {
         if request.method == "GET" {
-            return vec![Fault::answer("404 Not Found", "text/plain", "")];
+            return vec![Fault::response("404 Not Found", "text/plain", "")];
         }
         if request.rpc_method() == "tools/call" {
             let prime = Fault::Send(b"id: 1\nretry: 1\ndata:\n\n".to_vec());
@@ -365,7 +365,7 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
     const QUESTIONS: usize = 500;
     let server = FaultServer::start(move |request| {
         if request.method == "GET" {
-            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::response("405 Method Not Allowed", "text/plain", "")];
         }
         if request.rpc_method() != "tools/call" {
             return in_session(request);
@@ -388,8 +388,8 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
         ]
     })
     .await;
-    let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let highest = Arc::clone(&most);
+    let (at_once, max_at_once) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let highest = Arc::clone(&max_at_once);
     let callbacks = Callbacks::new().on_sampling(move |_| {
         highest.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let at_once = Arc::clone(&at_once);
@@ -402,12 +402,12 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
     let config = config(&server.url, TransportKind::StreamableHttp);
     let client = McpClient::with_callbacks(config, callbacks);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-    let most = most.load(Ordering::SeqCst);
-    assert!((1..=16).contains(&most), "{most}");
-    let answers = server.requests.calls("");
-    let refused = |answer: &&Recorded| answer.json()["error"]["code"] == -32000;
-    assert!(answers.iter().filter(refused).count() > 0);
-    assert!(answers.len() < QUESTIONS, "{}", answers.len());
+    let reached = max_at_once.load(Ordering::SeqCst);
+    assert!((1..=16).contains(&reached), "{reached}");
+    let responses = server.requests.calls("");
+    let rejected = |response: &&Recorded| response.json()["error"]["code"] == -32000;
+    assert!(responses.iter().filter(rejected).count() > 0);
+    assert!(responses.len() < QUESTIONS, "{}", responses.len());
     assert_eq!(server.requests.calls("tools/call").len(), 1);
     client.ping().await.unwrap();
 }

@@ -138,13 +138,13 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
     for disconnects in [true, false] {
         let server = FaultServer::start(|request| {
             let session = [("Content-Type", JSON), ("Mcp-Session-Id", "session-1")];
-            let response = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
-            let response = response.response(&request.rpc_id());
+            let reply = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
+            let response = reply.response(&request.rpc_id());
             vec![match request.rpc_method().as_str() {
-                "initialize" => Fault::answer_with("200 OK", &session, response),
+                "initialize" => Fault::response_with("200 OK", &session, response),
                 // The server ends the handshake slowly.
                 "notifications/initialized" => Fault::Hang,
-                _ => Fault::answer("204 No Content", JSON, ""),
+                _ => Fault::response("204 No Content", JSON, ""),
             }]
         })
         .await;
@@ -237,7 +237,7 @@ async fn a_server_that_does_not_answer_initialized_can_be_used() {
             _ => Reply::raw_result(ROLLED),
         };
         let response = reply.response(&request.rpc_id());
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::response("200 OK", JSON, response)]
     })
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);

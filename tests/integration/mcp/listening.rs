@@ -46,13 +46,13 @@ async fn listening_server(
                 Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
             }
             "" | "notifications/initialized" => {
-                return vec![Fault::answer("202 Accepted", "text/plain", "")];
+                return vec![Fault::response("202 Accepted", "text/plain", "")];
             }
             _ => Reply::raw_result("{}"),
         };
         let response = reply.response(&request.rpc_id());
         let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-        vec![Fault::answer_with("200 OK", &headers, response)]
+        vec![Fault::response_with("200 OK", &headers, response)]
     })
     .await
 }
@@ -94,7 +94,7 @@ async fn a_subscriber_survives_a_lost_session() {
 async fn a_server_without_a_stream_is_not_retried_and_keeps_its_session() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"] {
         let server =
-            listening_server(move |_, _| vec![Fault::answer(status, "text/plain", "")]).await;
+            listening_server(move |_, _| vec![Fault::response(status, "text/plain", "")]).await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         let _subscription = subscribe_to_tools(&client).await;
         tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -113,7 +113,7 @@ async fn the_stream_of_a_busy_server_is_requested_again() {
         "503 Service Unavailable",
     ] {
         let server = listening_server(move |nth, _| match nth {
-            0 => vec![Fault::answer(status, "text/plain", "")],
+            0 => vec![Fault::response(status, "text/plain", "")],
             _ => vec![
                 Fault::head(EVENT_STREAM),
                 Fault::Send(LIST_CHANGED.into()),
@@ -141,7 +141,7 @@ async fn a_last_event_id_that_the_server_rejects_is_dropped() {
         1 => {
             assert_eq!(request.header("last-event-id"), "1");
             counter.fetch_add(1, Ordering::SeqCst);
-            vec![Fault::answer("400 Bad Request", "text/plain", "Too old")]
+            vec![Fault::response("400 Bad Request", "text/plain", "Too old")]
         }
         _ => {
             assert_eq!(request.header("last-event-id"), "");
@@ -186,9 +186,9 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
             "initialize" => {
                 let reply = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
                 let response = reply.response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::response("200 OK", JSON, response)]
             }
-            "notifications/initialized" => vec![Fault::answer("202 Accepted", JSON, "")],
+            "notifications/initialized" => vec![Fault::response("202 Accepted", JSON, "")],
             _ => prime(nth),
         }
     })
@@ -250,12 +250,12 @@ async fn a_server_request_is_answered_after_its_stream_ended() {
     let question = format!("data: {question}\n\n").into_bytes();
     let server = listening_server(move |nth, _| {
         let end = if nth == 0 { Fault::Close } else { Fault::Hang };
-        let said = if nth == 0 {
+        let bytes = if nth == 0 {
             question.clone()
         } else {
             b"data:\n\n".to_vec()
         };
-        vec![Fault::head(EVENT_STREAM), Fault::Send(said), end]
+        vec![Fault::head(EVENT_STREAM), Fault::Send(bytes), end]
     })
     .await;
     let callbacks = Callbacks::new().on_sampling(|_| async {
@@ -266,9 +266,9 @@ async fn a_server_request_is_answered_after_its_stream_ended() {
     let client = McpClient::with_callbacks(config, callbacks);
     client.connect().await.unwrap();
     eventually("the answer", || {
-        let answers = server.requests.calls("");
-        let answered = |answer: &Recorded| answer.json()["result"]["model"] == "m";
-        answers.iter().any(answered)
+        let responses = server.requests.calls("");
+        let answered = |response: &Recorded| response.json()["result"]["model"] == "m";
+        responses.iter().any(answered)
     })
     .await;
 }

@@ -23,8 +23,7 @@ fn text(result: &Value) -> &str {
 }
 
 async fn names(client: &McpClient) -> Vec<String> {
-    let tools = client.list_tools().await.unwrap();
-    let tools = tools.iter().map(|tool| {
+    let tools = client.list_tools().await.unwrap().iter().map(|tool| {
         let tool: Value = serde_json::from_str(tool.get()).unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object");
         tool["name"].as_str().unwrap().to_owned()
@@ -162,8 +161,10 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let Some(peer) = Peer::start(name) else {
             return;
         };
-        let error = client(&peer.url, TransportKind::Auto).list_tools().await;
-        let error = error.unwrap_err();
+        let error = client(&peer.url, TransportKind::Auto)
+            .list_tools()
+            .await
+            .unwrap_err();
         assert_eq!(error.class(), ErrorClass::Denied, "{name}");
         let McpErrorKind::HttpStatus {
             status: 401,
@@ -176,8 +177,10 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let (_, url) = challenge.split_once("resource_metadata=\"").unwrap();
         let metadata = get_json(url.split('"').next().unwrap()).await;
         assert_eq!(metadata["resource"], peer.url, "{name}");
-        let issuer = metadata["authorization_servers"][0].as_str().unwrap();
-        let issuer = issuer.trim_end_matches('/');
+        let issuer = metadata["authorization_servers"][0]
+            .as_str()
+            .unwrap()
+            .trim_end_matches('/');
         let server = format!("{issuer}/.well-known/oauth-authorization-server");
         let server = get_json(&server).await;
         assert!(server["token_endpoint"].is_string(), "{name}: {server}");
@@ -187,6 +190,6 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
 
 async fn get_json(url: &str) -> Value {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client.get(url).send().await.unwrap();
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+    let response = client.get(url).send().await.unwrap();
+    serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
 }

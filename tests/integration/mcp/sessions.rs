@@ -48,8 +48,8 @@ async fn an_expired_session_is_replaced_and_each_call_runs_once() {
         assert_eq!(executed.load(Ordering::SeqCst), 3);
         assert_eq!(server.requests.calls("initialize").len(), 2);
         // The request that got status 404 was sent twice, in two sessions.
-        let sessions: Vec<_> = server.requests.calls("tools/call");
-        let sessions: Vec<_> = sessions
+        let calls = server.requests.calls("tools/call");
+        let sessions: Vec<_> = calls
             .iter()
             .map(|call| call.header("mcp-session-id"))
             .collect();
@@ -82,9 +82,9 @@ async fn a_session_that_always_expires_at_once_is_an_error() {
         let response = Reply::result(&json!({})).response(&request.rpc_id());
         let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
         vec![match request.rpc_method().as_str() {
-            "initialize" => Fault::answer_with("200 OK", &session, response),
-            "tools/call" => Fault::answer("404 Not Found", JSON, ""),
-            _ => Fault::answer("202 Accepted", JSON, ""),
+            "initialize" => Fault::response_with("200 OK", &session, response),
+            "tools/call" => Fault::response("404 Not Found", JSON, ""),
+            _ => Fault::response("202 Accepted", JSON, ""),
         }]
     })
     .await;
@@ -106,13 +106,13 @@ async fn a_tool_that_reports_its_own_missing_session_is_called_once() {
         vec![match request.rpc_method().as_str() {
             "initialize" => {
                 let response = Reply::result(&json!({})).response(&id);
-                Fault::answer_with("200 OK", &session, response)
+                Fault::response_with("200 OK", &session, response)
             }
             "tools/call" => {
                 let response = Reply::error(-32602, "no such game session").response(&id);
-                Fault::answer("400 Bad Request", JSON, response)
+                Fault::response("400 Bad Request", JSON, response)
             }
-            _ => Fault::answer("202 Accepted", JSON, ""),
+            _ => Fault::response("202 Accepted", JSON, ""),
         }]
     })
     .await;

@@ -154,8 +154,8 @@ async fn an_input_request_is_answered_and_the_request_repeated_with_the_state() 
     let server = stateless().on("tools/call", asks_first).start();
     let result = roll(&obliging(&server)).await.unwrap();
     let result: Value = serde_json::from_str(result.get()).unwrap();
-    let answer = json!({"q": {"action": "accept", "content": {"sure": true}}});
-    assert_eq!(result["responses"], answer);
+    let response = json!({"q": {"action": "accept", "content": {"sure": true}}});
+    assert_eq!(result["responses"], response);
     assert_eq!(result["state"], "a \"state\" \u{e9}");
     assert_eq!(result["arguments"], json!({"dice": "1d20"}));
     let calls = server.requests.calls("tools/call");
@@ -199,7 +199,7 @@ async fn endless_input_requests_and_malformed_results_are_errors() {
 
 #[tokio::test]
 async fn a_list_is_cached_for_the_ttl_of_the_server() {
-    for (ttl, asked) in [(60_000, 1), (0, 2)] {
+    for (ttl, request_count) in [(60_000, 1), (0, 2)] {
         let server = stateless()
             .on("prompts/list", move |_| {
                 Reply::result(
@@ -211,7 +211,7 @@ async fn a_list_is_cached_for_the_ttl_of_the_server() {
         for _ in 0..2 {
             assert_eq!(client.list_prompts().await.unwrap().len(), 1);
         }
-        assert_eq!(server.requests.calls("prompts/list").len(), asked);
+        assert_eq!(server.requests.calls("prompts/list").len(), request_count);
     }
 }
 
@@ -298,11 +298,11 @@ async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
     client.list_tools().await.unwrap();
     let mut subscription = client.subscribe(filter).await.unwrap();
     let listen = server.requests.calls("subscriptions/listen").remove(0);
-    let asked = json!({
+    let requested = json!({
         "toolsListChanged": true, "promptsListChanged": false, "resourcesListChanged": false,
         "resourceSubscriptions": [],
     });
-    assert_eq!(listen.json()["params"]["notifications"], asked);
+    assert_eq!(listen.json()["params"]["notifications"], requested);
     let notice = |id: &str| {
         let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
         format!(
@@ -336,13 +336,13 @@ async fn a_rejected_subscription_is_an_error_every_time() {
             _ => Reply::error(-32601, "Method not found"),
         };
         let response = reply.response(&request.rpc_id());
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::response("200 OK", JSON, response)]
     })
     .await;
     let client = client(&server.url, TransportKind::Auto);
     for _ in 0..30 {
-        let refused = client.subscribe(SubscriptionFilter::default()).await;
-        assert_eq!(refused.unwrap_err().rpc_error().unwrap().code, -32601);
+        let rejected = client.subscribe(SubscriptionFilter::default()).await;
+        assert_eq!(rejected.unwrap_err().rpc_error().unwrap().code, -32601);
     }
 }
 
@@ -394,7 +394,7 @@ async fn progress_and_log_messages_come_before_the_result() {
                     "progressToken": token, "progress": 1, "total": 2, "message": "half",
                 }}))
                 .preceded_by(&json!({"method": "notifications/progress", "params": {
-                    "progressToken": "somebody else's", "progress": 9,
+                    "progressToken": "another's", "progress": 9,
                 }}))
         })
         .start();

@@ -114,8 +114,11 @@ async fn an_unusable_output_schema_is_ignored() {
 /// deadline.
 #[test]
 fn a_hostile_output_schema_delays_no_call() {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let task = tokio::spawn(async {
             let server = server(&endless(), &json!("x"));
@@ -193,11 +196,11 @@ async fn an_incomplete_list_does_not_change_the_known_tools() {
         })
         .start();
     let client = client(&server.url, TransportKind::Http);
-    let patience = Duration::from_secs(20);
+    let timeout = Duration::from_secs(20);
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
-    assert!(call(&client, patience).await.output_mismatch.is_some());
+    assert!(call(&client, timeout).await.output_mismatch.is_some());
     client.list_tools().await.unwrap_err();
-    assert!(call(&client, patience).await.output_mismatch.is_some());
+    assert!(call(&client, timeout).await.output_mismatch.is_some());
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
-    assert_eq!(call(&client, patience).await.output_mismatch, None);
+    assert_eq!(call(&client, timeout).await.output_mismatch, None);
 }

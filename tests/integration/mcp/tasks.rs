@@ -21,14 +21,14 @@ fn auto(server: &FakeMcp) -> McpClient {
 
 /// Returns a client that accepts and counts every form.
 fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&asked);
+    let prompts = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&prompts);
     let callbacks = Callbacks::new().on_elicitation(move |_| {
         counter.fetch_add(1, Ordering::SeqCst);
         async { Ok(json!({"action": "accept"})) }
     });
     let client = McpClient::with_callbacks(config(url, TransportKind::Auto), callbacks);
-    (client, asked)
+    (client, prompts)
 }
 
 /// The first response to a call.
@@ -39,19 +39,19 @@ fn begun() -> Value {
 /// Starts a server of tasks that answers `tasks/get` and `tasks/update` with these faults, or with
 /// the result of the function if it returns one.
 async fn faulty(
-    answer: impl Fn(&Recorded, &str) -> Result<Value, Vec<Fault>> + Send + Sync + 'static,
+    response: impl Fn(&Recorded, &str) -> Result<Value, Vec<Fault>> + Send + Sync + 'static,
 ) -> FaultServer {
     FaultServer::start(move |request| {
         let result = match request.rpc_method().as_str() {
             "server/discover" => Ok(json!({"supportedVersions": ["2026-07-28"]})),
             "tools/call" => Ok(begun()),
-            method => answer(request, method),
+            method => response(request, method),
         };
         result.map_or_else(
             |faults| faults,
             |result| {
                 let response = Reply::result(&result).response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::response("200 OK", JSON, response)]
             },
         )
     })
@@ -91,8 +91,8 @@ async fn a_task_is_polled_until_its_result() {
     assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
     assert_eq!(received.load(Ordering::SeqCst), 1);
     let update = server.requests.calls("tasks/update").remove(0).json();
-    let answers = json!({"q": {"action": "accept"}});
-    assert_eq!(update["params"]["inputResponses"], answers);
+    let responses = json!({"q": {"action": "accept"}});
+    assert_eq!(update["params"]["inputResponses"], responses);
     assert!(server.requests.calls("tasks/cancel").is_empty());
 }
 
@@ -133,10 +133,10 @@ async fn a_temporarily_unreachable_server_does_not_end_a_task() {
         let error = Reply::error(-32603, "Oops").response(&request.rpc_id());
         match polls.fetch_add(1, Ordering::SeqCst) {
             0 | 1 => Err(vec![Fault::Close]),
-            2 => Err(vec![Fault::answer("503 Service Unavailable", "text/plain", "Busy")]),
-            3 => Err(vec![Fault::answer("500 Internal Server Error", JSON, error)]),
+            2 => Err(vec![Fault::response("503 Service Unavailable", "text/plain", "Busy")]),
+            3 => Err(vec![Fault::response("500 Internal Server Error", JSON, error)]),
             4 => Ok(json!({"taskId": "t", "status": "working", "inputRequests": null, "pollIntervalMs": -1})),
-            5 => Err(vec![Fault::answer("200 OK", JSON, "")]),
+            5 => Err(vec![Fault::response("200 OK", JSON, "")]),
             _ => Ok(json!({"taskId": "t", "status": "completed", "result": {"n": 7}})),
         }
     })
@@ -150,7 +150,7 @@ async fn a_temporarily_unreachable_server_does_not_end_a_task() {
 #[tokio::test]
 async fn a_task_of_an_unreachable_server_ends_at_the_deadline() {
     let server = faulty(|_, _| {
-        Err(vec![Fault::answer(
+        Err(vec![Fault::response(
             "503 Service Unavailable",
             "text/plain",
             "Busy",
@@ -194,13 +194,13 @@ async fn a_lost_answer_is_sent_again_without_asking_the_user_twice() {
         _ => Ok(json!({"taskId": "t", "status": "completed", "result": 1})),
     })
     .await;
-    let (client, asked) = obliging(&server.url);
+    let (client, prompts) = obliging(&server.url);
     roll(&client).await.unwrap();
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(prompts.load(Ordering::SeqCst), 1);
     let updates = server.requests.calls("tasks/update");
     assert_eq!(updates.len(), 2);
-    let answers = json!({"q": {"action": "accept"}});
-    assert_eq!(updates[1].json()["params"]["inputResponses"], answers);
+    let responses = json!({"q": {"action": "accept"}});
+    assert_eq!(updates[1].json()["params"]["inputResponses"], responses);
 }
 
 #[tokio::test]
@@ -221,10 +221,10 @@ async fn a_task_with_endless_input_requests_is_an_error() {
             }))
         })
         .start();
-    let (client, asked) = obliging(&server.url);
+    let (client, prompts) = obliging(&server.url);
     let error = roll(&client).await.unwrap_err();
     assert!(matches!(error.kind(), McpErrorKind::TooManyRounds { .. }));
-    assert_eq!(asked.load(Ordering::SeqCst), 512);
+    assert_eq!(prompts.load(Ordering::SeqCst), 512);
     eventually("tasks/cancel", || {
         server.requests.calls("tasks/cancel").len() == 1
     })

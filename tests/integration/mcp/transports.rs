@@ -104,7 +104,7 @@ async fn e7_a_request_from_the_server_is_answered() {
     roll(&client).await.unwrap();
     server.push("data: {\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"ping\"}\n\n");
     server.push("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"roots/list\"}\n\n");
-    let answers = [
+    let responses = [
         json!({"jsonrpc": "2.0", "id": "s1", "result": {}}),
         json!({
             "jsonrpc": "2.0", "id": 2,
@@ -113,8 +113,9 @@ async fn e7_a_request_from_the_server_is_answered() {
     ];
     eventually("both answers", || {
         let all = server.requests.all();
-        let has = |answer: &serde_json::Value| all.iter().any(|request| request.json() == *answer);
-        answers.iter().all(has)
+        let has =
+            |response: &serde_json::Value| all.iter().any(|request| request.json() == *response);
+        responses.iter().all(has)
     })
     .await;
     roll(&client).await.unwrap();

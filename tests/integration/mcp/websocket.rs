@@ -52,8 +52,11 @@ async fn e2_garbage_binary_messages_and_server_requests_are_tolerated() {
     let client = client(&server.url);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
     assert_eq!(call(&client, "binary", json!({})).await, "binary");
-    let answer = call(&client, "ask", json!({})).await;
-    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "q1", "result": {}}));
+    let response = call(&client, "ask", json!({})).await;
+    assert_eq!(
+        response,
+        json!({"jsonrpc": "2.0", "id": "q1", "result": {}})
+    );
     roll(&client).await.unwrap();
     assert_eq!(server.requests.all().len(), 1);
 }
@@ -150,8 +153,10 @@ async fn l1_a_message_that_is_too_large_is_not_read() {
     let client = McpClient::new(config);
     let fits = call(&client, "large", json!({"bytes": 90_000})).await;
     assert_eq!(fits.as_str().unwrap().len(), 90_000);
-    let error = client.call_tool("large", &json!({"bytes": 8 << 20})).await;
-    let error = error.unwrap_err();
+    let error = client
+        .call_tool("large", &json!({"bytes": 8 << 20}))
+        .await
+        .unwrap_err();
     assert!(
         matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 }),
         "{error}"
@@ -205,18 +210,18 @@ async fn e7_a_server_without_websocket_is_a_clear_error() {
     };
     for (faults, is_expected) in [
         (
-            vec![Fault::answer("200 OK", JSON, "{}")],
+            vec![Fault::response("200 OK", JSON, "{}")],
             (|kind| matches!(kind, McpErrorKind::NotWebSocket)) as fn(&McpErrorKind) -> bool,
         ),
         (head("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), |kind| {
             matches!(kind, McpErrorKind::NotWebSocket)
         }),
         (
-            vec![Fault::answer("401 Unauthorized", JSON, "{}")],
+            vec![Fault::response("401 Unauthorized", JSON, "{}")],
             |kind| matches!(kind, McpErrorKind::HttpStatus { status: 401, .. }),
         ),
         (
-            vec![Fault::answer_with(
+            vec![Fault::response_with(
                 "302 Found",
                 &[("Location", "http://127.0.0.1:1/")],
                 "",

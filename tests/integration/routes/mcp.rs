@@ -103,8 +103,10 @@ impl<'a> Session<'a> {
         let id = reply
             .head
             .lines()
-            .find_map(|line| line.strip_prefix("mcp-session-id: "));
-        let id = id.unwrap().trim().to_owned();
+            .find_map(|line| line.strip_prefix("mcp-session-id: "))
+            .unwrap()
+            .trim()
+            .to_owned();
         let headers = format!("{headers}mcp-session-id: {id}\r\n");
         Self {
             socket,
@@ -142,8 +144,8 @@ pub struct Stream {
 impl Stream {
     pub fn open(socket: &Path, verb: &str, headers: &str, body: &str) -> Self {
         let mut stream = UnixStream::connect(socket).unwrap();
-        let patience = Some(Duration::from_secs(20));
-        stream.set_read_timeout(patience).unwrap();
+        let timeout = Some(Duration::from_secs(20));
+        stream.set_read_timeout(timeout).unwrap();
         let length = body.len();
         let head = format!(
             "{verb} /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"

@@ -87,8 +87,8 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
     assert_eq!(first.status, 503);
     assert_eq!(first.json()["status"], "starting");
     eventually("it is ready", || ready(&sidecar).status == 200);
-    let answer = ready(&sidecar).json();
-    assert_eq!(answer["unavailable_servers"][0]["label"], "far");
+    let response = ready(&sidecar).json();
+    assert_eq!(response["unavailable_servers"][0]["label"], "far");
     let text = lines(&sidecar);
     assert!(
         text.contains("pillion_upstream_up{server=\"far\"} 0"),

@@ -49,8 +49,8 @@ fn i4_a_changed_list_is_sent_again() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let list = "/api/v1/approvals";
     let before = tag_of(&http::get(&daemon.socket, list));
-    let asked = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
-    assert_eq!(asked.json()["result"]["error_code"], "approval_required");
+    let reply = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
+    assert_eq!(reply.json()["result"]["error_code"], "approval_required");
     let after = again(&daemon, list, &before);
     assert_eq!(after.status, 200);
     assert_eq!(after.json()["approvals"][0]["tool"], "get_time");

@@ -39,8 +39,8 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert!(call(&daemon, "afar_echo"));
     let calls = |server: &str| {
         let target = format!("/api/v1/tool-calls?server={server}");
-        let answer = http::get(&daemon.socket, &target).json();
-        answer["calls"].as_array().unwrap().len()
+        let response = http::get(&daemon.socket, &target).json();
+        response["calls"].as_array().unwrap().len()
     };
     // The records have the server's new name.
     assert_eq!((calls("far"), calls("afar")), (0, 3));
@@ -117,9 +117,9 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     eventually("the time is stored", || {
         daemon.kill();
         daemon = daemon.again();
-        let kept = &servers(&daemon)[0];
-        assert_eq!(kept["status"], "disconnected");
-        kept["lastConnectedAt"].is_string()
+        let entry = &servers(&daemon)[0];
+        assert_eq!(entry["status"], "disconnected");
+        entry["lastConnectedAt"].is_string()
     });
 }
 
@@ -191,8 +191,8 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
         let caller = scope.spawn(|| {
             let client = Client::new(&socket);
             while !stop.load(Ordering::Relaxed) {
-                let answer = client.execute("far_echo", &json!({}), &Caller::default());
-                assert!(answer.unwrap().is_success());
+                let response = client.execute("far_echo", &json!({}), &Caller::default());
+                assert!(response.unwrap().is_success());
                 calls.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -276,8 +276,8 @@ fn f2_acknowledged_changes_survive_a_kill_without_duplicates() {
     for round in 0..8 {
         let socket = daemon.socket.clone();
         let changing = std::thread::spawn(move || change_until_killed(&socket, round));
-        let moment = 60 + u64::try_from(round).unwrap() * 37;
-        std::thread::sleep(Duration::from_millis(moment));
+        let time = 60 + u64::try_from(round).unwrap() * 37;
+        std::thread::sleep(Duration::from_millis(time));
         daemon.kill();
         let (acknowledged, unknown) = changing.join().unwrap();
         total += acknowledged.len();
@@ -293,11 +293,12 @@ fn f2_acknowledged_changes_survive_a_kill_without_duplicates() {
             let before = found.insert(name, server["timeout"].as_u64());
             assert_eq!(before, None);
         }
-        let kept = expected.iter().filter(|(_, timeout)| timeout.is_some());
-        let kept: std::collections::BTreeMap<_, _> = kept
+        let entry: std::collections::BTreeMap<_, _> = expected
+            .iter()
+            .filter(|(_, timeout)| timeout.is_some())
             .map(|(name, timeout)| (name.clone(), *timeout))
             .collect();
-        assert_eq!(found, kept);
+        assert_eq!(found, entry);
     }
     assert!(total > 8, "{total}");
 }

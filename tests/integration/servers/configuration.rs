@@ -1,7 +1,7 @@
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{add, ask, echo, names, refusal, servers};
+use super::{add, ask, echo, names, rejection, servers};
 use crate::http;
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
@@ -30,15 +30,15 @@ fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
         assert_eq!(server[key], expected, "{server}");
     }
     for key in ["createdAt", "updatedAt"] {
-        let moment = server[key].as_str().unwrap();
+        let timestamp = server[key].as_str().unwrap();
         assert!(
-            moment.starts_with("20") && moment.ends_with('Z'),
+            timestamp.starts_with("20") && timestamp.ends_with('Z'),
             "{server}"
         );
     }
     assert_eq!(server["id"].as_str().unwrap().len(), 36);
     for immutable in ["id", "createdAt"] {
-        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &json!({immutable: "x"}));
+        let (status, code, error) = rejection(&daemon, "PATCH", "/far", &json!({immutable: "x"}));
         assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
     }
 }
@@ -138,7 +138,7 @@ fn f1_invalid_settings_are_rejected_by_key() {
         ),
         (json!([]), "body: expected a JSON object"),
     ] {
-        let (status, code, error) = refusal(&daemon, "POST", "", &server);
+        let (status, code, error) = rejection(&daemon, "POST", "", &server);
         assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
         assert!(error.contains(expected), "{server}: {error}");
     }
@@ -167,9 +167,9 @@ fn l1_other_machines_need_https_unless_the_operator_allows_http() {
         "https://10.1.2.3/",
         "http://169.254.169.254/",
     ] {
-        let (status, _, error) = refusal(&daemon, "POST", "", &server("far", url));
+        let (status, _, error) = rejection(&daemon, "POST", "", &server("far", url));
         assert_eq!(status, 400, "{url}: {error}");
-        let (status, ..) = refusal(&daemon, "POST", "/test", &server("far", url));
+        let (status, ..) = rejection(&daemon, "POST", "/test", &server("far", url));
         assert_eq!(status, 400, "{url}");
     }
     add(&daemon, &server("one", "https://mcp.example/"));
@@ -185,10 +185,10 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
     add(&daemon, &json!({"name": "far", "url": far.url}));
     for name in ["far", "near"] {
         let (status, code, error) =
-            refusal(&daemon, "POST", "", &json!({"name": name, "url": far.url}));
+            rejection(&daemon, "POST", "", &json!({"name": name, "url": far.url}));
         assert_eq!((status, code.as_str()), (409, "invalid_input"), "{error}");
     }
-    let (status, ..) = refusal(&daemon, "PATCH", "/far", &json!({"name": "near"}));
+    let (status, ..) = rejection(&daemon, "PATCH", "/far", &json!({"name": "near"}));
     assert_eq!(status, 409);
     let listed = servers(&daemon);
     assert_eq!(names(&daemon), ["near", "far"]);
@@ -199,7 +199,7 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
             ask(&daemon, "GET", &format!("/{key}"), &Value::Null).status,
             200
         );
-        let (status, code, error) = refusal(
+        let (status, code, error) = rejection(
             &daemon,
             "PATCH",
             &format!("/{key}"),
@@ -207,10 +207,10 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
         );
         assert_eq!((status, code.as_str()), (409, "denied"), "{error}");
         assert!(error.contains("configuration file"), "{error}");
-        let (status, ..) = refusal(&daemon, "DELETE", &format!("/{key}"), &Value::Null);
+        let (status, ..) = rejection(&daemon, "DELETE", &format!("/{key}"), &Value::Null);
         assert_eq!(status, 409);
     }
-    let (status, code, error) = refusal(&daemon, "GET", "/nobody", &Value::Null);
+    let (status, code, error) = rejection(&daemon, "GET", "/missing", &Value::Null);
     assert_eq!(
         (status, code.as_str(), error.as_str()),
         (404, "not_found", "Server not found")
@@ -287,7 +287,7 @@ fn the_api_cannot_add_start_or_change_programs() {
         ("POST", "", &stdio),
         ("POST", "/near/test", &Value::Null),
     ] {
-        let (status, code, error) = refusal(&daemon, method, path, body);
+        let (status, code, error) = rejection(&daemon, method, path, body);
         assert_eq!(
             (status, code.as_str()),
             (403, "denied"),
@@ -311,8 +311,9 @@ fn i4_an_unchanged_list_is_not_sent_again() {
     let tag = first
         .head
         .lines()
-        .find_map(|line| line.strip_prefix("etag: "));
-    let tag = tag.unwrap().to_owned();
+        .find_map(|line| line.strip_prefix("etag: "))
+        .unwrap()
+        .to_owned();
     let again = list(&format!("\"x\", W/{tag}"));
     assert_eq!((again.status, again.body.len()), (304, 0));
     add(
@@ -362,7 +363,7 @@ async fn e6_protocol_version_and_handshake_can_be_set() {
             .start()
     };
     let daemon = Daemon::start();
-    let asked = |name: &str, server: &FakeMcp, more: Value| {
+    let methods_sent = |name: &str, server: &FakeMcp, more: Value| {
         let mut entry = json!({"name": name, "url": server.url, "transport": "streamable_http"});
         for (key, value) in more.as_object().unwrap() {
             entry[key] = value.clone();
@@ -375,8 +376,11 @@ async fn e6_protocol_version_and_handshake_can_be_set() {
             ask(&daemon, "POST", &format!("/{name}/connect"), &json!({})).status,
             200
         );
-        let methods = server.requests.all();
-        let methods = methods.iter().map(|request| request.rpc_method());
+        let methods = server
+            .requests
+            .all()
+            .iter()
+            .map(|request| request.rpc_method());
         methods
             .filter(|method| !method.is_empty())
             .collect::<Vec<_>>()
@@ -390,16 +394,16 @@ async fn e6_protocol_version_and_handshake_can_be_set() {
         "tools/list",
         "resources/list",
     ];
-    assert_eq!(asked("old", &old, pinned.clone()), expected);
+    assert_eq!(methods_sent("old", &old, pinned.clone()), expected);
     let hello = old.requests.calls("initialize");
     assert_eq!(hello[0].json()["params"]["protocolVersion"], "2024-11-05");
     let without = start(false);
-    assert_eq!(asked("without", &without, pinned), expected[..3]);
+    assert_eq!(methods_sent("without", &without, pinned), expected[..3]);
     let newer = start(true);
     let pinned = json!({"protocolVersion": "2025-06-18"});
-    assert_eq!(asked("newer", &newer, pinned), expected[..3]);
+    assert_eq!(methods_sent("newer", &newer, pinned), expected[..3]);
     let plain = FakeMcp::start(Dialect::PlainHttp);
-    let methods = asked(
+    let methods = methods_sent(
         "plain",
         &plain,
         json!({"transport": "http", "handshake": "never"}),

@@ -1,7 +1,7 @@
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, refusal, servers, tools};
+use super::{add, ask, call, change, echo, rejection, servers, tools};
 use crate::mcp_server::Mood;
 use crate::program::Daemon;
 
@@ -47,17 +47,17 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
         (&json!("disconnected"), &json!(true))
     );
     let (listed, called) = (far.count("tools/list"), far.count("tools/call"));
-    let refused = || {
+    let rejected = || {
         let client = Client::new(&daemon.socket);
-        let answer = client.raw().execute("far_echo", b"{}", &Caller::default());
-        let answer: Value = serde_json::from_slice(&answer.unwrap()).unwrap();
+        let response = client.raw().execute("far_echo", b"{}", &Caller::default());
+        let response: Value = serde_json::from_slice(&response.unwrap()).unwrap();
         (
-            answer["result"]["error"].clone(),
-            answer["result"]["error_code"].clone(),
+            response["result"]["error"].clone(),
+            response["result"]["error_code"].clone(),
         )
     };
     let expected = (json!("Not connected to server"), json!("unavailable"));
-    assert_eq!(refused(), expected);
+    assert_eq!(rejected(), expected);
     assert!(tools(&daemon).contains(&"far_echo".to_owned()));
     let list = ask(&daemon, "GET", "/far/tools", &Value::Null).json();
     assert_eq!(
@@ -74,7 +74,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
         &daemon,
         &json!({"name": "other", "url": "http://127.0.0.1:9/mcp", "enabled": false}),
     );
-    assert_eq!(refused(), expected);
+    assert_eq!(rejected(), expected);
     assert_eq!(servers(&daemon)[0]["status"], "disconnected");
     assert_eq!(
         (far.count("tools/list"), far.count("tools/call")),
@@ -103,10 +103,11 @@ fn f2_a_disabled_server_is_neither_connected_nor_read() {
         ("GET", "resources"),
         ("GET", "resources/read?uri=memo://one"),
     ] {
-        let (status, code, error) = refusal(&daemon, method, &format!("/far/{path}"), &Value::Null);
+        let (status, code, error) =
+            rejection(&daemon, method, &format!("/far/{path}"), &Value::Null);
         assert_eq!((status, code.as_str()), (409, "unavailable"), "{path}");
         assert_eq!(error, "Server 'far' is not in use: it is disabled");
-        let (status, _, error) = refusal(&daemon, method, &format!("/no/{path}"), &Value::Null);
+        let (status, _, error) = rejection(&daemon, method, &format!("/no/{path}"), &Value::Null);
         assert_eq!(
             (status, error.as_str()),
             (404, "Server not found"),

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, refusal, servers};
+use super::{add, ask, call, change, echo, rejection, servers};
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, pillion, stderr};
 
@@ -34,7 +34,7 @@ fn bearer(far: &McpServer, token: &str) -> Value {
 }
 
 /// Returns the content of every file in the daemon's directory, including the log and the database.
-pub(super) fn everything_kept(daemon: &Daemon) -> Vec<u8> {
+pub(super) fn all_stored_bytes(daemon: &Daemon) -> Vec<u8> {
     let directory = daemon.socket.parent().unwrap().parent().unwrap();
     let files = std::fs::read_dir(directory).unwrap();
     files
@@ -68,7 +68,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
     // No failure and no response contains a credential.
     far.set_mood(Mood::Ill);
     call(&daemon, "far_echo");
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for (method, path, body) in [
         ("GET", "", Value::Null),
         ("GET", "/far", Value::Null),
@@ -89,33 +89,33 @@ fn l1_a_credential_is_sent_only_to_its_server() {
             json!({"headers": {"x": format!("{TOKEN}\n")}}),
         ),
     ] {
-        answers.extend(ask(&daemon, method, path, &body).body);
+        responses.extend(ask(&daemon, method, path, &body).body);
     }
     assert!(
-        !holds(&answers, TOKEN),
+        !holds(&responses, TOKEN),
         "{}",
-        String::from_utf8_lossy(&answers)
+        String::from_utf8_lossy(&responses)
     );
-    let kept = everything_kept(&daemon);
-    assert!(holds(&kept, "An MCP server was added") && holds(&kept, "SQLite format 3"));
-    assert!(!holds(&kept, TOKEN));
+    let cached = all_stored_bytes(&daemon);
+    assert!(holds(&cached, "An MCP server was added") && holds(&cached, "SQLite format 3"));
+    assert!(!holds(&cached, TOKEN));
     far.set_mood(Mood::Well);
     daemon.kill();
     let daemon = daemon.again();
     assert!(call(&daemon, "far_echo"));
-    assert!(!holds(&everything_kept(&daemon), TOKEN));
+    assert!(!holds(&all_stored_bytes(&daemon), TOKEN));
 }
 
 #[test]
 fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
     let far = echo();
     let daemon = Daemon::start();
-    let (status, code, error) = refusal(&daemon, "POST", "", &bearer(&far, TOKEN));
+    let (status, code, error) = rejection(&daemon, "POST", "", &bearer(&far, TOKEN));
     assert_eq!((status, code.as_str()), (403, "denied"));
     assert!(error.contains("vault.key_file"), "{error}");
     add(&daemon, &json!({"name": "far", "url": far.url}));
     let change = json!({"headers": {"x-key": TOKEN}});
-    let (status, ..) = refusal(&daemon, "PATCH", "/far", &change);
+    let (status, ..) = rejection(&daemon, "PATCH", "/far", &change);
     assert_eq!(status, 403);
     // A test stores nothing.
     let trial = ask(&daemon, "POST", "/test", &bearer(&far, TOKEN)).json();
@@ -170,7 +170,7 @@ fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
     let daemon = with_vault(&key(directory.path()));
     add(&daemon, &bearer(&far, TOKEN));
     let moved = json!({"url": thief.url});
-    let (status, _, error) = refusal(&daemon, "PATCH", "/far", &moved);
+    let (status, _, error) = rejection(&daemon, "PATCH", "/far", &moved);
     assert_eq!(status, 400);
     assert!(error.contains("send 'authentication' again"), "{error}");
     let moved =

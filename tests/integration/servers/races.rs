@@ -31,9 +31,9 @@ impl Held {
     /// The call looks for its tool at all servers that it knows.
     fn go_on(mut self) {
         self.0.write_all(b"}").unwrap();
-        let mut answer = String::new();
-        self.0.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains("not_found"), "{answer}");
+        let mut response = String::new();
+        self.0.read_to_string(&mut response).unwrap();
+        assert!(response.contains("not_found"), "{response}");
     }
 }
 

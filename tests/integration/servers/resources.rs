@@ -1,7 +1,7 @@
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use super::{add, ask, echo, refusal};
+use super::{add, ask, echo, rejection};
 use crate::mcp_server::Mood;
 use crate::program::Daemon;
 
@@ -44,7 +44,7 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     assert_eq!(failure.code(), "not_found");
     for query in ["", "?uri=", "?url=memo://one"] {
         let path = format!("/far/resources/read{query}");
-        let (status, code, error) = refusal(&daemon, "GET", &path, &Value::Null);
+        let (status, code, error) = rejection(&daemon, "GET", &path, &Value::Null);
         assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
     }
     ill.set_mood(Mood::Ill);
@@ -53,7 +53,7 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     let error = list["unavailable_servers"][0]["error"].as_str().unwrap();
     assert!(error.contains("500"), "{error}");
     let path = "/ill/resources/read?uri=memo://one";
-    let (status, code, error) = refusal(&daemon, "GET", path, &Value::Null);
+    let (status, code, error) = rejection(&daemon, "GET", path, &Value::Null);
     assert_eq!((status, code.as_str()), (502, "unavailable"), "{error}");
     assert!(error.contains("'ill'") && error.contains("500"), "{error}");
 }

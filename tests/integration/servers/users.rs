@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
-use super::credentials::{everything_kept, holds, key, with_vault};
-use super::{add, ask, change, refusal};
-use crate::approvals::{asked, decide};
+use super::credentials::{all_stored_bytes, holds, key, with_vault};
+use super::{add, ask, change, rejection};
+use crate::approvals::{approval_id, decide};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
@@ -62,46 +62,58 @@ fn take(daemon: &Daemon, user: &str) {
 }
 
 fn users(daemon: &Daemon) -> Vec<String> {
-    let list = ask(daemon, "GET", "/far/credentials", &Value::Null).json();
-    let list = list["credentials"].as_array().unwrap().iter();
+    let list = ask(daemon, "GET", "/far/credentials", &Value::Null).json()["credentials"]
+        .as_array()
+        .unwrap()
+        .iter();
     list.map(|entry| entry["user"].as_str().unwrap().to_owned())
         .collect()
 }
 
-fn of_user(user: Option<&str>) -> String {
+fn user_header(user: Option<&str>) -> String {
     user.map_or_else(String::new, |user| format!("x-pillion-user: {user}\r\n"))
 }
 
 fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    http::send(&daemon.socket, "POST", &target, &of_user(user), b"{}").json()
+    http::send(&daemon.socket, "POST", &target, &user_header(user), b"{}").json()
 }
 
 /// Returns the account for which the server ran the call.
 fn account(daemon: &Daemon, user: Option<&str>) -> Value {
-    let answer = call(daemon, user, "far_echo");
-    assert_eq!(answer["result"]["success"], true, "{answer}");
-    answer["result"]["data"]["structuredContent"]["account"].clone()
+    let response = call(daemon, user, "far_echo");
+    assert_eq!(response["result"]["success"], true, "{response}");
+    response["result"]["data"]["structuredContent"]["account"].clone()
 }
 
 /// Returns why a call was rejected before it reached the server.
 fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
     let before = far.count("tools/call");
-    let answer = call(daemon, user, "far_echo");
+    let response = call(daemon, user, "far_echo");
     assert_eq!(far.count("tools/call"), before);
-    let failure = if answer["success"] == true {
-        &answer["result"]
+    let failure = if response["success"] == true {
+        &response["result"]
     } else {
-        &answer
+        &response
     };
-    assert_eq!(failure["error_code"], "denied", "{answer}");
+    assert_eq!(failure["error_code"], "denied", "{response}");
     failure["error"].as_str().unwrap().to_owned()
 }
 
 fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
-    let list = http::send(&daemon.socket, "GET", "/api/v1/tools/", &of_user(user), b"").json();
-    let names = list["tools"].as_array().unwrap().iter();
-    let names = names.map(|tool| tool["name"].as_str().unwrap().to_owned());
+    let list = http::send(
+        &daemon.socket,
+        "GET",
+        "/api/v1/tools/",
+        &user_header(user),
+        b"",
+    )
+    .json();
+    let names = list["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned());
     names.filter(|name| name.starts_with("far_")).collect()
 }
 
@@ -156,7 +168,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     assert!(!available.contains("of_alice"), "{others}");
     let shown = |user: Option<&str>| {
         let target = "/api/v1/tools/far_files_of_alice";
-        http::send(&daemon.socket, "GET", target, &of_user(user), b"").status
+        http::send(&daemon.socket, "GET", target, &user_header(user), b"").status
     };
     assert_eq!(
         ["alice", "bob", "carol"].map(|user| shown(Some(user))),
@@ -173,10 +185,10 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         &daemon.socket,
         "GET",
         "/api/v1/tools/",
-        &of_user(Some("carol")),
+        &user_header(Some("carol")),
         b"",
-    );
-    let list = list.json();
+    )
+    .json();
     assert_eq!(list["unavailable_servers"][0]["label"], "far", "{list}");
     // The same holds in batches and in the list of one server.
     let batch =
@@ -188,7 +200,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
             &daemon.socket,
             "POST",
             target,
-            &of_user(user),
+            &user_header(user),
             body.as_bytes(),
         )
         .json()
@@ -204,7 +216,14 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         true
     );
     let target = "/api/v1/servers/far/tools";
-    let of_one = http::send(&daemon.socket, "GET", target, &of_user(Some("bob")), b"").json();
+    let of_one = http::send(
+        &daemon.socket,
+        "GET",
+        target,
+        &user_header(Some("bob")),
+        b"",
+    )
+    .json();
     assert_eq!(of_one["total"], 3, "{of_one}");
 }
 
@@ -223,7 +242,7 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
             &daemon.socket,
             "2025-06-18",
             json!({}),
-            &of_user(Some(user)),
+            &user_header(Some(user)),
         );
         let list = session.ask("tools/list", json!({})).to_string();
         assert!(list.contains(own) && !list.contains(others), "{list}");
@@ -265,7 +284,7 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
         let call = |target: &str, name: &str| {
             let params = json!({"name": name, "arguments": {}});
             let (headers, body) = stateless("tools/call", params, json!({}));
-            let headers = headers + &of_user(user);
+            let headers = headers + &user_header(user);
             let body = body.to_string();
             last(&http::send(
                 &daemon.socket,
@@ -276,11 +295,11 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
             ))
         };
         for target in ["/mcp", "/mcp?model=all"] {
-            let refused = call(target, "far_echo");
-            let text = refused["result"]["content"][0]["text"].as_str();
+            let rejected = call(target, "far_echo");
+            let text = rejected["result"]["content"][0]["text"].as_str();
             assert!(
                 text.unwrap().contains("credential of the user"),
-                "{refused}"
+                "{rejected}"
             );
         }
         let unknown = call("/mcp?model=one", "far_echo");
@@ -308,8 +327,8 @@ fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
     far.set_mood(Mood::Asleep);
     assert!(tools_of(&daemon, Some("alice")).is_empty());
     let unavailable = || {
-        let answer = call(&daemon, Some("alice"), "far_echo");
-        assert_eq!(answer["error_code"], "unavailable", "{answer}");
+        let response = call(&daemon, Some("alice"), "far_echo");
+        assert_eq!(response["error_code"], "unavailable", "{response}");
     };
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -364,7 +383,7 @@ fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
     assert_eq!(account(&daemon, Some("alice")), "bob");
     take(&daemon, "alice");
     denied(&daemon, &far, Some("alice"));
-    let (status, code, _) = refusal(&daemon, "DELETE", "/far/credentials/alice", &Value::Null);
+    let (status, code, _) = rejection(&daemon, "DELETE", "/far/credentials/alice", &Value::Null);
     assert_eq!((status, code.as_str()), (404, "not_found"));
     // The credential goes to no other URL than its own.
     give(&daemon, "alice", ALICE);
@@ -433,7 +452,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
     shown.extend(http::get(&daemon.socket, "/api/v1/status").body);
     shown.extend(odd.to_string().bytes());
     daemon.kill();
-    shown.extend(everything_kept(&daemon));
+    shown.extend(all_stored_bytes(&daemon));
     assert!(holds(&shown, "A user's credential was stored") && holds(&shown, "SQLite format 3"));
     for secret in [ALICE, "evil-evil", "break-break"] {
         assert!(!holds(&shown, secret), "{secret}");
@@ -469,7 +488,7 @@ fn l1_a_server_may_have_its_own_credential_too() {
     denied(&daemon, &far, None);
     change(&daemon, "PATCH", "/far", &json!({"credential": "shared"}));
     assert_eq!(account(&daemon, Some("alice")), "all");
-    let (status, code, error) = refusal(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
+    let (status, code, error) = rejection(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
     assert_eq!((status, code.as_str()), (409, "invalid_input"));
     assert!(error.contains("per_user"), "{error}");
     assert_eq!(far.strays(), 0);
@@ -493,10 +512,10 @@ fn g3_an_approval_is_valid_for_one_credential() {
 
     // Repeated after the decision: the call is a different one by then, and needs another decision.
     give(&daemon, "alice", ALICE);
-    let of_alice = asked(&result());
+    let of_alice = approval_id(&result());
     approve(&of_alice);
     take(&daemon, "alice");
-    let of_server = asked(&result());
+    let of_server = approval_id(&result());
     assert_ne!(of_server, of_alice);
     approve(&of_server);
     give(&daemon, "alice", ALICE);
@@ -509,7 +528,7 @@ fn g3_an_approval_is_valid_for_one_credential() {
 
     // While the call waits for the decision: it is rejected, and the server receives no call.
     let calls = far.count("tools/call");
-    let refused_after = |change: &dyn Fn()| {
+    let rejection_after = |change: &dyn Fn()| {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| call(&daemon, alice, "far_echo?wait_ms=60000"));
             let mut open = Value::Null;
@@ -520,14 +539,14 @@ fn g3_an_approval_is_valid_for_one_credential() {
             });
             change();
             approve(open.as_str().unwrap());
-            let answer = waiting.join().unwrap()["result"].clone();
-            assert_eq!(answer["error_code"], "denied", "{answer}");
-            answer["error"].as_str().unwrap().to_owned()
+            let response = waiting.join().unwrap()["result"].clone();
+            assert_eq!(response["error_code"], "denied", "{response}");
+            response["error"].as_str().unwrap().to_owned()
         })
     };
-    let error = refused_after(&|| give(&daemon, "alice", ALICE));
+    let error = rejection_after(&|| give(&daemon, "alice", ALICE));
     assert!(error.contains("has a credential now"), "{error}");
-    let error = refused_after(&|| take(&daemon, "alice"));
+    let error = rejection_after(&|| take(&daemon, "alice"));
     assert!(error.contains("no longer has a credential"), "{error}");
     assert_eq!(far.count("tools/call"), calls);
     assert_eq!(far.strays(), 0);
@@ -554,22 +573,22 @@ fn send(
     body: &str,
 ) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let user = of_user(user);
+    let user = user_header(user);
     let length = body.len();
     let text = format!(
         "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
     );
     stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let status = response.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, response)
 }
 
 /// Returns the JSON that a token reads there.
 fn read(address: SocketAddr, token: &str, path: &str) -> (u16, Value) {
-    let (status, answer) = send(address, token, &format!("GET {path}"), None, "");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let (status, response) = send(address, token, &format!("GET {path}"), None, "");
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
     (status, serde_json::from_str(body).unwrap())
 }
 
@@ -611,9 +630,9 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     eventually("it is another for her", || !has_echo("alice"));
 
     let pins = |token: &str| {
-        let (status, answer) = read(address, token, "/api/v1/pins");
-        assert_eq!(status, 200, "{answer}");
-        let pins = answer["pins"].as_array().unwrap().iter();
+        let (status, response) = read(address, token, "/api/v1/pins");
+        assert_eq!(status, 200, "{response}");
+        let pins = response["pins"].as_array().unwrap().iter();
         let of = |pin: &Value| format!("{} {}", pin["user"], pin["tool"]).replace('"', "");
         pins.map(of).collect::<Vec<_>>()
     };
@@ -650,8 +669,8 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     assert!(!reported.contains("blocked"), "{reported}");
     let difference = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
     assert!(difference.contains("- One\n+ Two"), "{difference}");
-    let nobodys = run(&["pins", "accept", "far", "echo"]);
-    assert!(!nobodys.contains("accepted"), "{nobodys}");
+    let anonymous = run(&["pins", "accept", "far", "echo"]);
+    assert!(!anonymous.contains("accepted"), "{anonymous}");
     let accepted = run(&["pins", "accept", "far", "echo", "--user", "alice"]);
     assert!(accepted.contains("accepted: far echo"), "{accepted}");
     assert!(has_echo("alice") && has_echo("bob"));
@@ -676,22 +695,28 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     for user in [None, Some("alice"), Some("bob")] {
         let calculate = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        http::send(&daemon.socket, "POST", target, &of_user(user), calculate);
+        http::send(
+            &daemon.socket,
+            "POST",
+            target,
+            &user_header(user),
+            calculate,
+        );
         call(&daemon, user, "get_time");
     }
     const BOSS: &str = "boss-boss-boss-boss-boss";
     let users = |token: &str, path: &str, list: &str| {
-        let (status, answer) = read(address, token, path);
-        assert_eq!(status, 200, "{answer}");
-        let entries = answer[list].as_array().unwrap().iter();
+        let (status, response) = read(address, token, path);
+        assert_eq!(status, 200, "{response}");
+        let entries = response[list].as_array().unwrap().iter();
         let mut users: Vec<_> = entries
-            .map(|entry| entry["user"].as_str().unwrap_or("nobody").to_owned())
+            .map(|entry| entry["user"].as_str().unwrap_or("no user").to_owned())
             .collect();
         users.sort();
         users.dedup();
         users
     };
-    let everybody = ["alice", "bob", "nobody"];
+    let everybody = ["alice", "bob", "no user"];
     for path in ["/api/v1/tool-calls", "/api/v1/tool-calls?tool=calculator"] {
         assert_eq!(users(HERS, path, "calls"), ["alice"]);
         assert_eq!(users(BOSS, path, "calls"), ["alice"]);
@@ -708,8 +733,8 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     let of_bob = |path: &str, list: &str| {
         let path = format!("{path}?user=bob");
         assert_eq!(read(address, HERS, &path).0, 403);
-        let (_, answer) = read(address, OPS, &path);
-        answer[list][0]["id"].as_str().unwrap().to_owned()
+        let (_, response) = read(address, OPS, &path);
+        response[list][0]["id"].as_str().unwrap().to_owned()
     };
     for (path, list) in [("/api/v1/tool-calls", "calls"), (approvals, "approvals")] {
         let one = format!("{path}/{}", of_bob(path, list));
@@ -771,16 +796,16 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     };
     const CALL: &str = "POST /api/v1/tools/execute/far_echo";
     let runs = |token: &str, user: Option<&str>, account: &str| {
-        let (_, answer) = send(token, CALL, user, "{}");
+        let (_, response) = send(token, CALL, user, "{}");
         assert!(
-            answer.contains(&format!("\"account\":\"{account}\"")),
-            "{answer}"
+            response.contains(&format!("\"account\":\"{account}\"")),
+            "{response}"
         );
     };
     let is_denied = |token: &str, user: Option<&str>| {
         let before = far.credentials().len();
-        let (status, answer) = send(token, CALL, user, "{}");
-        assert!(answer.contains("\"error_code\":\"denied\""), "{answer}");
+        let (status, response) = send(token, CALL, user, "{}");
+        assert!(response.contains("\"error_code\":\"denied\""), "{response}");
         assert_eq!(far.credentials().len(), before);
         status
     };
@@ -812,9 +837,9 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
         "DELETE /api/v1/servers/far/credentials/alice",
         "GET /api/v1//servers/far/credentials",
     ] {
-        let (status, answer) = send(PLAIN, request, None, "{}");
-        assert!(status == 403 || status == 404, "{request}: {answer}");
-        assert!(!answer.contains("alice"), "{answer}");
+        let (status, response) = send(PLAIN, request, None, "{}");
+        assert!(status == 403 || status == 404, "{request}: {response}");
+        assert!(!response.contains("alice"), "{response}");
     }
     let (status, _) = send(OPS, "GET /api/v1/servers/far/credentials", None, "");
     assert_eq!(status, 200);
@@ -839,7 +864,7 @@ fn l1_a_real_server_behind_bearer_tokens() {
             &daemon.socket,
             "POST",
             target,
-            &of_user(Some(user)),
+            &user_header(Some(user)),
             body.as_bytes(),
         )
         .json()
@@ -847,8 +872,8 @@ fn l1_a_real_server_behind_bearer_tokens() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let answer = sum("alice");
-                assert_eq!(answer["result"]["text"], "42", "{answer}");
+                let response = sum("alice");
+                assert_eq!(response["result"]["text"], "42", "{response}");
                 assert_eq!(sum("mallory")["success"], false);
             });
         }
@@ -892,7 +917,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     let daemon = Daemon::start();
     add(&daemon, &server(&far, "per_user"));
     denied(&daemon, &far, Some("alice"));
-    let (status, code, error) = refusal(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
+    let (status, code, error) = rejection(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
     assert_eq!((status, code.as_str()), (403, "denied"));
     assert!(error.contains("vault.key_file"), "{error}");
 }

@@ -106,8 +106,9 @@ fn l3_a_page_of_a_configured_origin_reads_every_response() {
         ("POST /v1/chat/completions", None, "{}", 401),
         ("POST /v1/messages", Some("wrong-wrong-wrong"), "{}", 401),
     ] {
-        let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
-        let token = token.unwrap_or_default();
+        let token = token
+            .map(|token| format!("authorization: Bearer {token}\r\n"))
+            .unwrap_or_default();
         let headers = format!("host: localhost\r\norigin: {PAGE}\r\n{ACCEPT}{token}");
         let (status, head, body) = server.send(request, &headers, body);
         assert_eq!(status, expected, "{request}: {head} {body}");

@@ -72,22 +72,22 @@ fn c2_a_response_before_the_body_has_arrived_announces_the_close() {
         );
         let mut stream = server.connect();
         stream.write_all(request.as_bytes()).unwrap();
-        let answer = head(&mut stream);
+        let response = head(&mut stream);
         assert!(
-            answer.starts_with(&format!("http/1.1 {status}")),
-            "{answer}"
+            response.starts_with(&format!("http/1.1 {status}")),
+            "{response}"
         );
         assert!(
-            answer.contains("connection: close"),
-            "{target} {header:.30}: {answer}"
+            response.contains("connection: close"),
+            "{target} {header:.30}: {response}"
         );
     }
     // After a request that was read, the connection is kept.
-    let mut kept = server.connect();
+    let mut connection = server.connect();
     for _ in 0..2 {
-        ask(&mut kept, RUNNER, TOOLS);
-        let answer = head(&mut kept);
-        assert!(!answer.contains("connection: close"), "{answer}");
+        ask(&mut connection, RUNNER, TOOLS);
+        let response = head(&mut connection);
+        assert!(!response.contains("connection: close"), "{response}");
     }
 }
 
@@ -96,10 +96,10 @@ fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
     let server = Server::start(
         "max_connections = 2\nauthentication_timeout_ms = 3000\n[http]\nidle_timeout_ms = 60000",
     );
-    let mut kept = server.connect();
-    ask(&mut kept, READER, TOOLS);
-    let answer = head(&mut kept);
-    assert!(answer.starts_with("http/1.1 200"), "{answer}");
+    let mut connection = server.connect();
+    ask(&mut connection, READER, TOOLS);
+    let response = head(&mut connection);
+    assert!(response.starts_with("http/1.1 200"), "{response}");
     let mut idle: Vec<_> = (0..12).map(|_| server.connect()).collect();
     // A connection that sends its head slowly counts as idle.
     for stream in &mut idle[6..] {
@@ -113,16 +113,17 @@ fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
         idle.iter_mut().all(is_closed)
     });
     // A connection that has authenticated stays open.
-    kept.set_read_timeout(Some(Duration::from_secs(20)))
+    connection
+        .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let mut rest = vec![0; 1 << 20];
-    kept.set_nonblocking(true).unwrap();
-    while kept.read(&mut rest).is_ok_and(|count| count > 0) {}
-    kept.set_nonblocking(false).unwrap();
-    ask(&mut kept, READER, "GET /healthz");
-    let answer = head(&mut kept);
-    assert!(answer.starts_with("http/1.1 200"), "{answer}");
-    assert!(!answer.contains("connection: close"), "{answer}");
+    connection.set_nonblocking(true).unwrap();
+    while connection.read(&mut rest).is_ok_and(|count| count > 0) {}
+    connection.set_nonblocking(false).unwrap();
+    ask(&mut connection, READER, "GET /healthz");
+    let response = head(&mut connection);
+    assert!(response.starts_with("http/1.1 200"), "{response}");
+    assert!(!response.contains("connection: close"), "{response}");
 }
 
 #[test]
@@ -135,23 +136,23 @@ fn l3_a_refusal_ends_its_connection() {
     ] {
         let mut stream = server.connect();
         ask(&mut stream, token, request);
-        let answer = head(&mut stream);
+        let response = head(&mut stream);
         assert!(
-            answer.starts_with(&format!("http/1.1 {status}")),
-            "{answer}"
+            response.starts_with(&format!("http/1.1 {status}")),
+            "{response}"
         );
-        assert!(answer.contains("connection: close"), "{answer}");
+        assert!(response.contains("connection: close"), "{response}");
         eventually("it is closed", || is_closed(&mut stream));
     }
     // A connection with a valid token stays open, even if the scope does not allow the request.
     let mut stream = server.connect();
     ask(&mut stream, READER, "GET /healthz");
-    let answer = head(&mut stream);
-    assert!(!answer.contains("connection: close"), "{answer}");
+    let response = head(&mut stream);
+    assert!(!response.contains("connection: close"), "{response}");
     ask(&mut stream, READER, "POST /api/v1/tools/execute/calculator");
-    let answer = head(&mut stream);
-    assert!(answer.starts_with("http/1.1 403"), "{answer}");
-    assert!(!answer.contains("connection: close"), "{answer}");
+    let response = head(&mut stream);
+    assert!(response.starts_with("http/1.1 403"), "{response}");
+    assert!(!response.contains("connection: close"), "{response}");
 }
 
 #[test]

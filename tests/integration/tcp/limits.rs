@@ -12,8 +12,8 @@ fn code(server: &Server, token: &str, user: &str) -> Option<String> {
     let path = "POST /api/v1/tools/execute/calculator";
     let (status, _, body) = server.send(path, &headers, r#"{"expression": "1 + 1"}"#);
     assert_eq!(status, 200, "{body}");
-    let answer: Value = serde_json::from_str(&body).unwrap();
-    answer["result"]["error_code"].as_str().map(str::to_owned)
+    let response: Value = serde_json::from_str(&body).unwrap();
+    response["result"]["error_code"].as_str().map(str::to_owned)
 }
 
 #[test]

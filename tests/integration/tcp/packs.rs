@@ -56,9 +56,9 @@ fn l3_a_token_of_one_user_receives_only_events_of_that_user() {
         stream.write_all(head.as_bytes()).unwrap();
         let lines = BufReader::new(stream).lines().map(Result::unwrap);
         let data = lines.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
-        let events = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
+        let all = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
         // The first event reports that earlier events are lost.
-        let events = events.skip(1).take(number);
+        let events = all.skip(1).take(number);
         events
             .map(|event| event["scene_id"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
@@ -114,8 +114,9 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
             ("resources/list", "resources"),
             ("resources/templates/list", "resourceTemplates"),
         ] {
-            let listed = ask(token, method, json!({}));
-            let listed = listed["result"][key].as_array().unwrap();
+            let listed = ask(token, method, json!({}))["result"][key]
+                .as_array()
+                .unwrap();
             assert_eq!(!listed.is_empty(), is_there, "{method} {listed:?}");
         }
         for uri in ["logs://app", "metrics://counters", "events://orchestrator"] {
@@ -126,9 +127,9 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
         let (status, _, body) = server.authorized(token, "GET /api/v1/streams", "");
         assert_eq!((status, body.contains("orchestrator")), (200, is_there));
     }
-    let wanted = json!({"notifications": {"resourceSubscriptions": ["logs://app"]}});
-    let refused = ask(FEW, "subscriptions/listen", wanted);
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let notifications = json!({"notifications": {"resourceSubscriptions": ["logs://app"]}});
+    let rejected = ask(FEW, "subscriptions/listen", notifications);
+    assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
     let (status, _, body) = server.authorized(FEW, STREAM, "");
     assert_eq!(status, 404, "{body}");
 }

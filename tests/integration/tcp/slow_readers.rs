@@ -154,8 +154,8 @@ fn readers_of_all_rates(server: &Server) -> Vec<SlowReader> {
 /// Asserts that all readers get their whole responses, although they read slowly for `seconds`.
 fn assert_all_served(server: &Server, seconds: u64, bytes: usize) {
     let during = Duration::from_secs(seconds);
-    let readers = readers_of_all_rates(server).into_iter();
-    let readers: Vec<_> = readers
+    let readers: Vec<_> = readers_of_all_rates(server)
+        .into_iter()
         .map(|reader| thread::spawn(move || reader.run(during)))
         .collect();
     for (number, reader) in readers.into_iter().enumerate() {
@@ -261,10 +261,10 @@ fn batch(server: &Server, count: usize, mode: &str) -> (Duration, Vec<Value>) {
         .collect();
     let body = json!({"calls": calls, "mode": mode}).to_string();
     let began = Instant::now();
-    let (_, _, answer) = server.authorized(RUNNER, "POST /api/v1/tools/batch-execute", &body);
-    let mut answer: Value = serde_json::from_str(&answer).unwrap();
-    let Value::Array(results) = answer["results"].take() else {
-        panic!("{answer:.500}");
+    let (_, _, response) = server.authorized(RUNNER, "POST /api/v1/tools/batch-execute", &body);
+    let mut response: Value = serde_json::from_str(&response).unwrap();
+    let Value::Array(results) = response["results"].take() else {
+        panic!("{response:.500}");
     };
     (began.elapsed(), results)
 }
@@ -297,8 +297,8 @@ fn h6_the_memory_for_stuck_readers_is_limited() {
         let server = Server::start(&format!("max_connections = 200\n{far}"));
         // A first call, so that the tool is listed and the process has its usual size.
         let execute = "POST /api/v1/tools/execute/far_roll";
-        let (_, _, answer) = server.authorized(RUNNER, execute, "{}");
-        assert!(answer.len() > 2 * bytes);
+        let (_, _, response) = server.authorized(RUNNER, execute, "{}");
+        assert!(response.len() > 2 * bytes);
         let before = server.daemon.memory_bytes("VmHWM");
         let stuck = stuck_readers(&server, count);
         let began = Instant::now();
@@ -311,8 +311,8 @@ fn h6_the_memory_for_stuck_readers_is_limited() {
             assert!(requested_at.elapsed() < Duration::from_secs(28));
             thread::sleep(Duration::from_millis(500));
         }
-        let (_, _, answer) = server.authorized(ADMIN, execute, "{}");
-        assert!(answer.len() > 2 * bytes, "{answer:.200}");
+        let (_, _, response) = server.authorized(ADMIN, execute, "{}");
+        assert!(response.len() > 2 * bytes, "{response:.200}");
         let grown = (server.daemon.memory_bytes("VmHWM") - before) / MIB as u64;
         // The limit, and what the running calls need to read and build their results.
         assert!(

@@ -25,14 +25,14 @@ async fn a_call_that_times_out_is_cancelled_at_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_mcp_is_reported_in_one_line() {
     let page = "<html>hunter2</html>";
-    let answers = [
-        Fault::answer("200 OK", "text/html", page),
-        Fault::answer("404 Not Found", "text/html", page),
-        Fault::answer("500 Internal Server Error", "text/plain", page),
-        Fault::answer("200 OK", "application/json", "{}"),
+    let responses = [
+        Fault::response("200 OK", "text/html", page),
+        Fault::response("404 Not Found", "text/html", page),
+        Fault::response("500 Internal Server Error", "text/plain", page),
+        Fault::response("200 OK", "application/json", "{}"),
     ];
-    for answer in answers {
-        let server = FaultServer::start(move |_| vec![answer.clone()]).await;
+    for response in responses {
+        let server = FaultServer::start(move |_| vec![response.clone()]).await;
         let output = mcp(&["call", &server.url, "roll", "--timeout", "5"]);
         assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
         let reported = stderr(&output);

@@ -18,8 +18,8 @@ fn asking_server() -> FakeMcp {
             )
         })
         .on("tools/call", |params| {
-            if let Some(answer) = params.get("inputResponses") {
-                let text = answer["who"].to_string();
+            if let Some(response) = params.get("inputResponses") {
+                let text = response["who"].to_string();
                 return Reply::result(&json!({"content": [{"type": "text", "text": text}]}));
             }
             Reply::result(
@@ -49,7 +49,7 @@ fn type_at(server: &FakeMcp, keys: &str, arguments: &str, pause: Duration) -> St
     })
 }
 
-fn answer(server: &FakeMcp) -> Value {
+fn respond(server: &FakeMcp) -> Value {
     let calls = server.requests.calls("tools/call");
     calls.last().unwrap().json()["params"]["inputResponses"]["who"].clone()
 }
@@ -59,7 +59,7 @@ async fn the_user_fills_in_a_form() {
     let server = asking_server();
     let shown = type_at(&server, "x\nBob\n\ny\n", "", Duration::ZERO);
     assert_eq!(
-        answer(&server),
+        respond(&server),
         json!({"action": "accept", "content": {"name": "Bob", "size": "m"}}),
         "{shown}"
     );
@@ -77,7 +77,7 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
     ] {
         let server = asking_server();
         let shown = type_at(&server, keys, "", Duration::ZERO);
-        assert_eq!(answer(&server), json!({"action": action}), "{shown}");
+        assert_eq!(respond(&server), json!({"action": action}), "{shown}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
 async fn the_time_for_an_answer_does_not_count_for_the_timeout() {
     let server = asking_server();
     let shown = type_at(&server, "Bob\n\n\n", "--timeout 2", Duration::from_secs(3));
-    assert_eq!(answer(&server)["action"], "accept", "{shown}");
+    assert_eq!(respond(&server)["action"], "accept", "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,11 +13,11 @@ use crate::workers::{self, Worker};
 use pillion_testkit::root_or_skip;
 
 /// The user of the program if the tests run as root.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_UID: u32 = 65_534;
 
 fn client(daemon: &Daemon) -> Client {
     // A path that cannot exist: a bridge needs no store.
-    Client::of(&daemon.socket, Path::new("/dev/null/none"), &[])
+    Client::for_sidecar(&daemon.socket, Path::new("/dev/null/none"), &[])
 }
 
 fn calls(daemon: &Daemon, query: &str) -> Vec<Value> {
@@ -129,7 +129,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
         "params": {"requestId": id}}),
     );
     assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
-    worker.answer(&call, &json!({"content": []}));
+    worker.respond(&call, &json!({"content": []}));
     // No request is pending any more.
     assert!(client.end().is_empty());
 }
@@ -173,9 +173,9 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let mut client = client(&daemon);
     client.initialize(&json!({}));
     daemon.kill();
-    let refused = client.request("tools/list", &json!({}));
-    assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    let reported = refused["error"]["message"].as_str().unwrap();
+    let rejected = client.request("tools/list", &json!({}));
+    assert_eq!(rejected["error"]["code"], -32000, "{rejected}");
+    let reported = rejected["error"]["message"].as_str().unwrap();
     assert!(reported.starts_with("no sidecar listens on "), "{reported}");
     let daemon = daemon.again();
     eventually("there is a sidecar again", || {
@@ -202,7 +202,7 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
         tools = client.tools();
     }
     assert!(tools.contains(&"calculator".to_owned()), "{tools:?}");
-    worker.answer(
+    worker.respond(
         &call,
         &json!({"content": [{"type": "text", "text": "late"}]}),
     );
@@ -233,7 +233,7 @@ fn a_disconnected_client_leaves_nothing_behind() {
             // Earlier requests are answered first.
             let answering = thread::spawn(move || {
                 thread::sleep(Duration::from_millis(300));
-                worker.answer(&call, &json!({"content": []}));
+                worker.respond(&call, &json!({"content": []}));
                 worker
             });
             let last = client.end();
@@ -254,7 +254,8 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     let toml = "[[models]]\nid = \"small\"\n\
                 tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
     let daemon = Daemon::with_config(toml, &[]);
-    let mut client = Client::of(&daemon.socket, Path::new("memory"), &["--model", "small"]);
+    let mut client =
+        Client::for_sidecar(&daemon.socket, Path::new("memory"), &["--model", "small"]);
     client.initialize(&json!({}));
     assert_eq!(client.tools(), ["calculator"]);
     client.end();
@@ -280,10 +281,16 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
     let try_to = |arguments: &[&str]| {
-        let mut command = Command::new(&copy);
-        let command = command.args(arguments).arg("--socket").arg(&daemon.socket);
-        let command = command.env_clear().stdin(Stdio::null()).uid(NOBODY);
-        command.env(MEMORY.0, MEMORY.1).output().unwrap()
+        Command::new(&copy)
+            .args(arguments)
+            .arg("--socket")
+            .arg(&daemon.socket)
+            .env_clear()
+            .stdin(Stdio::null())
+            .uid(UNPRIVILEGED_UID)
+            .env(MEMORY.0, MEMORY.1)
+            .output()
+            .unwrap()
     };
     let output = try_to(&["mcp-stdio"]);
     assert_eq!(output.status.code(), Some(1));
@@ -320,7 +327,7 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
         .arg(&daemon.socket)
         .env_clear()
         .stdin(Stdio::null())
-        .uid(NOBODY)
+        .uid(UNPRIVILEGED_UID)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -372,33 +379,36 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     }
     let rules =
         |user: u32| format!("[socket]\nmode = \"0666\"\nallow_uids = [{user}]\n[call_log]\n");
-    let daemon = Daemon::with_config(&rules(NOBODY), &[]);
+    let daemon = Daemon::with_config(&rules(UNPRIVILEGED_UID), &[]);
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
     let mut command = Command::new(copy);
     command.args(["mcp-stdio", "--socket"]).arg(&daemon.socket);
-    let mut bridge = Client::start(command.env_clear().uid(NOBODY));
+    let mut bridge = Client::start(command.env_clear().uid(UNPRIVILEGED_UID));
     bridge.initialize(&json!({}));
     assert!(bridge.tools().contains(&"calculator".to_owned()));
     let connect = |request: &str| {
         let mut command = Command::new("python3");
         command.args(["-c", CONNECTS]).arg(&daemon.socket);
-        command.arg(request).uid(NOBODY).stdin(Stdio::null());
+        command
+            .arg(request)
+            .uid(UNPRIVILEGED_UID)
+            .stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         (child, lines, first)
     };
-    let tools = json!({"name": "nobody's", "tools": workers::greet()}).to_string();
+    let tools = json!({"name": "other", "tools": workers::greet()}).to_string();
     let worker = connect(&format!(
         "POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\n\
          Upgrade: pillion-worker\r\nContent-Length: {}\r\n\r\n{tools}",
         tools.len()
     ));
-    let kept = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
+    let idle = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
     assert!(worker.2.starts_with("HTTP/1.1 101"), "{}", worker.2);
-    assert!(kept.2.starts_with("HTTP/1.1 200"), "{}", kept.2);
+    assert!(idle.2.starts_with("HTTP/1.1 200"), "{}", idle.2);
     // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);
@@ -406,18 +416,21 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     let call = slow.read().unwrap();
 
     reload(&daemon, &rules(1));
-    for (mut child, mut lines, _) in [worker, kept] {
+    for (mut child, mut lines, _) in [worker, idle] {
         assert_eq!(lines.next().unwrap().unwrap(), "over");
         assert!(child.wait().unwrap().success());
     }
-    slow.answer(
+    slow.respond(
         &call,
         &json!({"content": [{"type": "text", "text": "done"}]}),
     );
     assert_eq!(text(&bridge.response_to(running)), "done");
-    let refused = bridge.request("tools/list", &json!({}));
-    let reason = refused["error"]["message"].as_str().unwrap();
-    assert!(reason.contains("no rule of socket.allow_uids"), "{refused}");
+    let rejected = bridge.request("tools/list", &json!({}));
+    let reason = rejected["error"]["message"].as_str().unwrap();
+    assert!(
+        reason.contains("no rule of socket.allow_uids"),
+        "{rejected}"
+    );
     assert!(
         daemon
             .log()

@@ -23,7 +23,7 @@ impl StoreDirectory {
 
     fn client(&self) -> Client {
         let socket = self.directory.path().join("none.sock");
-        let mut client = Client::of(&socket, &self.store(), &["--standalone"]);
+        let mut client = Client::for_sidecar(&socket, &self.store(), &["--standalone"]);
         client.initialize(&json!({}));
         client
     }
@@ -88,8 +88,8 @@ fn f1_f4_stored_servers_are_used_and_calls_are_logged() {
     client.end();
     let sidecar = shared.sidecar();
     assert_eq!(statuses(&sidecar), ["success"]);
-    let lives = shared.directory.path().join("lives");
-    assert_eq!(std::fs::read_dir(lives).unwrap().count(), 0);
+    let processes = shared.directory.path().join("lives");
+    assert_eq!(std::fs::read_dir(processes).unwrap().count(), 0);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn f4_calls_interrupted_by_the_exit_are_recorded() {
 #[test]
 fn standalone_uses_no_running_sidecar() {
     let (shared, sidecar) = (StoreDirectory::new(), Daemon::start());
-    let mut client = Client::of(&sidecar.socket, &shared.store(), &["--standalone"]);
+    let mut client = Client::for_sidecar(&sidecar.socket, &shared.store(), &["--standalone"]);
     client.initialize(&json!({}));
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");

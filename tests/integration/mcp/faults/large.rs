@@ -20,9 +20,9 @@ async fn eight_mebibytes_arrive_over_every_transport() {
     let dialects = dialects().into_iter();
     let stateless = (Dialect::Stateless, TransportKind::Auto);
     for (dialect, transport) in dialects.chain([stateless]) {
-        let answer = result.clone();
+        let response = result.clone();
         let server = FakeMcp::builder(dialect.clone())
-            .on("tools/call", move |_| Reply::raw_result(&answer))
+            .on("tools/call", move |_| Reply::raw_result(&response))
             .start();
         let client = client(&server.url, transport);
         let (first, second) = tokio::join!(roll(&client), roll(&client));

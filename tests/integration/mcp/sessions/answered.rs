@@ -83,7 +83,7 @@ impl Form {
             }
         };
         if !matches!(self, Self::OpenEvent | Self::CutOff) {
-            return vec![Fault::answer(status, kind, body)];
+            return vec![Fault::response(status, kind, body)];
         }
         let length = body.len() + 100;
         let head =
@@ -102,15 +102,15 @@ async fn server(call: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) 
         match request.rpc_method().as_str() {
             "initialize" => {
                 let response = Reply::result(&json!({})).response(&id);
-                vec![Fault::answer_with("200 OK", &session, response)]
+                vec![Fault::response_with("200 OK", &session, response)]
             }
             "tools/call" => call(request),
-            "ping" => vec![Fault::answer(
+            "ping" => vec![Fault::response(
                 "200 OK",
                 JSON,
                 Reply::result(&json!({})).response(&id),
             )],
-            _ => vec![Fault::answer("202 Accepted", JSON, "")],
+            _ => vec![Fault::response("202 Accepted", JSON, "")],
         }
     })
     .await
@@ -157,7 +157,7 @@ async fn a_result_with_the_id_of_the_call_is_its_result_whatever_the_status() {
     for status in STATUSES {
         let server = server(move |request| {
             let response = Reply::result(&json!({"content": []})).response(&request.rpc_id());
-            vec![Fault::answer(status, JSON, response)]
+            vec![Fault::response(status, JSON, response)]
         })
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
@@ -183,14 +183,14 @@ async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
         ("400 Bad Request", lost("\"id\":null,")),
         ("400 Bad Request", lost("\"id\":\"server-error\",")),
     ] {
-        let answer = body.clone();
+        let response = body.clone();
         let is_first = std::sync::atomic::AtomicBool::new(true);
         let server = server(move |request| {
             if is_first.swap(false, std::sync::atomic::Ordering::SeqCst) {
-                return vec![Fault::answer(status, JSON, &answer)];
+                return vec![Fault::response(status, JSON, &response)];
             }
             let response = Reply::result(&json!({"content": []})).response(&request.rpc_id());
-            vec![Fault::answer("200 OK", JSON, response)]
+            vec![Fault::response("200 OK", JSON, response)]
         })
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
@@ -216,17 +216,17 @@ async fn a_session_that_the_server_forgot_is_replaced_although_the_server_answer
         if method == "initialize" {
             known.store(true, SeqCst);
             let response = Reply::result(&json!({})).response(&id);
-            return vec![Fault::answer_with("200 OK", &session, response)];
+            return vec![Fault::response_with("200 OK", &session, response)];
         }
         if method.is_empty() || method.starts_with("notifications/") {
-            return vec![Fault::answer("202 Accepted", JSON, "")];
+            return vec![Fault::response("202 Accepted", JSON, "")];
         }
         if !known.load(SeqCst) {
             let response = Reply::error(-32001, "Session not found").response(&id);
-            return vec![Fault::answer("404 Not Found", JSON, response)];
+            return vec![Fault::response("404 Not Found", JSON, response)];
         }
         let response = Reply::result(&json!({"content": [], "tools": []})).response(&id);
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::response("200 OK", JSON, response)]
     })
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);

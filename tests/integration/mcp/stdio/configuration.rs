@@ -45,13 +45,13 @@ async fn e7_a_program_has_only_its_configured_environment() {
 #[tokio::test]
 async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
     // An open descriptor without close-on-exec, like PHP's sockets.
-    let (kept, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (leaked, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let leaky = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
-    nix::fcntl::fcntl(&kept, leaky).unwrap();
+    nix::fcntl::fcntl(&leaked, leaky).unwrap();
     nix::sys::signal::SigSet::all().thread_block().unwrap();
     let state = call(&fake(&[]), "state", json!({})).await;
     let descriptors = state["descriptors"].as_array().unwrap();
-    assert!(!descriptors.contains(&json!(kept.as_raw_fd())), "{state}");
+    assert!(!descriptors.contains(&json!(leaked.as_raw_fd())), "{state}");
     // The last one is the directory that the program reads to list its descriptors.
     assert_eq!(descriptors.len(), 4, "{state}");
     assert_eq!(state["blocked_signals"], "0000000000000000");

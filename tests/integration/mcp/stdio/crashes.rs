@@ -67,7 +67,7 @@ async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
 #[tokio::test]
 async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
     let client = fake(&["exit-at-once"]);
-    let mut refused = None;
+    let mut rejected = None;
     for _ in 0..10 {
         let error = client.list_tools().await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
@@ -76,13 +76,13 @@ async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
                 assert_eq!(last_words, "cannot find the configuration");
             }
             McpErrorKind::KnownDown { .. } => {
-                refused = Some(error);
+                rejected = Some(error);
                 break;
             }
             other => panic!("{other:?}"),
         }
     }
-    let error = refused.unwrap();
+    let error = rejected.unwrap();
     let retry_after = error.retry_after().unwrap();
     assert!(!retry_after.is_zero() && retry_after < Duration::from_secs(30));
     // The call fails at once, independent of the deadline.
@@ -145,12 +145,12 @@ async fn e9_a_program_that_closes_stdin_or_stdout_is_replaced() {
         let client = fake(&[]);
         let first = pid(&client).await;
         let _ = client.call_tool(tool, &json!({})).await;
-        let mut answer = roll(&client).await;
-        if answer.is_err() {
+        let mut response = roll(&client).await;
+        if response.is_err() {
             // The first call after the program closed its input detects that.
-            answer = roll(&client).await;
+            response = roll(&client).await;
         }
-        answer.unwrap();
+        response.unwrap();
         assert_ne!(pid(&client).await, first, "{tool}");
         eventually("the old one's end", || !exists(first)).await;
     }

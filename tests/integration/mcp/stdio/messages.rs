@@ -30,8 +30,11 @@ async fn e2_garbage_batches_and_server_requests_are_tolerated() {
     let client = fake(&[]);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
     assert_eq!(call(&client, "batch", json!({})).await["batch"], true);
-    let answer = call(&client, "ask", json!({})).await;
-    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "q1", "result": {}}));
+    let response = call(&client, "ask", json!({})).await;
+    assert_eq!(
+        response,
+        json!({"jsonrpc": "2.0", "id": "q1", "result": {}})
+    );
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
 }
 
@@ -75,8 +78,10 @@ async fn l1_an_endless_line_times_out_within_the_memory_limit() {
 #[tokio::test]
 async fn e2_an_answer_that_is_not_json_fails_its_call_at_once() {
     let client = fake(&[]);
-    let error = client.call_tool("not-a-number", &json!({})).await;
-    let error = error.unwrap_err();
+    let error = client
+        .call_tool("not-a-number", &json!({}))
+        .await
+        .unwrap_err();
     assert!(
         matches!(error.kind(), McpErrorKind::InvalidMessage(_)),
         "{error}"

@@ -110,8 +110,7 @@ fn the_inspector_of_both_protocol_eras_lists_and_calls() {
 
 #[test]
 fn a_client_over_standard_streams_calls_too() {
-    let program = pillion_path();
-    let program = program.to_str().unwrap();
+    let program = pillion_path().to_str().unwrap();
     let config = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&config, "[store]\nlocation = \"memory\"\n").unwrap();
     let config = config.path().to_str().unwrap();

@@ -65,8 +65,10 @@ fn careless() -> FakeMcp {
 fn read_by_clients(sidecar: &Sidecar, tools: &[&str]) -> Vec<Value> {
     let url = bridge(&sidecar.socket);
     let arguments = [&[&*url], tools].concat();
-    let printed = CLIENTS.iter().filter_map(|client| run(client, &arguments));
-    let printed: String = printed.collect();
+    let printed: String = CLIENTS
+        .iter()
+        .filter_map(|client| run(client, &arguments))
+        .collect();
     let lines = printed.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
@@ -100,8 +102,10 @@ async fn f6_definitions_are_repaired_for_every_revision() {
             .iter()
             .map(|session| session.ask(method, json!({})));
         let new = ask(&sidecar.socket, method, json!({}));
-        let answers = old.chain([new]);
-        let results: Vec<_> = answers.map(|answer| answer["result"].clone()).collect();
+        let responses = old.chain([new]);
+        let results: Vec<_> = responses
+            .map(|response| response["result"].clone())
+            .collect();
         results
     };
     for (index, result) in list("tools/list").iter().enumerate() {
@@ -156,8 +160,12 @@ async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
     }
     let path = "/api/v1/servers/far/resources";
     let listed = crate::http::send(&daemon.socket, "GET", path, "", b"").json();
-    let names = listed["resources"].as_array().unwrap().iter();
-    let names: Vec<_> = names.map(|entry| entry["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = listed["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["a", "memo://b", "c"]);
     let path = "/api/v1/servers/far/tools";
     let listed = crate::http::send(&daemon.socket, "GET", path, "", b"").json();
@@ -229,30 +237,30 @@ async fn real_clients_read_results_that_are_not_call_tool_results() {
 async fn results_that_are_not_call_tool_results_become_one_for_every_revision() {
     let server = answering();
     // The second result of these tools comes from the cache.
-    let kept = "[tools.text]\ncache_ttl_ms = 60000\n[tools.list]\ncache_ttl_ms = 60000\n[tools.bare]\ncache_ttl_ms = 60000\n";
-    let sidecar = Sidecar::with_config(&(kept.to_owned() + &config(&server.url)));
+    let cached = "[tools.text]\ncache_ttl_ms = 60000\n[tools.list]\ncache_ttl_ms = 60000\n[tools.bare]\ncache_ttl_ms = 60000\n";
+    let sidecar = Sidecar::with_config(&(cached.to_owned() + &config(&server.url)));
     let old = ["2024-11-05", "2025-06-18", "2025-11-25"];
     let sessions = old.map(|version| Session::open(&sidecar.socket, version, json!({})));
     for (name, written, text, structured) in RESULTS {
         let params = json!({"name": name, "arguments": {}});
-        let mut answers = vec![ask(&sidecar.socket, "tools/call", params.clone())];
-        answers.extend(
+        let mut responses = vec![ask(&sidecar.socket, "tools/call", params.clone())];
+        responses.extend(
             sessions
                 .iter()
                 .map(|session| session.ask("tools/call", params.clone())),
         );
-        for answer in answers {
-            let result = &answer["result"];
+        for response in responses {
+            let result = &response["result"];
             let blocks = result["content"].as_array().unwrap();
             assert!(blocks.iter().all(|block| block["type"] == "text"));
             let texts: Vec<_> = blocks.iter().map(|block| &block["text"]).collect();
             // A cached result is serialized again, so the text may differ.
             if !["bare", "list"].contains(&name) {
                 let text: Value = serde_json::from_str(text).unwrap();
-                assert_eq!(json!(texts), text, "{answer}");
+                assert_eq!(json!(texts), text, "{response}");
             }
             let structured: Value = serde_json::from_str(structured).unwrap();
-            assert_eq!(result["structuredContent"], structured, "{answer}");
+            assert_eq!(result["structuredContent"], structured, "{response}");
         }
         // The REST API returns what the server wrote.
         let raw = sidecar

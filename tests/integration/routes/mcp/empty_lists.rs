@@ -45,9 +45,9 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
         (json!({"name": "get_time", "arguments": [1]}), "arguments"),
         (json!({"name": "get_time", "arguments": ""}), "arguments"),
     ] {
-        let refused = session.ask("tools/call", params);
-        assert_eq!(refused["error"]["code"], -32602, "{refused}");
-        assert!(refused.to_string().contains(name), "{refused}");
+        let rejected = session.ask("tools/call", params);
+        assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
+        assert!(rejected.to_string().contains(name), "{rejected}");
     }
 }
 
@@ -69,7 +69,7 @@ fn an_empty_cursor_is_the_first_page() {
             let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
             assert!(last(&reply)["result"][list].is_array(), "{method}");
         }
-        let refused = session.ask(method, json!({"cursor": "2"}));
-        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+        let rejected = session.ask(method, json!({"cursor": "2"}));
+        assert_eq!(rejected["error"]["code"], -32602, "{method}: {rejected}");
     }
 }

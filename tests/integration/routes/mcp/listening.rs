@@ -55,8 +55,8 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     assert!(tools(&sidecar).contains("\"old\""));
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
-    let wanted = json!({"notifications": {"toolsListChanged": true}});
-    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let notifications = json!({"notifications": {"toolsListChanged": true}});
+    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
     let mut received = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
     let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
@@ -177,8 +177,8 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     push(&server, &notice);
     assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
-    let asked = || server.requests.calls("tools/list").len();
-    let before = asked();
+    let list_requests = || server.requests.calls("tools/list").len();
+    let before = list_requests();
     let began = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..10 {
@@ -196,12 +196,12 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
         began.elapsed()
     );
     assert_eq!(
-        asked(),
+        list_requests(),
         before + 1,
         "then it is left alone, whatever it says"
     );
     assert!(tools(&sidecar).contains("\"old\""));
-    assert_eq!(asked(), before + 1);
+    assert_eq!(list_requests(), before + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,8 +51,11 @@ fn h2_a_model_sees_and_calls_only_its_tools() {
     assert_eq!(call("one%20tool", "calculator")["result"]["isError"], false);
     // A hidden tool is unknown under all its names.
     for name in ["get_time", "time_tool"] {
-        let refused = call("one%20tool", name);
-        assert_eq!(refused["error"]["message"], format!("Unknown tool: {name}"));
+        let rejected = call("one%20tool", name);
+        assert_eq!(
+            rejected["error"]["message"],
+            format!("Unknown tool: {name}")
+        );
     }
     assert_eq!(call("no-tools", "calculator")["error"]["code"], -32602);
 }
@@ -60,8 +63,8 @@ fn h2_a_model_sees_and_calls_only_its_tools() {
 #[test]
 fn h2_a_model_that_is_not_configured_is_an_error() {
     let sidecar = Sidecar::with_config(MODELS);
-    let answer = ask(&sidecar, "/mcp?model=other", "tools/list", json!({}));
-    assert_eq!(answer["error"]["message"], "Unknown model: other");
+    let response = ask(&sidecar, "/mcp?model=other", "tools/list", json!({}));
+    assert_eq!(response["error"]["message"], "Unknown model: other");
 }
 
 #[test]

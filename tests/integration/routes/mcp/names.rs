@@ -138,9 +138,9 @@ async fn k1_a_resource_is_read_from_its_server() {
     assert_eq!(text("c://anything"), "two");
     let uris = listed(&sidecar, "resources/list", "resources", "uri");
     assert_eq!(uris, ["a://shared", "a://b", "a://c"]);
-    let missing = read("nobody://has/this");
+    let missing = read("missing://has/this");
     assert_eq!(missing["error"]["code"], -32602);
-    assert_eq!(missing["error"]["data"]["uri"], "nobody://has/this");
+    assert_eq!(missing["error"]["data"]["uri"], "missing://has/this");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,10 +173,10 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
         let params = json!({"name": name, "arguments": {"dice": "1d20"}});
         let modern = ask(&sidecar.socket, "tools/call", params.clone());
         let earlier = session.ask("tools/call", params);
-        for answer in [modern, earlier] {
+        for response in [modern, earlier] {
             assert_eq!(
-                answer["result"]["structuredContent"]["total"], 15,
-                "{answer}"
+                response["result"]["structuredContent"]["total"], 15,
+                "{response}"
             );
         }
         let path = format!("/api/v1/tools/execute/{name}");

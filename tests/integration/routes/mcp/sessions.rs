@@ -129,12 +129,15 @@ fn batches_work_only_in_the_revision_that_has_them() {
         {"id": 4},
     ]);
     let old = Session::open(&sidecar.socket, "2025-03-26", json!({}));
-    let answers = old.send(&batch).json();
-    assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
-    assert_eq!(answers[1]["result"]["content"][0]["text"], "42");
-    assert_eq!(answers[2]["error"]["code"], -32601);
-    assert_eq!(answers[3]["error"]["code"], -32600);
-    assert_eq!(answers.as_array().unwrap().len(), 4);
+    let responses = old.send(&batch).json();
+    assert_eq!(
+        responses[0],
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}})
+    );
+    assert_eq!(responses[1]["result"]["content"][0]["text"], "42");
+    assert_eq!(responses[2]["error"]["code"], -32601);
+    assert_eq!(responses[3]["error"]["code"], -32600);
+    assert_eq!(responses.as_array().unwrap().len(), 4);
     let new = Session::open(&sidecar.socket, "2025-06-18", json!({}));
     assert_eq!(new.send(&batch).status, 400);
 }

@@ -50,12 +50,12 @@ fn b5_an_unknown_tool_is_a_protocol_error() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-06-18", json!({}));
     let params = call("nope", json!({}));
-    for answer in [
+    for response in [
         session.ask("tools/call", params.clone()),
         ask(&sidecar.socket, "tools/call", params),
     ] {
-        assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        assert_eq!(answer["error"]["message"], "Unknown tool: nope");
+        assert_eq!(response["error"]["code"], -32602, "{response}");
+        assert_eq!(response["error"]["message"], "Unknown tool: nope");
     }
     let wrong = session.ask("tools/call", call("calculator", json!([1])));
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");

@@ -55,9 +55,9 @@ fn requests_that_need_nothing_of_a_session_are_served() {
         request("tools/list", json!({})),
         request("logging/setLevel", json!({"level": "info"})),
     ]);
-    let answers = post(&sidecar, "", &batch).json();
-    assert!(answers[0]["result"]["tools"].is_array(), "{answers}");
-    assert_eq!(answers[1]["error"]["code"], -32000, "{answers}");
+    let responses = post(&sidecar, "", &batch).json();
+    assert!(responses[0]["result"]["tools"].is_array(), "{responses}");
+    assert_eq!(responses[1]["error"]["code"], -32000, "{responses}");
     assert_eq!(post(&sidecar, "2025-06-18", &batch).status, 400);
 }
 

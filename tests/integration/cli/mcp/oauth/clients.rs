@@ -80,8 +80,7 @@ fn configuration(server: &FakeOAuth) -> NamedTempFile {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configuration_of_a_server_may_contain_its_client() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let file = configuration(&server);
-    let file = file.path().to_str().unwrap();
+    let file = configuration(&server).path().to_str().unwrap();
     let arguments = ["call", "--server", "dice", "roll", "--config", file];
     // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
@@ -115,7 +114,7 @@ async fn at_a_terminal_the_configuration_is_enough() {
     );
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-    let script = Running::of(&mut script, &VARIABLES, Shown::OnStdout);
+    let script = Running::spawn(&mut script, &VARIABLES, Shown::OnStdout);
     open(script.page()).await;
     let output = script.output();
     let shown = stderr(&output);

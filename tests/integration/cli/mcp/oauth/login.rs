@@ -57,12 +57,12 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     let rolls = |daemon: &Daemon, user: &str| {
         let client = Client::new(&daemon.socket);
         let caller = Caller::default().user(user);
-        let answer = client.execute("far_roll", &json!({}), &caller);
-        answer.unwrap().is_success()
+        let response = client.execute("far_roll", &json!({}), &caller);
+        response.unwrap().is_success()
     };
     assert!(!rolls(&daemon, "alice"));
     let mut login = auth(&daemon, &["login", "far", "--user", "alice"]);
-    let running = Running::of(&mut login, &[], Shown::OnStderr);
+    let running = Running::spawn(&mut login, &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -91,8 +91,11 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
 
 /// Returns the number of secrets in the vault.
 fn secrets(daemon: &Daemon) -> u64 {
-    let config = daemon.socket.parent().unwrap();
-    let config = config.with_file_name("pillion.toml");
+    let config = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
     let output = pillion(&["vault", "rotate", "--config", config.to_str().unwrap()])
         .env("PILLION_SOCKET", &daemon.socket)
         .env(
@@ -124,7 +127,7 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
         send("POST", "", &body);
     }
     let none = secrets(&daemon);
-    let running = Running::of(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
+    let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -159,7 +162,7 @@ fn send(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
 
 async fn log_in(daemon: &Daemon, arguments: &[&str]) {
     let mut login = auth(daemon, &[&["login"], arguments].concat());
-    let running = Running::of(&mut login, &[], Shown::OnStderr);
+    let running = Running::spawn(&mut login, &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -268,8 +271,8 @@ fn vault_key(directory: &Path) -> PathBuf {
 
 fn rolls(daemon: &Daemon) -> bool {
     let client = Client::new(&daemon.socket);
-    let answer = client.execute("far_roll", &json!({}), &Caller::default());
-    answer.unwrap().is_success()
+    let response = client.execute("far_roll", &json!({}), &Caller::default());
+    response.unwrap().is_success()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -290,7 +293,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     );
     let mut daemon = Daemon::with_config(&config, &[]);
     assert!(!rolls(&daemon), "no authorization was started");
-    let running = Running::of(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
+    let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -318,7 +321,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
             "open",
             "this server does not use OAuth with a user's consent",
         ),
-        ("nobody", "Server not found: 'nobody'"),
+        ("missing", "Server not found: 'missing'"),
     ] {
         let output = auth(&daemon, &["login", name]).output().unwrap();
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));

@@ -8,7 +8,7 @@ use crate::program::{stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_real_servers_work_after_an_authorization() {
-    for (name, call, answer) in [
+    for (name, call, response) in [
         ("sdk-oauth", ["greet", "name=Ada"], "Hello, Ada!\n"),
         ("fastmcp-oauth", ["echo", "text=hi"], "hi\n"),
     ] {
@@ -22,6 +22,6 @@ async fn e8_real_servers_work_after_an_authorization() {
         let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &[]);
         assert_eq!(open(running.page()).await.status(), 200, "{name}");
         let output = running.output();
-        assert_eq!(stdout(&output), answer, "{}", stderr(&output));
+        assert_eq!(stdout(&output), response, "{}", stderr(&output));
     }
 }
