@@ -27,14 +27,14 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     let reply = http::send(socket, "POST", &target, &headers, body.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
     let response = reply.json();
-    assert_eq!(response["success"], true, "{response}");
+    assert_json!(response["success"], true);
     response["result"].clone()
 }
 
 /// Returns the approval id of a result.
 pub fn approval_id(result: &Value) -> String {
-    assert_eq!(result["success"], false, "{result}");
-    assert_eq!(result["error_code"], "approval_required", "{result}");
+    assert_json!(result["success"], false);
+    assert_json!(result["error_code"], "approval_required");
     let id = result["metadata"]["approval_id"].as_str().unwrap();
     assert!(result["error"].as_str().unwrap().contains(id), "{result}");
     id.to_owned()
@@ -88,7 +88,7 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
         id
     );
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
-    assert_eq!(result["text"], "42", "{result}");
+    assert_json!(result["text"], "42");
     // The log has one call from the request for approval to the end.
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=success").json();
     assert_eq!(calls["calls"][0]["id"], result["metadata"]["record_id"]);
@@ -310,13 +310,12 @@ fn the_beginning_of_an_id_names_a_pending_approval() {
         .count();
     assert!(common >= 8, "{ids:?}");
 
-    let several = stderr(&approvals("approve", &ids[0][..common]));
-    assert!(several.contains("several approvals"), "{several}");
-    let short = stderr(&approvals("approve", &ids[0][..7]));
-    assert!(
-        short.contains(&format!("'{}' (not_found)", &ids[0][..7])),
-        "{short}"
+    assert_contains!(
+        stderr(&approvals("approve", &ids[0][..common])),
+        "several approvals"
     );
+    let short = stderr(&approvals("approve", &ids[0][..7]));
+    assert_contains!(short, &format!("'{}' (not_found)", &ids[0][..7]));
     let denied = approvals("deny", &ids[0][..=common]);
     assert!(denied.status.success(), "{}", stderr(&denied));
     let approved = approvals("approve", &ids[1][..common]);
@@ -342,20 +341,13 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
     let printed = stdout(&approvals(&[
         "approve", &id, "--reason", "fine", "--user", "ops",
     ]));
-    assert!(
-        printed.contains("approved by uid:") && printed.contains("for ops"),
-        "{printed}"
-    );
+    assert_contains!(printed, "approved by uid:", "for ops");
     let shown: Value = serde_json::from_str(&stdout(&approvals(&["show", &id]))).unwrap();
     assert_eq!(shown["reason"], "fine");
     assert_eq!(stdout(&approvals(&["list"])).lines().count(), 1);
     let again = approvals(&["deny", &id]);
     assert!(!again.status.success());
-    assert!(
-        stderr(&again).contains("was approved by uid:"),
-        "{}",
-        stderr(&again)
-    );
+    assert_contains!(stderr(&again), "was approved by uid:");
     assert!(stderr(&approvals(&["show", "nothing"])).contains("not_found"));
     let call = [
         "tools",
@@ -382,16 +374,14 @@ fn g3_only_a_call_that_needs_an_approval_names_the_command_for_it() {
         assert!(!called.status.success());
         stderr(&called)
     };
-    let needed = call();
-    assert!(needed.contains("(approval_required)"), "{needed}");
-    assert!(needed.contains("approve the call with"), "{needed}");
+    assert_contains!(call(), "(approval_required)", "approve the call with");
     let approvals = http::get(&daemon.socket, "/api/v1/approvals").json();
     let id = approvals["approvals"][0]["id"].as_str().unwrap();
     let denied = run(&["approvals", "--socket", socket, "deny", id], &[]);
     assert!(denied.status.success(), "{}", stderr(&denied));
     let denied = call();
-    assert!(denied.contains("(denied)"), "{denied}");
-    assert!(!denied.contains("approve the call with"), "{denied}");
+    assert_contains!(denied, "(denied)");
+    assert_lacks!(denied, "approve the call with");
 }
 
 #[test]
@@ -410,10 +400,7 @@ fn g3_the_command_line_shows_hidden_characters() {
         text
     };
     let list = printed(&["approvals", "list"]);
-    assert!(
-        list.contains(r"2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}"),
-        "{list}"
-    );
+    assert_contains!(list, r"2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}");
     // The JSON output is complete.
     for arguments in [
         &["approvals", "show", &id][..],
@@ -421,10 +408,7 @@ fn g3_the_command_line_shows_hidden_characters() {
         &["calls", "show", call],
     ] {
         let text = printed(arguments);
-        assert!(
-            text.contains(r"2\u202e *\u200b 3\u009b2J\u007f\udb40\udc61"),
-            "{text}"
-        );
+        assert_contains!(text, r"2\u202e *\u200b 3\u009b2J\u007f\udb40\udc61");
         let value: Value = serde_json::from_str(&text).unwrap();
         let of_list = &value["approvals"][0]["arguments"]["expression"];
         let of_one = &value["arguments"]["expression"];
@@ -474,7 +458,7 @@ fn g3_the_number_of_pending_approvals_is_limited() {
     let first = approval_id(&calculate(&daemon.socket, "alice", "1", ""));
     approval_id(&calculate(&daemon.socket, "bob", "2", ""));
     let result = calculate(&daemon.socket, "carol", "3", "");
-    assert_eq!(result["error_code"], "unavailable", "{result}");
+    assert_json!(result["error_code"], "unavailable");
     assert_eq!(decide(&daemon.socket, &first, "deny").status, 200);
     approval_id(&calculate(&daemon.socket, "carol", "3", ""));
 }
@@ -525,13 +509,15 @@ fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     assert_eq!(reply.json()["result"]["success"], true, "{reply:?}");
     assert_eq!(logged(&daemon.socket), ["success", "cancelled"]);
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=cancelled").json();
-    let error = calls["calls"][0]["error"].as_str().unwrap();
-    assert!(error.contains(&format!("used approval {id}")), "{error}");
+    assert_contains!(
+        calls["calls"][0]["error"].as_str().unwrap(),
+        &format!("used approval {id}")
+    );
     // A call answered from the cache continues the record of the call that needed approval.
     let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
-    assert_eq!(result["metadata"]["cached"], true, "{result}");
+    assert_json!(result["metadata"]["cached"], true);
     assert_eq!(logged(&daemon.socket), ["success", "success", "cancelled"]);
 }
 
@@ -594,7 +580,7 @@ fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
         });
         let mut succeeded = 0;
         for result in &results {
-            assert_eq!(result["metadata"]["recorded"], Value::Null, "{result}");
+            assert_json!(result["metadata"]["recorded"], Value::Null);
             let id = result["metadata"]["record_id"].as_str().unwrap();
             let call = http::get(socket, &format!("/api/v1/tool-calls/{id}")).json();
             let expected = match result["error_code"].as_str() {

@@ -534,10 +534,9 @@ fn a_configuration_without_a_last_line_break_is_reported_at_a_start() {
         .output()
         .unwrap();
     assert!(output.status.success());
-    let error = stderr(&output);
-    assert!(
-        error.contains("pillion.toml: the last line has no line break"),
-        "{error}"
+    assert_contains!(
+        stderr(&output),
+        "pillion.toml: the last line has no line break"
     );
 }
 
@@ -587,20 +586,13 @@ fn a_variable_restricts_a_tool_whose_name_has_capital_letters() {
     let daemon = Daemon::with_config(&toml, &[variable]);
     let target = "/api/v1/tools/execute/crm_deleteUserById";
     let response = http::post(&daemon.socket, target, "{}").json();
-    assert_eq!(
-        response["result"]["error_code"], "approval_required",
-        "{response}"
-    );
+    assert_json!(response["result"]["error_code"], "approval_required");
     eventually("the misspelt sections are reported", || {
         let log = daemon.log();
         log.contains("[tools.crm_getall], but the tool is called 'crm_getAll'")
             && log.contains("[tools.crm_missing], but the MCP server 'crm' has no tool")
     });
-    assert!(
-        !daemon.log().contains("crm_deleteuserbyid], but"),
-        "{}",
-        daemon.log()
-    );
+    assert_lacks!(daemon.log(), "crm_deleteuserbyid], but");
 }
 
 #[test]
@@ -639,10 +631,7 @@ fn an_unusable_new_key_is_named_with_what_to_do() {
         .arg(at("pillion.toml"));
     let error = stderr(&rejected("an empty key.new", &mut command));
     let named = at("key.new").display().to_string();
-    assert!(
-        error.contains(&named) && error.contains("remove the file"),
-        "{error}"
-    );
+    assert_contains!(error, &named, "remove the file");
 }
 
 #[test]

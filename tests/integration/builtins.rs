@@ -52,23 +52,21 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     }
     for name in ["get_weather", "weather_tool"] {
         let response = call(&daemon, name, &json!({"location": "Oslo"}));
-        assert_eq!(
-            response["result"]["error_code"], "unavailable",
-            "{response}"
+        assert_json!(response["result"]["error_code"], "unavailable");
+        assert_contains!(
+            response["result"]["error"].as_str().unwrap(),
+            "[tools.get_weather]"
         );
-        let error = response["result"]["error"].as_str().unwrap();
-        assert!(error.contains("[tools.get_weather]"), "{error}");
     }
     for name in ["web_search", "search_tool"] {
         let shown = get(&daemon.socket, &format!("/api/v1/tools/{name}"));
         assert_eq!(shown.status, 404, "{shown:?}");
         let response = call(&daemon, name, &json!({"query": "rust"}));
-        assert_eq!(
-            response["result"]["error_code"], "unavailable",
-            "{response}"
+        assert_json!(response["result"]["error_code"], "unavailable");
+        assert_contains!(
+            response["result"]["error"].as_str().unwrap(),
+            "GOOGLE_SEARCH_API_KEY"
         );
-        let error = response["result"]["error"].as_str().unwrap();
-        assert!(error.contains("GOOGLE_SEARCH_API_KEY"), "{error}");
     }
     let socket = daemon.socket.to_str().unwrap();
     let command = ["tools", "call", "web_search", "{\"query\": \"rust\"}"];
@@ -184,9 +182,9 @@ fn d7_a_provider_without_its_key_is_an_error_at_start() {
     );
     assert!(!output.status.success());
     let error = crate::program::stderr(&output);
-    assert!(
-        error.contains("set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"),
-        "{error}"
+    assert_contains!(
+        error,
+        "set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"
     );
 }
 
@@ -228,20 +226,14 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     let query = json!({"query": "rust"});
     let without = |daemon: &Daemon| {
         let response = call(daemon, "web_search", &query);
-        assert_eq!(
-            response["result"]["error_code"], "unavailable",
-            "{response}"
-        );
+        assert_json!(response["result"]["error_code"], "unavailable");
         let error = response["result"]["error"].as_str().unwrap().to_owned();
-        assert!(
-            error.contains("pillion tools set-key web_search"),
-            "{error}"
-        );
+        assert_contains!(error, "pillion tools set-key web_search");
     };
     without(&daemon);
     let socket = daemon.socket.to_str().unwrap();
     let keys = || stdout(&run(&["tools", "keys", "--socket", socket], &[]));
-    assert!(keys().contains("web_search  brave    none"), "{}", keys());
+    assert_contains!(keys(), "web_search  brave    none");
 
     let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket])
         .stdin(Stdio::piped())
@@ -253,17 +245,16 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     drop(input);
     assert!(set.wait().unwrap().success());
     let response = call(&daemon, "web_search", &query);
-    assert_eq!(response["result"]["success"], true, "{response}");
+    assert_json!(response["result"]["success"], true);
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
-    assert!(keys().contains("web_search  brave    vault"), "{}", keys());
+    assert_contains!(keys(), "web_search  brave    vault");
 
     // A provider without keys has another error than an unknown tool.
     let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
     assert!(set_key("nope").contains("no built-in tool with this name"));
-    let output = set_key("get_weather");
-    assert!(
-        output.contains("set tools.get_weather.provider (openweathermap)"),
-        "{output}"
+    assert_contains!(
+        set_key("get_weather"),
+        "set tools.get_weather.provider (openweathermap)"
     );
     // Other services do not receive the key.
     reload(&daemon, &config("google"));

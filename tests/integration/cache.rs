@@ -63,7 +63,7 @@ fn f4_a_result_is_cached_for_its_user_in_every_interface_and_marked_in_the_call_
     let metrics = get(&daemon.socket, "/metrics");
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
     let line = "pillion_result_cache_lookups_total{outcome=\"hit\"} 1";
-    assert!(metrics.contains(line), "{metrics}");
+    assert_contains!(metrics, line);
 }
 
 #[test]

@@ -99,7 +99,7 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     let body = json!({"message": "What is 6 * 7?", "system": "Be short.", "user": "ada",
         "channel": "maths", "temperature": 0.5});
     let response = chat(socket, "", &body);
-    assert_eq!(response["success"], true, "{response}");
+    assert_json!(response["success"], true);
     assert_eq!(response["status"], "answered");
     assert_eq!(response["content"], "It is 42.");
     assert_eq!(response["model"], "demo");
@@ -110,7 +110,7 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     assert_eq!(response["usage"], cost);
     // The call is logged on behalf of the user in the body.
     let log = http::get(socket, "/api/v1/tool-calls/?user=ada").json();
-    assert_eq!(log["calls"][0]["toolName"], "calculator", "{log}");
+    assert_json!(log["calls"][0]["toolName"], "calculator");
 
     // The chat belongs to ada, and no other user can read it.
     let id = response["id"].as_str().unwrap();
@@ -234,7 +234,7 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
     let response = chat(&daemon.socket, "", &json!({"message": "Go"}));
     assert_eq!(response["success"], false);
-    assert_eq!(response["status"], "awaiting_approval", "{response}");
+    assert_json!(response["status"], "awaiting_approval");
     let approval = &response["approvals"][0];
     assert_eq!(approval["tool"], "calculator");
     assert_eq!(approval["arguments"], json!({"expression": "6 * 7"}));
@@ -250,13 +250,13 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let decided = decide(socket, approval["id"].as_str().unwrap(), "approve");
     assert_eq!(decided.status, 200);
     let response = chat(socket, id, &json!({}));
-    assert_eq!(response["content"], "Done.", "{response}");
+    assert_json!(response["content"], "Done.");
     assert_eq!(response["tool_calls"][0]["content"], "42");
     // No tool ran twice, and the model received the results in the order of its calls.
     let log = http::get(socket, "/api/v1/tool-calls/?status=success").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 2, "{log}");
     let messages = llm.bodies()[1]["messages"].clone();
-    assert_eq!(messages[2]["tool_call_id"], "call_1", "{messages}");
+    assert_json!(messages[2]["tool_call_id"], "call_1");
     assert_eq!(messages[2]["content"], "42");
     assert_eq!(messages[3]["tool_call_id"], "call_2");
 }
@@ -271,7 +271,7 @@ async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
     let approval = response["approvals"][0]["id"].as_str().unwrap();
     assert_eq!(decide(socket, approval, "deny").status, 200);
     let response = chat(socket, response["id"].as_str().unwrap(), &json!({}));
-    assert_eq!(response["content"], "As you wish.", "{response}");
+    assert_json!(response["content"], "As you wish.");
     assert_eq!(response["tool_calls"][0]["error_code"], "denied");
     let reported = llm.bodies()[1]["messages"][2]["content"].clone();
     assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
@@ -288,15 +288,15 @@ async fn after_a_failure_of_the_provider_the_chat_continues_and_no_tool_runs_twi
     let socket = &daemon.socket;
     let failed = chat(socket, "", &json!({"message": "Go"}));
     assert_eq!(failed["success"], false);
-    assert_eq!(failed["status"], "failed", "{failed}");
+    assert_json!(failed["status"], "failed");
     assert_eq!(failed["error_code"], "unavailable");
     assert_eq!(failed["tool_calls"][0]["content"], "42");
     let id = failed["id"].as_str().unwrap();
     let busy = chat(socket, id, &json!({}));
-    assert_eq!(busy["status"], "failed", "{busy}");
+    assert_json!(busy["status"], "failed");
     assert_eq!(busy["retry_after"], 7.0);
     let response = chat(socket, id, &json!({}));
-    assert_eq!(response["content"], "It is 42.", "{response}");
+    assert_json!(response["content"], "It is 42.");
     assert_eq!(response["tool_calls"], json!([]));
     let log = http::get(socket, "/api/v1/tool-calls/").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
@@ -338,11 +338,7 @@ async fn h2_a_model_has_only_its_visible_tools() {
         ],
         &[],
     );
-    let table = stdout(&output);
-    assert!(
-        table.contains("no       model cannot call functions"),
-        "{table}"
-    );
+    assert_contains!(stdout(&output), "no       model cannot call functions");
     let output = run(
         &["models", "list", "--socket", socket.to_str().unwrap()],
         &[],
@@ -371,7 +367,7 @@ async fn a_tool_with_a_long_name_is_called_by_its_short_name() {
     let config = config(&llm, &servers).replace("function_calling = true", sees_servers);
     let daemon = Daemon::with_config(&config, &[]);
     let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
-    assert_eq!(response["content"], "Done.", "{response}");
+    assert_json!(response["content"], "Done.");
     let tools = llm.bodies()[0]["tools"].clone();
     let mut names = tools
         .as_array()
@@ -459,9 +455,9 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
         response = reply.json();
         reply.status == 200
     });
-    assert_eq!(response["content"], "Two.", "{response}");
+    assert_json!(response["content"], "Two.");
     let messages = llm.bodies()[2]["messages"].clone();
-    assert_eq!(messages[2]["content"], "Second", "{messages}");
+    assert_json!(messages[2]["content"], "Second");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -484,7 +480,7 @@ async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
     });
     assert_eq!(decide(socket, &approval, "approve").status, 200);
     let response = waiting.join().unwrap().json();
-    assert_eq!(response["content"], "It is 42.", "{response}");
+    assert_json!(response["content"], "It is 42.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

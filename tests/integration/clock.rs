@@ -130,7 +130,7 @@ fn f4_calls_have_the_time_of_the_clock_and_are_listed_once() {
     started.sort();
     started.reverse();
     assert_eq!(listed, started);
-    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+    assert_lacks!(daemon.log(), "panicked");
 }
 
 #[test]

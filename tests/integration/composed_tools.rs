@@ -56,7 +56,7 @@ fn p_a_run_is_one_tree_in_the_call_log() {
     let socket = &daemon.socket;
     let headers = "x-pillion-user: alice\r\n";
     let response = execute(socket, "sum_of_squares", &json!({"a": 3, "b": 4}), headers);
-    assert_eq!(response["result"]["text"], "25", "{response}");
+    assert_json!(response["result"]["text"], "25");
     let outer = response["result"]["metadata"]["record_id"]
         .as_str()
         .unwrap();
@@ -127,8 +127,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
     let stopped = execute(&daemon.socket, "gamble", &json!({"n": 3}), headers);
     let result = &stopped["result"];
     assert_eq!(result["error_code"], "approval_required", "{stopped}");
-    let error = result["error"].as_str().unwrap();
-    assert!(error.starts_with("Step 'dice': "), "{error}");
+    assert_starts_with!(result["error"].as_str().unwrap(), "Step 'dice': ");
     assert_eq!(result["metadata"]["arguments"], json!({"notation": "6d2"}));
     assert_eq!(result["metadata"]["steps_kept"], true);
     let first = result["metadata"]["record_id"].clone();
@@ -145,7 +144,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
     assert_eq!(status("?tool=roll_dice"), "pending");
     assert_eq!(decide(socket, approval, "approve").status, 200);
     let done = execute(socket, "gamble", &json!({"n": 3}), headers);
-    assert_eq!(done["result"]["success"], true, "{done}");
+    assert_json!(done["result"]["success"], true);
     let resumed = &done["result"]["metadata"]["resumed"];
     assert_eq!(*resumed, json!({"call": first, "steps": ["count"]}));
     assert_eq!(calls(socket, "?tool=calculator").len(), 1);
@@ -174,14 +173,14 @@ fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
     let daemon = Daemon::with_config(&toml, &[]);
     let params = json!({"name": "twice", "arguments": {}});
     let response = ask(&daemon.socket, "tools/call", params);
-    assert_eq!(
-        response["result"]["structuredContent"]["data"]["twice"], true,
-        "{response}"
+    assert_json!(
+        response["result"]["structuredContent"]["data"]["twice"],
+        true
     );
     assert_eq!(server.count("tools/call"), 2);
     let daemon = Daemon::with_config(&toml, &[]);
     let response = execute(&daemon.socket, "twice", &json!({}), "");
-    assert_eq!(response["result"]["success"], true, "{response}");
+    assert_json!(response["result"]["success"], true);
     assert_eq!(response["result"]["data"]["twice"], true);
 }
 
@@ -194,12 +193,8 @@ fn p_a_step_of_a_server_that_is_down_fails_clearly() {
     let daemon = Daemon::with_config(toml, &[]);
     let text = "MCP server 'nowhere' is unavailable: ";
     let response = execute(&daemon.socket, "once", &json!({}), "");
-    assert_eq!(
-        response["result"]["error_code"], "unavailable",
-        "{response}"
-    );
-    let error = response["result"]["error"].as_str().unwrap();
-    assert!(error.contains(text), "{error}");
+    assert_json!(response["result"]["error_code"], "unavailable");
+    assert_contains!(response["result"]["error"].as_str().unwrap(), text);
     let params = json!({"name": "once", "arguments": {}});
     let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "unavailable");
@@ -224,7 +219,7 @@ fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
     assert!(names(&daemon.socket).contains(&"far_echo".to_owned()));
     server.set_mood(Mood::Asleep);
     let response = execute(&daemon.socket, "chain", &json!({}), "");
-    assert_eq!(response["result"]["error_code"], "timeout", "{response}");
+    assert_json!(response["result"]["error_code"], "timeout");
     let outer = response["result"]["metadata"]["record_id"]
         .as_str()
         .unwrap();
@@ -262,7 +257,7 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
     );
     let response = http::get(socket, "/readyz").json();
     let error = response["last_reload"]["error"].as_str().unwrap();
-    assert!(error.contains("in a cycle: one -> three -> one"), "{error}");
+    assert_contains!(error, "in a cycle: one -> three -> one");
     assert_eq!(text("one"), json!("10"));
     reload(&daemon, "# No settings.\n");
     let left = names(socket);
@@ -329,9 +324,8 @@ fn p_the_tool_of_a_step_may_be_registered_later() {
     let client = Client::new(&daemon.socket);
     let response = client.execute("x", &json!({}), &caller).unwrap();
     let response = serde_json::to_value(response).unwrap();
-    assert_eq!(
+    assert_json!(
         response["result"]["error"],
-        json!("Step 'a': Unknown tool: not_yet"),
-        "{response}"
+        json!("Step 'a': Unknown tool: not_yet")
     );
 }

@@ -35,7 +35,7 @@ impl Listener {
         let mut lines = BufReader::new(stream);
         let mut line = String::new();
         lines.read_line(&mut line).unwrap();
-        assert!(line.contains(" 200 "), "{line}");
+        assert_contains!(line, " 200 ");
         Self { lines }
     }
 
@@ -355,7 +355,7 @@ fn the_command_line_prints_events() {
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
-    assert!(line.contains("\"type\":\"ready\""), "{line}");
+    assert_contains!(line, "\"type\":\"ready\"");
     calculate(&daemon.socket);
     line.clear();
     lines.read_line(&mut line).unwrap();

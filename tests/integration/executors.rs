@@ -101,7 +101,7 @@ impl Php {
         assert_eq!(self.read_other()["id"], id);
         let mut results = vec![Value::Null; count];
         for message in self.early.drain(..) {
-            assert_eq!(message["params"]["execution"], id, "{message}");
+            assert_json!(message["params"]["execution"], id);
             let index = message["params"]["index"].as_u64().unwrap();
             let result = &mut results[usize::try_from(index).unwrap()];
             assert!(result.is_null(), "a second result: {message}");
@@ -246,7 +246,7 @@ fn invalid_options_definitions_and_messages_are_rejected() {
         ),
     ] {
         let (head, problem) = Php::try_connect(&daemon.socket, &options).err().unwrap();
-        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+        assert_starts_with!(head, "HTTP/1.1 400");
         assert!(
             problem["detail"].as_str().unwrap().starts_with(reason),
             "{problem}"
@@ -258,10 +258,7 @@ fn invalid_options_definitions_and_messages_are_rejected() {
     php.execute(1, &json!({"definitions": {"tools": [broken]}, "calls": []}));
     let error = php.read_other();
     let message = error["error"]["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("Tool 'greet': Invalid JSON Schema at '"),
-        "{message}"
-    );
+    assert_starts_with!(message, "Tool 'greet': Invalid JSON Schema at '");
     php.write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
     assert_eq!(php.read(), None, "a response to an unknown request");
 }
@@ -277,9 +274,9 @@ fn schemas_are_checked_without_a_registration() {
     assert_eq!(check("string").json()["success"], true);
     let problem = check("money").json();
     let detail = problem["detail"].as_str().unwrap();
-    assert!(
-        detail.starts_with("Tool 't': Invalid JSON Schema at '/properties/a/type"),
-        "{detail}"
+    assert_starts_with!(
+        detail,
+        "Tool 't': Invalid JSON Schema at '/properties/a/type"
     );
 }
 

@@ -75,7 +75,7 @@ fn daemon(hostile: &str) -> Daemon {
     });
     let daemon = Daemon::with_config(&servers.concat(), &[]);
     let called = http::post(&daemon.socket, "/api/v1/tools/execute/well_echo", "{}").json();
-    assert_eq!(called["result"]["success"], true, "{called}");
+    assert_json!(called["result"]["success"], true);
     daemon
 }
 
@@ -190,5 +190,5 @@ fn a_limit_of_a_list_is_logged_with_the_server_and_the_limit() {
     let session = Session::open(&daemon.socket, "2025-06-18", json!({}));
     ask(&daemon.socket, &session, "resources/list", &json!({}));
     let warning = "MCP server `evil` lists more than 10000 resources; the rest is dropped";
-    assert!(daemon.log().contains(warning), "{}", daemon.log());
+    assert_contains!(daemon.log(), warning);
 }

@@ -135,7 +135,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
     let second = post(&daemon.socket, ECHO, "idempotency-key: k\r\n", &json!({}));
     assert_eq!(second.status, 409);
     assert_eq!(second.json()["error_code"], "unavailable");
-    assert!(second.head.contains("retry-after: 1"), "{}", second.head);
+    assert_contains!(second.head, "retry-after: 1");
     let first = first.join().unwrap().json();
     assert_eq!(first["result"]["error_code"], "timeout");
     server.set_mood(Mood::Well);
@@ -329,11 +329,7 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
     });
     let rejected = rejected.unwrap();
     assert_eq!(rejected.json()["error_code"], "rate_limited");
-    assert!(
-        rejected.head.contains("retry-after: 1"),
-        "{}",
-        rejected.head
-    );
+    assert_contains!(rejected.head, "retry-after: 1");
     // A request without a key is not limited: it ends with its connection.
     let plain = post(
         &daemon.socket,
@@ -364,7 +360,7 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
     for _ in 0..2 {
         assert!(is_replayed(&last), "{}", last.head);
         let result = &last.json()["result"];
-        assert_eq!(result["error_code"], "unavailable", "{result}");
+        assert_json!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["response_stored"], false);
         let record = result["metadata"]["record_id"].as_str().unwrap();
         let call = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
@@ -504,7 +500,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let first = post(&daemon.socket, BATCH, key, &batch);
     assert!(!is_replayed(&first), "{}", first.head);
     let results = first.json()["results"].clone();
-    assert_eq!(results[0]["result"]["success"], true, "{results}");
+    assert_json!(results[0]["result"]["success"], true);
     assert_eq!(results[1]["result"]["error_code"], "invalid_input");
     assert_eq!(results[2]["error_code"], "not_found");
     for sent in [
@@ -526,7 +522,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let id = results[0]["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
     let call = crate::http::get(&daemon.socket, &target).json();
-    assert_eq!(call["call"]["status"], "success", "{call}");
+    assert_json!(call["call"]["status"], "success");
     assert_ne!(results[1]["result"]["metadata"]["record_id"], id);
 }
 
@@ -564,7 +560,7 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
     eventually("the second runs", || server.count("tools/call") == 1);
     let during = post(&daemon.socket, BATCH, key, &batch);
     assert_eq!(during.status, 409);
-    assert!(during.head.contains("retry-after: 1"), "{}", during.head);
+    assert_contains!(during.head, "retry-after: 1");
     daemon.kill();
     server.set_mood(Mood::Well);
 

@@ -66,7 +66,7 @@ fn call(socket: &Path, has_ended: &AtomicBool, first: usize) -> Acknowledged {
         let Some((200, response)) = response else {
             continue;
         };
-        assert_eq!(response["result"]["text"], number.to_string(), "{response}");
+        assert_json!(response["result"]["text"], number.to_string());
         let id = response["result"]["metadata"]["record_id"]
             .as_str()
             .unwrap();
@@ -203,8 +203,8 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
         let call = calls
             .get(id)
             .unwrap_or_else(|| panic!("the call {id} is lost"));
-        assert_eq!(call["status"], "success", "{call}");
-        assert_eq!(call["arguments"], *arguments, "{call}");
+        assert_json!(call["status"], "success");
+        assert_json!(call["arguments"], *arguments);
     }
     let of_the_calculator = || calls.values().filter(|it| it["toolName"] == "calculator");
     assert_distinct(of_the_calculator());
@@ -219,7 +219,7 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
         let approval = approvals
             .get(id)
             .unwrap_or_else(|| panic!("the approval {id} is lost"));
-        assert_eq!(approval["status"], *status, "{approval}");
+        assert_json!(approval["status"], *status);
     }
     assert_distinct(approvals.values());
     let servers = http::get(&daemon.socket, "/api/v1/servers").json();

@@ -208,14 +208,8 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
         assert_eq!(rejected.metadata["retry_after"], 1);
         let metrics = get(socket, "/metrics");
         let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
-        assert!(
-            metrics.contains("pillion_tool_calls_running 1\n"),
-            "{metrics}"
-        );
-        assert!(
-            metrics.contains("pillion_tool_calls_queued 2\n"),
-            "{metrics}"
-        );
+        assert_contains!(metrics, "pillion_tool_calls_running 1\n");
+        assert_contains!(metrics, "pillion_tool_calls_queued 2\n");
         // Another user has room, at the expense of the user with the most queued calls.
         let other = begin("calculator", "alice");
         assert_eq!(code(&running.join().unwrap()), Some("timeout"));
@@ -254,23 +248,19 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     assert!(ran.result.text.len() < 1_500);
     let stored_result = &ran.result.metadata["stored_result"];
     let url = stored_result["url"].as_str().unwrap();
-    assert!(ran.result.text.contains(url), "{}", ran.result.text);
+    assert_contains!(ran.result.text, url);
 
     daemon.kill();
     let daemon = daemon.again();
     let whole = get(&daemon.socket, url);
     assert_eq!(whole.status, 200);
-    assert!(
-        whole.head.contains("content-type: application/json"),
-        "{}",
-        whole.head
-    );
+    assert_contains!(whole.head, "content-type: application/json");
     assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
     assert_eq!(stored_result["bytes"], whole.body.len());
     let part = crate::http::send(&daemon.socket, "GET", url, "range: bytes=2-8\r\n", b"");
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
     let range = format!("content-range: bytes 2-8/{}", whole.body.len());
-    assert!(part.head.contains(&range), "{}", part.head);
+    assert_contains!(part.head, &range);
     let beyond = "range: bytes=9999999-\r\n";
     let beyond = crate::http::send(&daemon.socket, "GET", url, beyond, b"");
     assert_eq!(beyond.status, 416);
@@ -314,7 +304,7 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
     );
     let gone = json!({"uri": "pillion://results/00000000000000000000000000000000"});
     let gone = ask(&daemon.socket, "resources/read", gone);
-    assert_eq!(gone["error"]["code"], -32602, "{gone}");
+    assert_json!(gone["error"]["code"], -32602);
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn l2_no_client_and_no_server_forges_a_log_line() {
         daemon.log().matches("Failed to list MCP tools").count() >= HOSTILE.len()
     });
     let log = daemon.log();
-    assert!(log.contains("FORGED"), "{log}");
+    assert_contains!(log, "FORGED");
     for line in log.lines() {
         let is_own = line.starts_with("20") && line.contains('Z') && line.as_bytes()[10] == b'T';
         assert!(is_own && !line.starts_with("2026-01-01"), "{line:?}");
@@ -130,7 +130,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         let rejected = batch(length);
         assert_eq!(rejected.status, 400, "{length}");
         let problem = rejected.json();
-        assert_eq!(problem["error_code"], "invalid_input", "{problem}");
+        assert_json!(problem["error_code"], "invalid_input");
         assert!(
             problem["detail"].to_string().contains("at most 256 bytes"),
             "{problem}"
@@ -157,7 +157,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
     let ping = json!({"jsonrpc": "2.0", "id": "m".repeat(257), "method": "ping"}).to_string();
     let rejected = http::send(&daemon.socket, "POST", "/mcp", &headers, ping.as_bytes());
     let error = rejected.json();
-    assert_eq!(error["error"]["code"], -32600, "{error}");
+    assert_json!(error["error"]["code"], -32600);
     assert!(
         error["error"]["message"]
             .to_string()
@@ -234,6 +234,6 @@ fn no_log_contains_a_line_of_the_password_file_of_postgres() {
         &variables,
     );
     let log = stderr(&output);
-    assert!(log.contains("127.0.0.1:9 cannot be opened"), "{log}");
-    assert!(!log.contains("hunter2"), "{log}");
+    assert_contains!(log, "127.0.0.1:9 cannot be opened");
+    assert_lacks!(log, "hunter2");
 }

@@ -103,7 +103,7 @@ fn a_result_with_too_many_values_is_an_error_before_it_is_parsed() {
         let growth = resident(&daemon.socket).saturating_sub(before);
         assert!(growth < MAX_GROWTH, "{kind}: {growth} bytes");
         let called = http::post(&daemon.socket, "/api/v1/tools/execute/echo", "{}").json();
-        assert_eq!(called["result"]["error_code"], "internal_error", "{called}");
+        assert_json!(called["result"]["error_code"], "internal_error");
     }
 }
 

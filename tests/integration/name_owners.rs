@@ -146,9 +146,9 @@ fn a_server_added_at_run_time_takes_the_names_with_its_prefix() {
     send("POST", "/shop/reconnect", &Value::Null);
     assert_eq!(refund(), None);
     let log = daemon.log();
-    assert!(
-        log.contains("the name shop_admin_refund belongs to MCP server `shop_admin`"),
-        "{log}"
+    assert_contains!(
+        log,
+        "the name shop_admin_refund belongs to MCP server `shop_admin`"
     );
     send("DELETE", "/shop_admin", &Value::Null);
     eventually("the name is free", || refund().as_deref() == Some("shop"));
@@ -261,7 +261,7 @@ fn mcp_clients_never_see_a_name_of_another_server() {
         calls_none();
         assert!(names_at_mcp(&sidecar).contains(&"b_only".to_owned()));
         let called = call_at_mcp(&sidecar, "b_a_send");
-        assert_eq!(called["result"]["isError"], Value::Null, "{called}");
+        assert_json!(called["result"]["isError"], Value::Null);
         assert_eq!(b.count("tools/call"), 1);
     }
 }

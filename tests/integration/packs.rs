@@ -29,7 +29,7 @@ fn enabled() -> Daemon {
 fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
     let path = format!("/api/v1/tools/execute/{tool}");
     let response = post(&daemon.socket, &path, arguments.to_string()).json();
-    assert_eq!(response["result"]["success"], true, "{response}");
+    assert_json!(response["result"]["success"], true);
     response["result"]["data"].clone()
 }
 
@@ -61,7 +61,7 @@ impl Events {
         let mut lines = BufReader::new(stream);
         let mut status = String::new();
         lines.read_line(&mut status).unwrap();
-        assert!(status.contains(" 200 "), "{status}");
+        assert_contains!(status, " 200 ");
         Self(lines)
     }
 
@@ -97,7 +97,7 @@ fn n2_the_pack_is_off_by_default() {
     assert_eq!(resources["result"]["resources"], json!([]));
     let read = json!({"uri": "metrics://counters"});
     let rejected = ask(&daemon.socket, "resources/read", read);
-    assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
+    assert_json!(rejected["error"]["code"], -32602);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
     let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
     let rejected = call("orchestrate_action", action);
     let gates = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
-    assert_eq!(rejected["data"]["gates"], gates, "{rejected}");
+    assert_json!(rejected["data"]["gates"], gates);
     let line = json!({"scene_id": "cave", "author": "Bo", "message": "Hi", "ooc": true});
     assert_eq!(call("append_transcript", line)["data"]["ok"], true);
 }
@@ -187,9 +187,9 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     assert_eq!(read(&daemon, "scene://cave")["messages"], 20);
     let nowhere = json!({"uri": "transcript://scene/nowhere"});
     let rejected = session.ask("resources/read", nowhere.clone());
-    assert_eq!(rejected["error"]["code"], -32002, "{rejected}");
+    assert_json!(rejected["error"]["code"], -32002);
     let rejected = ask(&daemon.socket, "resources/read", nowhere);
-    assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
+    assert_json!(rejected["error"]["code"], -32602);
     let complete = json!({"ref": {"type": "ref/resource", "uri": "scene://{id}"},
         "argument": {"name": "id", "value": "c"}});
     let completed = session.ask("completion/complete", complete);
@@ -208,7 +208,7 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
     let (cave, counters) = ("transcript://scene/cave", "metrics://counters?prefix=orch");
     for uri in [cave, counters] {
         let subscribed = session.ask("resources/subscribe", json!({"uri": uri}));
-        assert_eq!(subscribed["result"], json!({}), "{subscribed}");
+        assert_json!(subscribed["result"], json!({}));
     }
     let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
@@ -362,8 +362,8 @@ async fn d9_an_action_is_narrated_by_the_configured_model() {
     let daemon = Daemon::with_config(&chat::config(&llm, &more), &[]);
     let action = || json!({"scene_id": "s1", "player_msg": "I leap", "rng_seed": 7});
     let data = execute(&daemon, "orchestrate_action", action());
-    assert_eq!(data["gates"]["accepted"], true, "{data}");
-    assert_eq!(data["narration"], "You leap over the gap.", "{data}");
+    assert_json!(data["gates"]["accepted"], true);
+    assert_json!(data["narration"], "You leap over the gap.");
     // A repeated action within 30 seconds makes no request.
     execute(&daemon, "orchestrate_action", action());
     assert_eq!(llm.bodies().len(), 1);
@@ -401,7 +401,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     let with_model = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n{models}");
     reload(&daemon, &with_model);
     let accepted = execute(&daemon, "orchestrate_action", action("I leap far"));
-    assert_eq!(accepted["gates"]["accepted"], true, "{accepted}");
+    assert_json!(accepted["gates"]["accepted"], true);
     let counters = read(&daemon, "metrics://counters?prefix=orchestrator.action.");
     assert_eq!(counters["orchestrator.action.rejected"], 1);
     assert_eq!(counters["orchestrator.action.accepted"], 1);
@@ -447,7 +447,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
 
     let scenes = "/api/v1/packs/tabletop/scenes";
     let page = get(&daemon.socket, &format!("{scenes}?limit=2")).json();
-    assert_eq!(page["items"][0]["name"], odd, "{page}");
+    assert_json!(page["items"][0]["name"], odd);
     assert_eq!(page["items"][1]["name"], "cave");
     assert_eq!(page["items"][1]["details"]["messages"], 2);
     let state = read(&daemon, "scene://cave");
@@ -455,7 +455,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_eq!(*reported, state["last_message_at"]);
     assert_eq!(page["next"], "cave");
     let last = get(&daemon.socket, &format!("{scenes}?limit=2&after=cave")).json();
-    assert_eq!(last["items"][0]["name"], "hall", "{last}");
+    assert_json!(last["items"][0]["name"], "hall");
     assert_eq!(last.get("next"), None);
     let whole = get(&daemon.socket, &format!("{scenes}?limit=3")).json();
     assert_eq!(whole.get("next"), None, "{whole}");
@@ -488,7 +488,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
         "resources/read",
         json!({"uri": format!("transcript://scene/{uri}")}),
     );
-    assert_eq!(unread["error"]["code"], -32602, "{unread}");
+    assert_json!(unread["error"]["code"], -32602);
     // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
     daemon.kill();
@@ -513,10 +513,12 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let one_more = json!({"scene_id": "attic", "author": "Aria", "message": "Hello"});
     let path = "/api/v1/tools/execute/append_transcript";
     let rejected = post(&daemon.socket, path, one_more.to_string()).json();
-    assert_eq!(rejected["result"]["success"], false, "{rejected}");
+    assert_json!(rejected["result"]["success"], false);
 
-    let list = stdout(&packs(&daemon, &["list"]));
-    assert!(list.contains("scenes 2/2, characters 1/500"), "{list}");
+    assert_contains!(
+        stdout(&packs(&daemon, &["list"])),
+        "scenes 2/2, characters 1/500"
+    );
     let json: Value = serde_json::from_str(&stdout(&packs(&daemon, &["list", "--json"]))).unwrap();
     assert_eq!(json["packs"][0]["stored_items"][0]["count"], 2);
     let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
@@ -535,10 +537,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         "{page:?}"
     );
     let characters = stdout(&packs(&daemon, &["show", "tabletop", "characters"]));
-    assert!(
-        characters.contains("Aria Stone  description=A thief"),
-        "{characters}"
-    );
+    assert_contains!(characters, "Aria Stone  description=A thief");
 
     let scene = ["remove", "tabletop", "scenes", "H\u{f6}hle 7/b"];
     let removed = packs(&daemon, &scene);
@@ -593,7 +592,7 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
         }
     }
     let list = ask(&daemon.socket, "resources/list", json!({})).to_string();
-    assert!(!list.contains(cave), "{list}");
+    assert_lacks!(list, cave);
 }
 
 #[test]

@@ -71,10 +71,12 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     // A new tool is not a change.
     assert!(names(&daemon).contains(&"far_new".to_owned()));
     let rejected = call(&daemon);
-    assert_eq!(rejected["success"], false, "{rejected}");
+    assert_json!(rejected["success"], false);
     assert_eq!(rejected["error_code"], "denied");
-    let error = rejected["error"].as_str().unwrap();
-    assert!(error.contains("`pillion pins accept far echo`"), "{error}");
+    assert_contains!(
+        rejected["error"].as_str().unwrap(),
+        "`pillion pins accept far echo`"
+    );
     let batch = json!({"calls": [{"id": "a", "name": "far_echo", "arguments": {}}]});
     let batch = http::post(
         &daemon.socket,
@@ -85,12 +87,11 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
 
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["servers", "tools", "far", "--socket", socket], &[]);
-    assert!(stdout(&output).contains("far_new"), "{}", stdout(&output));
-    let reported = stderr(&output);
-    assert!(reported.contains("tool 'echo' is blocked"), "{reported}");
-    assert!(
-        reported.contains("`pillion pins diff far echo`"),
-        "{reported}"
+    assert_contains!(stdout(&output), "far_new");
+    assert_contains!(
+        stderr(&output),
+        "tool 'echo' is blocked",
+        "`pillion pins diff far echo`"
     );
 
     daemon.kill();
@@ -98,17 +99,14 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     assert!(!is_listed(&daemon));
     let table = stdout(&pins(&daemon, &["list", "--changed"]));
     assert_eq!(table.lines().count(), 2, "{table}");
-    assert!(
-        table.contains("changed") && table.contains("change the text direction"),
-        "{table}"
-    );
+    assert_contains!(table, "changed", "change the text direction");
     let difference = stdout(&pins(&daemon, &["diff", "far", "echo"]));
-    assert!(
-        difference.contains("@ description\n- Says it again\n+ Says it again. First"),
-        "{difference}"
+    assert_contains!(
+        difference,
+        "@ description\n- Says it again\n+ Says it again. First"
     );
     // Hidden characters are escaped.
-    assert!(difference.contains("evil.example\\u{202e}"), "{difference}");
+    assert_contains!(difference, "evil.example\\u{202e}");
     let shown = http::get(&daemon.socket, "/api/v1/pins/far/echo").json();
     let hash = shown["pin"]["pending_hash"].as_str().unwrap();
     let wrong = pins(&daemon, &["accept", "far", "echo", "--hash", "0123"]);
@@ -116,19 +114,12 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     let accepted = pins(&daemon, &["accept", "far", "echo", "--hash", hash]);
     assert!(accepted.status.success(), "{}", stderr(&accepted));
     let response = call(&daemon);
-    assert_eq!(response["result"]["success"], true, "{response}");
+    assert_json!(response["result"]["success"], true);
     assert!(is_listed(&daemon));
     let again = pins(&daemon, &["accept", "far", "echo"]);
-    assert!(
-        stderr(&again).contains("has not changed since it was accepted"),
-        "{}",
-        stderr(&again)
-    );
+    assert_contains!(stderr(&again), "has not changed since it was accepted");
     let same = stdout(&pins(&daemon, &["diff", "far", "echo"]));
-    assert!(
-        same.contains("has not changed since it was accepted"),
-        "{same}"
-    );
+    assert_contains!(same, "has not changed since it was accepted");
 }
 
 #[test]
@@ -146,9 +137,9 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
             session.ask("tools/call", params.clone()),
             ask(&daemon.socket, "tools/call", params.clone()),
         ] {
-            assert_eq!(response["result"]["isError"], true, "{response}");
+            assert_json!(response["result"]["isError"], true);
             let text = response["result"]["content"][0]["text"].as_str().unwrap();
-            assert!(text.contains("pillion pins accept far echo"), "{text}");
+            assert_contains!(text, "pillion pins accept far echo");
         }
     }
     // The original definition needs no acceptance.
@@ -219,9 +210,9 @@ fn a_renamed_tool_is_a_changed_tool() {
         assert!(offered.contains(&"far_forecast".to_owned()), "{offered:?}");
         let path = format!("/api/v1/tools/execute/far_{name}");
         let rejected = http::post(&daemon.socket, &path, "{}").json();
-        assert_eq!(rejected["error_code"], "denied", "{rejected}");
+        assert_json!(rejected["error_code"], "denied");
         let shown = http::get(&daemon.socket, &format!("/api/v1/pins/far/{name}")).json();
-        assert_eq!(shown["pin"]["status"], "renamed", "{shown}");
+        assert_json!(shown["pin"]["status"], "renamed");
         let changes = shown["changes"].as_array().unwrap();
         let renamed = json!({"path": "name", "before": "echo", "after": name});
         assert!(changes.contains(&renamed), "{shown}");
@@ -253,23 +244,23 @@ fn new_tools_wait_until_they_are_accepted() {
     let daemon = daemon.again();
     assert!(is_listed(&daemon) && !is_offered(&daemon));
     let rejected = http::post(&daemon.socket, "/api/v1/tools/execute/far_forecast", "{}").json();
-    assert_eq!(rejected["error_code"], "denied", "{rejected}");
+    assert_json!(rejected["error_code"], "denied");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let params = json!({"name": "forecast", "arguments": {}});
     let response = session.ask("tools/call", params);
-    assert_eq!(response["result"]["isError"], true, "{response}");
+    assert_json!(response["result"]["isError"], true);
 
-    let table = stdout(&pins(&daemon, &["list", "--changed"]));
-    assert!(
-        table.contains("forecast") && table.contains("new"),
-        "{table}"
+    assert_contains!(
+        stdout(&pins(&daemon, &["list", "--changed"])),
+        "forecast",
+        "new"
     );
     let difference = stdout(&pins(&daemon, &["diff", "far", "forecast"]));
-    assert!(
-        difference.contains("--- a new tool, not accepted"),
-        "{difference}"
+    assert_contains!(
+        difference,
+        "--- a new tool, not accepted",
+        "+ Returns the weather"
     );
-    assert!(difference.contains("+ Returns the weather"), "{difference}");
     let wrong = pins(&daemon, &["accept", "far", "forecast", "--hash", "0123"]);
     assert!(!wrong.status.success());
     let accepted = pins(&daemon, &["accept", "far", "forecast"]);

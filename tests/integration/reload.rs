@@ -109,10 +109,7 @@ fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
     let response = http::get(&daemon.socket, "/readyz").json();
     assert_eq!(response["status"], "ready");
     let error = response["last_reload"]["error"].as_str().unwrap();
-    assert!(
-        error.contains("pillion.toml:3: executor.timeout_ms: "),
-        "{error}"
-    );
+    assert_contains!(error, "pillion.toml:3: executor.timeout_ms: ");
     let status = client.status().unwrap();
     assert!(!status.last_reload.unwrap().success);
     reload(&daemon, &servers(&[("far", &server)]));
@@ -136,8 +133,7 @@ fn d2_the_default_time_zone_can_be_set_and_changed() {
     assert_eq!(reported("{}"), "Europe/Berlin");
     reload(&daemon, "# No settings.\n");
     assert_eq!(reported("{}"), "UTC");
-    let other = daemon.log();
-    assert!(other.contains("Unknown timezone: Mars/Olympus"), "{other}");
+    assert_contains!(daemon.log(), "Unknown timezone: Mars/Olympus");
 }
 
 #[test]
@@ -214,7 +210,7 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
             let list = client.list_tools(None).unwrap().tools;
             let tool = list.iter().find(|tool| tool.name == NAME);
             let listed = &tool.unwrap_or_else(|| panic!("{description}")).description;
-            assert!(listed.starts_with(description), "{listed}");
+            assert_starts_with!(listed, description);
             assert!(!caller.is_finished());
         }
         is_over.store(true, Ordering::Relaxed);

@@ -38,11 +38,7 @@ fn add(daemon: &Daemon, server: &Value) -> Value {
     assert_eq!(reply.status, 201, "{}", reply.json());
     let shown = reply.json()["server"].clone();
     let id = shown["id"].as_str().unwrap();
-    assert!(
-        reply.head.contains(&format!("location: {SERVERS}/{id}")),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, &format!("location: {SERVERS}/{id}"));
     shown
 }
 
@@ -58,7 +54,7 @@ fn rejection(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, S
     let reply = ask(daemon, method, path, body);
     let failure = reply.json();
     let text = |key: &str| failure[key].as_str().unwrap().to_owned();
-    assert_eq!(failure["success"], false, "{failure}");
+    assert_json!(failure["success"], false);
     (reply.status, text("error_code"), text("error"))
 }
 

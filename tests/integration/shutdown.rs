@@ -62,11 +62,7 @@ fn sigterm_and_sigint_exit_with_0() {
         daemon.signal(signal);
         assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
         assert!(!daemon.socket.exists());
-        assert!(
-            daemon.log().contains("\"message\":\"Stopped\""),
-            "{}",
-            daemon.log()
-        );
+        assert_contains!(daemon.log(), "\"message\":\"Stopped\"");
     }
 }
 
@@ -91,7 +87,7 @@ fn sigterm_lets_a_request_in_flight_finish() {
     stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
-    assert!(response.contains("\"result\":4"), "{response}");
+    assert_contains!(response, "\"result\":4");
     assert_eq!(daemon.wait().code(), Some(0));
 }
 

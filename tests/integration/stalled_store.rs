@@ -207,7 +207,7 @@ fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
         (first, held)
     });
     let first = first.json();
-    assert_eq!(first["result"]["error_code"], "timeout", "{first}");
+    assert_json!(first["result"]["error_code"], "timeout");
     for _ in 0..3 {
         let began = Instant::now();
         let again = request();
@@ -272,7 +272,7 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
                 let listed = get(&daemon.socket, "/api/v1/tools/").json();
                 let took = began.elapsed();
                 assert!(took < Duration::from_millis(3_300), "{took:?}");
-                assert_eq!(listed["unavailable_servers"][0]["label"], "far", "{listed}");
+                assert_json!(listed["unavailable_servers"][0]["label"], "far");
             });
             thread::sleep(Duration::from_millis(200));
         }
@@ -283,7 +283,7 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
     let response = post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
     let took = began.elapsed();
     assert!(took < Duration::from_secs(3), "{took:?} {response}");
-    assert_eq!(response["content"], "Hello.", "{response}");
+    assert_json!(response["content"], "Hello.");
 }
 
 #[test]
@@ -307,8 +307,10 @@ fn a_sidecar_is_soon_not_ready_if_its_store_or_its_results_cannot_be_written() {
     eventually("the directory is checked", || ready().status == 503);
     let response = ready().json();
     assert_eq!(response["status"], "store_unavailable");
-    let error = response["store_error"].as_str().unwrap();
-    assert!(error.contains("results cannot be stored"), "{error}");
+    assert_contains!(
+        response["store_error"].as_str().unwrap(),
+        "results cannot be stored"
+    );
     std::fs::remove_file(&results).unwrap();
     eventually("it is ready again", || ready().status == 200);
 

@@ -26,15 +26,14 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     fs::rename(&file, &moved).unwrap();
     let rejected = calculate(&daemon);
     assert_eq!(rejected["success"], false);
-    assert_eq!(rejected["error_code"], "unavailable", "{rejected}");
+    assert_json!(rejected["error_code"], "unavailable");
     let ready = http::get(&daemon.socket, "/readyz");
     assert_eq!(ready.status, 503);
     let ready = ready.json();
     assert_eq!(ready["status"], "store_gone");
-    let error = ready["store_error"].as_str().unwrap();
-    assert!(
-        error.contains("pillion.db' was deleted or replaced"),
-        "{error}"
+    assert_contains!(
+        ready["store_error"].as_str().unwrap(),
+        "pillion.db' was deleted or replaced"
     );
     eventually("the log has the message", || {
         daemon
@@ -54,10 +53,7 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
         http::get(&daemon.socket, "/readyz").status == 200
     });
     let log = daemon.log();
-    assert!(
-        log.contains("can be written to the call log again"),
-        "{log}"
-    );
+    assert_contains!(log, "can be written to the call log again");
     let about_calls = || log.lines().filter(|line| line.contains("the call log"));
     let lines = about_calls().filter(|line| line.contains("is rejected"));
     let repeated = about_calls().filter_map(|line| {
@@ -94,8 +90,7 @@ fn f4_a_sidecar_without_calls_is_not_ready_while_its_store_is_locked() {
     eventually("the lock is noticed", || ready().status == 503);
     let response = ready().json();
     assert_eq!(response["status"], "store_unavailable");
-    let error = response["store_error"].as_str().unwrap();
-    assert!(error.contains("locked"), "{error}");
+    assert_contains!(response["store_error"].as_str().unwrap(), "locked");
     drop(lock);
     eventually("it is ready", || ready().status == 200);
 }

@@ -52,8 +52,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
             let next = daemon.successor();
             // The predecessor exits by itself, successfully.
             assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
-            let log = daemon.log();
-            assert!(log.contains("Another sidecar has taken over"), "{log}");
+            assert_contains!(daemon.log(), "Another sidecar has taken over");
             daemon = next;
         }
         std::thread::sleep(Duration::from_millis(300));
@@ -88,7 +87,7 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
     stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
-    assert!(response.contains("\"result\":4"), "{response}");
+    assert_contains!(response, "\"result\":4");
     assert!(
         response.to_lowercase().contains("connection: close"),
         "{response}"
@@ -241,9 +240,7 @@ fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     let child = manager.start();
     assert!(manager.hear().contains("READY=1"));
     signal(&child, Signal::SIGHUP);
-    let notice = manager.hear();
-    assert!(notice.contains("RELOADING=1"), "{notice}");
-    assert!(notice.contains("MONOTONIC_USEC="), "{notice}");
+    assert_contains!(manager.hear(), "RELOADING=1", "MONOTONIC_USEC=");
     assert!(manager.hear().contains("READY=1"));
     std::fs::write(manager.directory.path().join("pillion.toml"), "nonsense").unwrap();
     signal(&child, Signal::SIGHUP);

@@ -106,10 +106,10 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     let server = Server::start("");
     let (status, head, body) = server.send("GET /api/v1/tools/", "host: localhost\r\n", "");
     assert_eq!(status, 401, "{head}");
-    assert!(head.contains("www-authenticate: bearer"), "{head}");
-    assert!(
-        head.contains("content-type: application/problem+json"),
-        "{head}"
+    assert_contains!(
+        head,
+        "www-authenticate: bearer",
+        "content-type: application/problem+json"
     );
     let problem: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(problem["status"], 401);
@@ -121,7 +121,7 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     assert_eq!(server.authorized(READER, run, arguments).0, 403);
     let (status, _, body) = server.authorized(RUNNER, run, arguments);
     assert_eq!(status, 200);
-    assert!(body.contains("\"result\":42"), "{body}");
+    assert_contains!(body, "\"result\":42");
     assert_eq!(
         server
             .authorized("wrong-wrong-wrong-wrong", run, arguments)
@@ -133,11 +133,8 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     assert_eq!(reply.status, 200);
     // The log contains neither tokens nor their hashes, but the names of the tokens.
     let log = server.daemon.log();
-    assert!(
-        !log.contains(RUNNER) && !log.contains("wrong-wrong"),
-        "{log}"
-    );
-    assert!(log.contains("\"client\":\"ci\""), "{log}");
+    assert_lacks!(log, RUNNER, "wrong-wrong");
+    assert_contains!(log, "\"client\":\"ci\"");
 }
 
 /// Returns the header lines of a request with that token to `/mcp` that names alice.
@@ -195,7 +192,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
         serde_json::from_str::<Value>(&body).unwrap()
     };
     let pending = ask(APP, json!({}))["result"].clone();
-    assert_eq!(pending["resultType"], "input_required", "{pending}");
+    assert_json!(pending["resultType"], "input_required");
     let response = |state: &Value| {
         json!({
             "requestState": state,
@@ -206,16 +203,13 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
         APP,
         response(&json!("pillion:0192d5a0-0000-7000-8000-000000000000")),
     );
-    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert_json!(unknown["error"]["code"], -32602);
     let state = &pending["requestState"];
     for other in [RUNNER, HERS] {
         assert_eq!(ask(other, response(state)), unknown);
     }
     let result = ask(APP, response(state));
-    assert_eq!(
-        result["result"]["structuredContent"]["data"]["result"], 42,
-        "{result}"
-    );
+    assert_json!(result["result"]["structuredContent"]["data"]["result"], 42);
 }
 
 #[test]
@@ -228,8 +222,8 @@ fn l3_pages_of_other_origins_and_hosts_are_refused() {
         "",
     );
     assert_eq!(status, 403, "{head}");
-    assert!(head.contains("application/problem+json"), "{head}");
-    assert!(body.contains("\"title\":\"Forbidden\""), "{body}");
+    assert_contains!(head, "application/problem+json");
+    assert_contains!(body, "\"title\":\"Forbidden\"");
     let headers = format!("host: localhost\r\norigin: http://evil.example\r\n{token}");
     assert_eq!(server.send("GET /metrics", &headers, "").0, 403);
     let headers = format!("host: localhost\r\norigin: http://localhost\r\n{token}");
@@ -285,7 +279,7 @@ fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
         let output = program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]);
         let error = program::stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(expected), "{error}");
+        assert_contains!(error, expected);
     }
 }
 
@@ -320,7 +314,7 @@ fn a_client_that_never_reads_is_disconnected() {
     });
     let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");
     let line = "pillion_connections_accepted_total{transport=\"tcp\",outcome=\"cut_off\"} 1";
-    assert!(metrics.contains(line), "{metrics}");
+    assert_contains!(metrics, line);
 }
 
 #[test]

@@ -275,6 +275,6 @@ fn i2_invalid_requests_are_rejected_with_a_code() {
     ] {
         let output = calls(&daemon, arguments);
         assert!(!output.status.success());
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_contains!(stderr(&output), why);
     }
 }

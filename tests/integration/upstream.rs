@@ -177,13 +177,10 @@ fn f6_a_tool_whose_name_has_other_characters_is_called_under_its_own_name() {
     }
     // MCP clients know the server's own names.
     let listed = ask(&sidecar.socket, "tools/list", json!({}))["result"]["tools"].to_string();
-    assert!(
-        listed.contains("\"name\":\"calendar.add-event\""),
-        "{listed}"
-    );
+    assert_contains!(listed, "\"name\":\"calendar.add-event\"");
     let params = json!({"name": "calendar.add-event", "arguments": {}});
     let called = ask(&sidecar.socket, "tools/call", params);
-    assert_eq!(called["error"], Value::Null, "{called}");
+    assert_json!(called["error"], Value::Null);
     assert_eq!(server.last_tool(), "calendar.add-event");
 }
 
@@ -274,13 +271,10 @@ fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
     assert_eq!(shown.json()["error_code"], "unavailable");
     let params = json!({"name": "far_echo", "arguments": {}});
     let result = ask(&sidecar.socket, "tools/call", params)["result"].clone();
-    assert_eq!(result["isError"], true, "{result}");
-    assert_eq!(
-        result["_meta"]["pillion/error_code"], "unavailable",
-        "{result}"
-    );
+    assert_json!(result["isError"], true);
+    assert_json!(result["_meta"]["pillion/error_code"], "unavailable");
     let text = result["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("MCP server 'far' is unavailable: "), "{text}");
+    assert_contains!(text, "MCP server 'far' is unavailable: ");
     // A name without a server's prefix is still unknown.
     let client = sidecar.client();
     let response = client.execute("missing", &json!({}), &Caller::default());
@@ -377,7 +371,7 @@ fn a_call_waits_for_the_list_of_its_server_until_its_deadline() {
     };
     assert_eq!(failure.error_code, "unavailable");
     let reason = "the server did not list its tools within 1.0s";
-    assert!(failure.error.contains(reason), "{}", failure.error);
+    assert_contains!(failure.error, reason);
     // The request goes on without the calls that began it.
     let mut lists = String::new();
     eventually("a call finds the tool", || match execute() {
@@ -407,8 +401,10 @@ fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
         for (path, body) in [call, call, ("/api/v1/tools/batch-execute", &*batch)] {
             let socket = &daemon.socket;
             scope.spawn(move || {
-                let response = http::post(socket, path, body).json().to_string();
-                assert!(response.contains("within 1.0s"), "{response}");
+                assert_contains!(
+                    http::post(socket, path, body).json().to_string(),
+                    "within 1.0s"
+                );
             });
         }
     });
@@ -505,7 +501,7 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
     client
         .execute("far_echo", &json!({}), &Caller::default())
         .unwrap();
-    assert!(!daemon.log().contains("hunter2"), "{}", daemon.log());
+    assert_lacks!(daemon.log(), "hunter2");
 }
 
 #[test]

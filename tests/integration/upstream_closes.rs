@@ -95,7 +95,7 @@ async fn e9_a_restart_fails_only_calls_that_may_have_run() {
     assert!(failures.len() <= 2 * CALLERS, "{failures:?}");
     for (code, text) in &failures {
         assert_eq!(code, "\"unavailable\"", "{text}");
-        assert!(text.contains("the tool may have run"), "{text}");
+        assert_contains!(text, "the tool may have run");
     }
     assert!(server.calls().values().all(|times| *times == 1));
 }

@@ -93,13 +93,13 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
             });
             kill(Pid::from_raw(old[0].try_into().unwrap()), Signal::SIGKILL).unwrap();
             let rest = rest.join().unwrap();
-            assert_eq!(rest["error_code"], "unavailable", "{rest}");
+            assert_json!(rest["error_code"], "unavailable");
             let reported = rest["error"].as_str().unwrap();
-            assert!(reported.contains("(signal: 9 (SIGKILL))"), "{reported}");
+            assert_contains!(reported, "(signal: 9 (SIGKILL))");
             let mcp = mcp.join().unwrap();
-            assert_eq!(mcp["isError"], true, "{mcp}");
-            assert_eq!(mcp["_meta"]["pillion/error_code"], "unavailable", "{mcp}");
-            assert_eq!(mcp["content"][0]["text"], *reported, "{mcp}");
+            assert_json!(mcp["isError"], true);
+            assert_json!(mcp["_meta"]["pillion/error_code"], "unavailable");
+            assert_json!(mcp["content"][0]["text"], *reported);
         });
         // Another process serves the next call, in both interfaces.
         if round % 2 == 0 {
@@ -107,7 +107,7 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
         } else {
             let params = json!({"name": "near_roll", "arguments": {}});
             let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
-            assert_eq!(result["structuredContent"]["total"], 15, "{result}");
+            assert_json!(result["structuredContent"]["total"], 15);
         }
         let new = call(&daemon, "state")["data"]["pid"].as_u64();
         assert_ne!(new, Some(old[0]));
@@ -138,10 +138,7 @@ fn stdio_client(daemon: &Daemon) -> Guarded {
     let response = { responses }
         .find(|response| response["id"] == "c")
         .unwrap();
-    assert_eq!(
-        response["result"]["structuredContent"]["total"], 15,
-        "{response}"
-    );
+    assert_json!(response["result"]["structuredContent"]["total"], 15);
     client
 }
 
@@ -155,7 +152,7 @@ fn e9_clients_that_disconnect_abruptly_leave_no_process() {
     for number in 0..CLIENTS {
         let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
         let result = session.ask("tools/call", params("near_roll"))["result"].clone();
-        assert_eq!(result["structuredContent"]["total"], 15, "{result}");
+        assert_json!(result["structuredContent"]["total"], 15);
         // Some subscribe, and disconnect with an open subscription.
         if number % 2 == 0 {
             drop(session.listen());
@@ -211,5 +208,5 @@ fn noise_of_a_program_is_a_warning_once() {
     let log = daemon.log();
     let warning = "MCP server `near` writes other text between its JSON-RPC messages";
     assert_eq!(log.matches(warning).count(), 1, "{log}");
-    assert!(!log.contains("secret-noise"), "{log}");
+    assert_lacks!(log, "secret-noise");
 }

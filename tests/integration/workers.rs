@@ -122,7 +122,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         format!("Hello, {}", params["arguments"]["name"].as_str().unwrap())
     });
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(response["result"]["text"], "Hello, Ann", "{response}");
+    assert_json!(response["result"]["text"], "Hello, Ann");
     let listed = run(
         &["workers", "--socket", daemon.socket.to_str().unwrap()],
         &[],
@@ -136,10 +136,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     assert_eq!(rows[1], ["1", "test", &pid, "ready", "1", "greet"]);
     // Invalid arguments never reach the worker (C3).
     let response = call(&daemon.socket, "greet", "{}");
-    assert_eq!(
-        response["result"]["error_code"], "invalid_input",
-        "{response}"
-    );
+    assert_json!(response["result"]["error_code"], "invalid_input");
     let list = http::get(&daemon.socket, "/api/v1/tools/?category=manners").json();
     assert_eq!(list["total"], 1);
     // MCP clients see what the worker declared, without the parts for the sidecar.
@@ -198,7 +195,7 @@ fn mcp_clients_receive_the_unchanged_result_of_a_worker() {
             assert_eq!(&response["result"][key], value, "{response}");
         }
     }
-    assert_eq!(response["result"]["_meta"]["own"], 1, "{response}");
+    assert_json!(response["result"]["_meta"]["own"], 1);
     drop(serving.join());
 }
 
@@ -231,16 +228,13 @@ fn failures_of_a_worker_have_the_standard_codes() {
     ];
     for (code, error) in expected {
         let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-        assert_eq!(response["result"]["error_code"], code, "{response}");
-        assert_eq!(response["result"]["error"], error, "{response}");
+        assert_json!(response["result"]["error_code"], code);
+        assert_json!(response["result"]["error"], error);
     }
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(response["result"]["data"], 5, "{response}");
+    assert_json!(response["result"]["data"], 5);
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(
-        response["result"]["error_code"], "internal_error",
-        "{response}"
-    );
+    assert_json!(response["result"]["error_code"], "internal_error");
 }
 
 #[test]
@@ -253,10 +247,7 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     assert_eq!(dying.read().unwrap()["method"], "tools/call");
     drop(dying);
     let response = caller.join().unwrap();
-    assert_eq!(
-        response["result"]["error_code"], "unavailable",
-        "{response}"
-    );
+    assert_json!(response["result"]["error_code"], "unavailable");
     assert!(started.elapsed() < Duration::from_secs(20));
     // The tool stays for a while: a call waits for the next worker.
     let socket = daemon.socket.clone();
@@ -280,10 +271,10 @@ fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
     worker.read().unwrap();
     drop(worker);
     let (first, second) = caller.join().unwrap();
-    assert_eq!(first["result"]["error_code"], "unavailable", "{first}");
-    assert_eq!(second["result"]["error_code"], "unavailable", "{second}");
+    assert_json!(first["result"]["error_code"], "unavailable");
+    assert_json!(second["result"]["error_code"], "unavailable");
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(response["error_code"], "not_found", "{response}");
+    assert_json!(response["error_code"], "not_found");
 }
 
 /// Returns the names in the next `tools.changed` event of a stream.
@@ -413,9 +404,9 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     tools[0]["timeoutMs"] = json!(300);
     let mut worker = Worker::connect(&daemon.socket, &tools);
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(
-        response["result"]["error"], "Tool 'greet' timed out after 0.3s",
-        "{response}"
+    assert_json!(
+        response["result"]["error"],
+        "Tool 'greet' timed out after 0.3s"
     );
     let late = worker.read().unwrap();
     let cancelled = worker.read().unwrap();
@@ -427,7 +418,7 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     );
     worker.serve(|_| "in time".to_owned());
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(response["result"]["text"], "in time", "{response}");
+    assert_json!(response["result"]["text"], "in time");
 }
 
 #[test]
@@ -476,10 +467,7 @@ fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     assert_eq!(responses[0]["error_code"], "unavailable", "{responses:?}");
     assert_eq!(responses[1]["text"], "done", "{responses:?}");
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(
-        response["result"]["error_code"], "approval_required",
-        "{response}"
-    );
+    assert_json!(response["result"]["error_code"], "approval_required");
 }
 
 #[test]
@@ -588,7 +576,7 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         "{error}"
     );
     let list = http::get(&daemon.socket, "/api/v1/tools/").json();
-    assert_eq!(list["total"], 7, "{list}");
+    assert_json!(list["total"], 7);
     let response = http::post(&daemon.socket, "/api/v1/workers", "{}");
     assert_eq!(response.status, 426);
 }
@@ -666,12 +654,9 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
     let took = killed.elapsed();
     let left = Pid::from_raw(left.trim().parse().unwrap());
     kill(left, Signal::SIGKILL).unwrap();
-    assert_eq!(
-        response["result"]["error_code"], "unavailable",
-        "{response}"
-    );
+    assert_json!(response["result"]["error_code"], "unavailable");
     let error = response["result"]["error"].as_str().unwrap();
-    assert!(error.contains("the worker's process has ended"), "{error}");
+    assert_contains!(error, "the worker's process has ended");
     assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("the tool is removed", || workers(&daemon.socket).is_empty());
 }

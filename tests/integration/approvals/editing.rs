@@ -39,13 +39,10 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     approval_id(&calculate(&daemon.socket, "bob", "6 * 8", ""));
     approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
     assert_eq!(result["metadata"]["approved_arguments"], edited);
     let text = result["text"].as_str().unwrap();
-    assert!(
-        text.starts_with("42\n\nNote: the person who approved"),
-        "{text}"
-    );
+    assert_starts_with!(text, "42\n\nNote: the person who approved");
     assert!(
         text.ends_with(r#"It ran with: {"expression":"6 * 7"}"#),
         "{text}"
@@ -77,7 +74,7 @@ fn g3_a_waiting_call_runs_with_the_arguments_of_the_approver() {
         assert_eq!(approve(&daemon, &id, &edited).status, 200);
         (id, waiting.join().unwrap())
     });
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
 }
 
@@ -105,8 +102,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     let wrong = |arguments: Value, expected: &str| {
         let rejected = approve(&daemon, &id, &json!({"arguments": arguments}));
         assert_eq!(rejected.status, 400, "{rejected:?}");
-        let text = rejected.json().to_string();
-        assert!(text.contains(expected), "{text}");
+        assert_contains!(rejected.json().to_string(), expected);
     };
     wrong(
         json!({"to": "carol", "password": "x"}),
@@ -123,10 +119,9 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     // An invalid value beside a redacted one is found when the call runs.
     let edited = json!({"arguments": {"to": "carol", "password": redacted}});
     assert_eq!(approve(&daemon, &id, &edited).status, 200);
-    let stored = show(&daemon.socket, &id).to_string();
-    assert!(!stored.contains("hunter2"), "{stored}");
+    assert_lacks!(show(&daemon.socket, &id).to_string(), "hunter2");
     let result = call(&own);
-    assert_eq!(result["success"], true, "{result}");
+    assert_json!(result["success"], true);
     let sent = json!({"to": "carol", "password": "hunter2"});
     assert_eq!(result["metadata"]["approved_arguments"], sent);
     let recorded = call_of(&daemon, &result["metadata"]["record_id"]);
@@ -151,7 +146,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
     decide(&daemon.socket, &id, "approve");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
-    assert_eq!(result["data"]["result"], 48, "{result}");
+    assert_json!(result["data"]["result"], 48);
     assert_eq!(result["metadata"].get("approved_arguments"), None);
     // With an idempotency key, a repeated request gets the response of the edited call.
     let keyed = || {
@@ -165,7 +160,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     approve(&daemon, &id, &json!({"arguments": {"expression": "1 + 2"}}));
     for _ in 0..2 {
         let result = keyed();
-        assert_eq!(result["data"]["result"], 3, "{result}");
+        assert_json!(result["data"]["result"], 3);
         assert_eq!(
             result["metadata"]["approved_arguments"],
             json!({"expression": "1 + 2"})
@@ -205,17 +200,14 @@ fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
         );
         let result = session.ask("tools/call", params)["result"].clone();
         assert_ne!(result["isError"], true, "{result}");
-        assert_eq!(
-            result["_meta"]["pillion/approved_arguments"], edited,
-            "{result}"
-        );
+        assert_json!(result["_meta"]["pillion/approved_arguments"], edited);
         let texts = result["content"].as_array().unwrap().iter();
         let text: String = texts.filter_map(|block| block["text"].as_str()).collect();
-        assert!(
-            text.contains("Note: the person who approved this call"),
-            "{text}"
+        assert_contains!(
+            text,
+            "Note: the person who approved this call",
+            &edited.to_string()
         );
-        assert!(text.contains(&edited.to_string()), "{text}");
     }
 }
 
@@ -229,18 +221,10 @@ fn g3_the_command_line_changes_arguments() {
     };
     let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
     let rejected = command(&[&id, "--arguments", "[1]"]);
-    assert!(
-        stderr(&rejected).contains("not a JSON object"),
-        "{}",
-        stderr(&rejected)
-    );
+    assert_contains!(stderr(&rejected), "not a JSON object");
     let rejected = command(&[&id, "--arguments", r#"{"expression": 7}"#]);
     assert!(!rejected.status.success());
-    assert!(
-        stderr(&rejected).contains("expression"),
-        "{}",
-        stderr(&rejected)
-    );
+    assert_contains!(stderr(&rejected), "expression");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), r#"{"expression": "6 * 7"}"#).unwrap();
     let file_option = format!("@{}", file.path().display());
@@ -251,5 +235,5 @@ fn g3_the_command_line_changes_arguments() {
         stderr(&approved)
     );
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
 }

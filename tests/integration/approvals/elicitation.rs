@@ -43,7 +43,7 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
     assert!(result["content"][0]["text"].as_str().unwrap().contains(id));
     decide(&daemon.socket, id, "approve");
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
-    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    assert_json!(result["content"][0]["text"], "42");
     // A client with only URL elicitation receives no forms.
     let session = Session::open(
         &daemon.socket,
@@ -51,7 +51,7 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
         json!({"elicitation": {"url": {}}}),
     );
     let result = session.ask("tools/call", call("1"))["result"].clone();
-    assert_eq!(result["isError"], true, "{result}");
+    assert_json!(result["isError"], true);
 }
 
 #[test]
@@ -76,19 +76,18 @@ fn g3_a_client_with_a_session_is_asked_during_the_call() {
         let params = call(&format!("7 + {index} - {index}"));
         let mut stream = session.stream(&with_id(&params));
         let question = stream.next().unwrap();
-        assert_eq!(question["method"], "elicitation/create", "{question}");
-        let message = question["params"]["message"].as_str().unwrap();
-        assert!(
-            message.contains("'calculator'") && message.contains("7 + "),
-            "{message}"
+        assert_json!(question["method"], "elicitation/create");
+        assert_contains!(
+            question["params"]["message"].as_str().unwrap(),
+            "'calculator'",
+            "7 + "
         );
         let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": response});
         assert_eq!(session.send(&response).status, 202);
         let result = stream.next().unwrap()["result"].clone();
-        let text_block = result["content"][0]["text"].as_str().unwrap();
-        assert!(text_block.contains(text), "{text_block}");
+        assert_contains!(result["content"][0]["text"].as_str().unwrap(), text);
         let approval = status(&daemon, &newest(&daemon));
-        assert_eq!(approval["status"], becomes, "{approval}");
+        assert_json!(approval["status"], becomes);
         if becomes != "pending" {
             let uid = format!("uid:{}", nix::unistd::getuid());
             assert_eq!(approval["decided_by"], json!(uid));
@@ -111,7 +110,7 @@ fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
         ))
     };
     let question = ask(call("6 * 7"))["result"].clone();
-    assert_eq!(question["resultType"], "input_required", "{question}");
+    assert_json!(question["resultType"], "input_required");
     let mut next = call("6 * 7");
     next["requestState"] = question["requestState"].clone();
     let requests = question["inputRequests"].as_object().unwrap();
@@ -119,7 +118,7 @@ fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
     assert_eq!(request["method"], "elicitation/create");
     next["inputResponses"] = json!({key: {"action": "accept", "content": {"decision": "approve"}}});
     let result = ask(next)["result"].clone();
-    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    assert_json!(result["content"][0]["text"], "42");
     assert_eq!(status(&daemon, &newest(&daemon))["status"], "used");
 }
 
@@ -134,12 +133,12 @@ fn g3_a_client_is_asked_for_a_step_of_a_composed_tool() {
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&json!({"name": "answer", "arguments": {}})));
     let question = stream.next().unwrap();
-    assert_eq!(question["method"], "elicitation/create", "{question}");
+    assert_json!(question["method"], "elicitation/create");
     let approve = json!({"action": "accept", "content": {"decision": "approve"}});
     let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": approve});
     assert_eq!(session.send(&response).status, 202);
     let result = stream.next().unwrap()["result"].clone();
-    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    assert_json!(result["content"][0]["text"], "42");
 }
 
 #[test]
@@ -207,7 +206,7 @@ fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
     assert!(ask(boss).contains("input_required"));
     let (code, body) = over_tcp(address, boss, &approve, "", "");
     assert_eq!(code, 200, "{body}");
-    assert!(body.contains("\"decided_by\":\"token:boss\""), "{body}");
+    assert_contains!(body, "\"decided_by\":\"token:boss\"");
     let result = calculate(&daemon.socket, "mallory", "6 * 7", "");
     approval_id(&result);
 }
@@ -242,12 +241,11 @@ fn g3_a_client_over_standard_streams_is_asked() {
     for (decision, text) in [("approve", "42"), ("deny", "was denied")] {
         say(&with_id(&call("6 * 7")));
         let question = hear();
-        assert_eq!(question["method"], "elicitation/create", "{question}");
+        assert_json!(question["method"], "elicitation/create");
         say(&json!({"jsonrpc": "2.0", "id": question["id"],
             "result": {"action": "accept", "content": {"decision": decision}}}));
         let result = hear()["result"].clone();
-        let text_block = result["content"][0]["text"].as_str().unwrap();
-        assert!(text_block.contains(text), "{text_block}");
+        assert_contains!(result["content"][0]["text"].as_str().unwrap(), text);
     }
     drop(input);
     assert!(child.wait().unwrap().success());

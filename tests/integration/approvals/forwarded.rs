@@ -138,7 +138,7 @@ async fn g3_an_approval_is_not_valid_for_further_parameters() {
     assert_ne!(id(&pending), approval);
     assert!(received.lock().unwrap().is_empty());
     let result = session.ask("tools/call", harmless);
-    assert_eq!(result["result"]["content"][0]["text"], "paid", "{result}");
+    assert_json!(result["result"]["content"][0]["text"], "paid");
     // A call in another channel has another approval, too.
     let in_channel = Session::open_with(
         &daemon.socket,

@@ -76,7 +76,7 @@ async fn speaks(client: &str) {
     .unwrap();
     let printed = format!("{}{}", stdout(&output), stderr(&output));
     assert!(output.status.success(), "{printed}");
-    assert!(printed.contains("all as it should be"), "{printed}");
+    assert_contains!(printed, "all as it should be");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

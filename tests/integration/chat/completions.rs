@@ -52,14 +52,14 @@ async fn h4_a_completion_runs_the_tools() {
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let more = json!({"model": "demo", "user": "ada", "max_tokens": 50, "seed": 7, "stop": "!"});
     let response = complete(&daemon, "", &more).json();
-    assert_eq!(response["object"], "chat.completion", "{response}");
+    assert_json!(response["object"], "chat.completion");
     assert_eq!(response["model"], "demo");
     assert_eq!(response["choices"][0]["message"]["content"], "It is 42.");
     assert_eq!(response["choices"][0]["finish_reason"], "stop");
     assert_eq!(response["usage"]["total_tokens"], 38);
     // Other members of OpenAI's API are forwarded.
     let request = &llm.bodies()[0];
-    assert_eq!(request["seed"], 7, "{request}");
+    assert_json!(request["seed"], 7);
     assert_eq!(request["stop"], json!(["!"]));
     let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
@@ -150,11 +150,7 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 403, "{reply:?}");
-    assert!(
-        reply.head.contains("x-should-retry: false"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "x-should-retry: false");
     let error = reply.json()["error"].clone();
     assert_eq!(error["code"], "approval_required");
     let id = reply
@@ -174,10 +170,7 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
     );
     assert_eq!(decide(&daemon.socket, &approval, "approve").status, 200);
     let response = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({})).json();
-    assert_eq!(
-        response["choices"][0]["message"]["content"], "It is 42.",
-        "{response}"
-    );
+    assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     // No approval is left to continue with.
     let gone = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
     assert_eq!(gone.status, 404);
@@ -223,10 +216,7 @@ async fn g3_a_pending_completion_survives_a_crash() {
     assert_eq!(waits.json()["error"]["code"], "approval_required");
     super::approve_all(&daemon.socket);
     let response = complete(&daemon, &header, &json!({})).json();
-    assert_eq!(
-        response["choices"][0]["message"]["content"], "It is 42.",
-        "{response}"
-    );
+    assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
 }
 
@@ -245,16 +235,12 @@ async fn failures_are_errors_in_openais_format() {
     let busy = complete(&daemon, "", &json!({}));
     assert_eq!(busy.status, 429, "{busy:?}");
     assert_eq!(busy.json()["error"]["type"], "rate_limit_error");
-    assert!(busy.head.contains("retry-after: 9"), "{}", busy.head);
+    assert_contains!(busy.head, "retry-after: 9");
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
     // A retry by the client would run the tool again.
     let broken = complete(&daemon, "", &json!({}));
     assert_eq!(broken.status, 502, "{broken:?}");
-    assert!(
-        broken.head.contains("x-should-retry: false"),
-        "{}",
-        broken.head
-    );
+    assert_contains!(broken.head, "x-should-retry: false");
     let (chunks, is_done) = chunks(&complete(&daemon, "", &json!({"stream": true})));
     assert!(!is_done);
     assert!(
@@ -297,8 +283,7 @@ async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_fail
     for more in [json!({"stream": true}), own_tool(json!({"stream": true}))] {
         let reply = complete(&daemon, "", &more);
         assert_eq!(reply.status, 429, "{reply:?}");
-        assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
-        assert!(reply.head.contains("application/json"), "{}", reply.head);
+        assert_contains!(reply.head, "retry-after: 9", "application/json");
         assert_eq!(reply.json()["error"]["code"], "rate_limited", "{reply:?}");
     }
     assert_eq!(stored_chats(&daemon), json!([]));
@@ -318,7 +303,7 @@ async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_fail
         assert_ne!(read, 0, "{begun}");
         begun.push_str(&String::from_utf8_lossy(&bytes[..read]));
     }
-    assert!(begun.starts_with("HTTP/1.1 200"), "{begun}");
+    assert_starts_with!(begun, "HTTP/1.1 200");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -327,7 +312,7 @@ async fn h4_answers_have_all_members_that_typed_clients_need() {
     let llm = FakeLlm::start([LlmResponse::text("Hello."), call(), call()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let is_head_of = |response: &Value, object: &str| {
-        assert_eq!(response["object"], object, "{response}");
+        assert_json!(response["object"], object);
         assert!(
             response["id"]
                 .as_str()
@@ -433,8 +418,10 @@ async fn a_repeated_request_streams_the_stored_answer() {
         &header,
         body.as_bytes(),
     );
-    let text = String::from_utf8(unchunked(&reply.body)).unwrap();
-    assert!(text.contains(r#""text":"It is 42.""#), "{text}");
+    assert_contains!(
+        String::from_utf8(unchunked(&reply.body)).unwrap(),
+        r#""text":"It is 42.""#
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -444,7 +431,7 @@ async fn a_failure_before_any_call_stores_no_chat() {
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 429, "{reply:?}");
-    assert!(!reply.head.contains("x-pillion-chat"), "{}", reply.head);
+    assert_lacks!(reply.head, "x-pillion-chat");
     assert_eq!(stored_chats(&daemon), json!([]));
 }
 
@@ -468,7 +455,7 @@ async fn h4_the_limits_apply_to_the_clients_tools() {
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let reply = complete(&daemon, "", &own_tool(json!({})));
     assert_eq!(reply.status, 429, "{reply:?}");
-    assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
+    assert_contains!(reply.head, "retry-after: 9");
     // The maximum length of an answer is the rest of the token limit.
     let max_tokens = llm.bodies()[0]["max_tokens"].as_u64().unwrap();
     assert!((1500..2000).contains(&max_tokens), "{max_tokens}");
@@ -477,8 +464,10 @@ async fn h4_the_limits_apply_to_the_clients_tools() {
     let long = json!([{"role": "user", "content": "What now? ".repeat(1000)}]);
     let reply = complete(&daemon, "", &own_tool(json!({ "messages": long })));
     assert_eq!(reply.status, 429, "{reply:?}");
-    let message = reply.json()["error"]["message"].to_string();
-    assert!(message.contains("limit is 2000 tokens"), "{message}");
+    assert_contains!(
+        reply.json()["error"]["message"].to_string(),
+        "limit is 2000 tokens"
+    );
     assert_eq!(llm.bodies().len(), 2);
 }
 

@@ -40,11 +40,7 @@ async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
         for more in [json!({}), own_tools(path)] {
             let reply = ask(&daemon, path, more);
             assert_eq!(reply.status, 502, "{path}: {reply:?}");
-            assert!(
-                reply.head.contains("x-should-retry: false"),
-                "{}",
-                reply.head
-            );
+            assert_contains!(reply.head, "x-should-retry: false");
             if path == MESSAGES {
                 assert_eq!(reply.json()["error"]["type"], "api_error");
             }
@@ -60,7 +56,7 @@ async fn c5_a_malformed_provider_response_may_be_retried() {
     for path in [COMPLETIONS, MESSAGES] {
         let reply = ask(&daemon, path, json!({}));
         assert_eq!(reply.status, 502, "{path}: {reply:?}");
-        assert!(!reply.head.contains("x-should-retry"), "{}", reply.head);
+        assert_lacks!(reply.head, "x-should-retry");
     }
 }
 
@@ -78,10 +74,10 @@ async fn h5_a_refusal_is_returned_in_openais_format() {
         assert_eq!(choice["finish_reason"], "stop");
     }
     let response = ask(&daemon, MESSAGES, json!({})).json();
-    assert_eq!(response["content"][0]["text"], "I must not.", "{response}");
+    assert_json!(response["content"][0]["text"], "I must not.");
     assert_eq!(response["stop_reason"], "refusal");
     let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
-    assert_eq!(chat["content"], "I must not.", "{chat}");
+    assert_json!(chat["content"], "I must not.");
     assert_eq!(chat["finish_reason"], "content_filter");
 }
 
@@ -97,7 +93,7 @@ async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
         let mut more = more;
         more["stop_sequences"] = json!(["Two"]);
         let response = ask(&daemon, MESSAGES, more.clone()).json();
-        assert_eq!(response["stop_reason"], "stop_sequence", "{response}");
+        assert_json!(response["stop_reason"], "stop_sequence");
         assert_eq!(response["stop_sequence"], "Two");
         more["stream"] = json!(true);
         let reply = ask(&daemon, MESSAGES, more);
@@ -153,10 +149,7 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
             let reply = ask(&daemon, path, json!({name: value}));
             assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
-            assert!(
-                message.contains(&format!("'{name}' must be omitted")),
-                "{message}"
-            );
+            assert_contains!(message, &format!("'{name}' must be omitted"));
         }
         assert!(llm.bodies().is_empty());
         let reply = ask(&daemon, path, passed_on);
@@ -197,7 +190,7 @@ async fn g3_an_unknown_parameter_reaches_no_provider() {
             let reply = ask(&daemon, path, json!({name: value}));
             assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
-            assert!(message.contains(&format!("'{name}'")), "{message}");
+            assert_contains!(message, &format!("'{name}'"));
             let is_named = message.contains("extra_parameters") || message.contains("omitted");
             assert!(is_named, "{message}");
         }

@@ -53,7 +53,7 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     );
     let socket = unset.socket.to_str().unwrap();
     let listed = stdout(&run(&["providers", "list", "--socket", socket], &[]));
-    assert!(listed.contains("LLM_KEY, not set"), "{listed}");
+    assert_contains!(listed, "LLM_KEY, not set");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,7 +80,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
 
     // The provider's message about a wrong key may contain the key.
     let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
-    assert_eq!(response["status"], "failed", "{response}");
+    assert_json!(response["status"], "failed");
     assert!(!response.to_string().contains(KEY), "{response}");
     assert!(!daemon.log().contains(KEY));
     let removed = run(

@@ -104,7 +104,7 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
             let reply = ask(&daemon, path, &long);
             let json = reply.json();
             if path == "/api/v1/chat" {
-                assert_eq!(json["error_code"], "invalid_input", "{json}");
+                assert_json!(json["error_code"], "invalid_input");
             } else {
                 assert_eq!(reply.status, 400, "{path}: {json}");
             }

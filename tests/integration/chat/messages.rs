@@ -48,7 +48,7 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
         let more = json!({"system": "Be short.", "top_k": 5, "metadata": {"user_id": "ada"}});
         let message = create(&daemon, &more).json();
         let words = json!([{"type": "text", "text": "It is 42."}]);
-        assert_eq!(message["content"], words, "{message}");
+        assert_json!(message["content"], words);
         assert_eq!(message["stop_reason"], "end_turn");
         assert_eq!(message["model"], "demo");
         assert_eq!(message["usage"]["input_tokens"], 30);
@@ -77,7 +77,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     .await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = create(&daemon, &json!({"stream": true}));
-    assert!(reply.head.contains("x-pillion-chat: "), "{}", reply.head);
+    assert_contains!(reply.head, "x-pillion-chat: ");
     let events = events(&unchunked(&reply.body));
     let mut names: Vec<_> = events.iter().map(|(name, _)| name.as_str()).collect();
     names.dedup();
@@ -115,7 +115,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = create(&daemon, &json!({"stream": true}));
     assert_eq!(reply.status, 429, "{reply:?}");
-    assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
+    assert_contains!(reply.head, "retry-after: 9");
     assert_eq!(reply.json()["error"]["type"], "rate_limit_error");
 }
 
@@ -128,7 +128,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
     let more = json!({"tools": [{"name": "order_pizza", "input_schema": schema}],
         "tool_choice": {"type": "any"}});
     let message = create(&daemon, &more).json();
-    assert_eq!(message["stop_reason"], "tool_use", "{message}");
+    assert_json!(message["stop_reason"], "tool_use");
     let block =
         json!({"type": "tool_use", "id": "call_1", "name": "order_pizza", "input": {"size": 3}});
     assert_eq!(message["content"][1], block);
@@ -193,7 +193,7 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
         };
         let daemon = Daemon::with_config(&toml, &[]);
         let message = create(&daemon, &json!({"tool_choice": choice})).json();
-        assert_eq!(message["content"][0]["text"], "It is 42.", "{message}");
+        assert_json!(message["content"][0]["text"], "It is 42.");
         for request in llm.bodies() {
             assert_eq!(request[key], expected);
         }
@@ -217,7 +217,7 @@ async fn h5_thinking_blocks_stay_with_their_calls() {
     let more = json!({"thinking": budget, "max_tokens": 2000});
     let message = create(&daemon, &more).json();
     let words = json!([{"type": "text", "text": "It is 42."}]);
-    assert_eq!(message["content"], words, "{message}");
+    assert_json!(message["content"], words);
     let request = &llm.bodies()[1];
     assert_eq!(request["thinking"], budget);
     let content = request["messages"][1]["content"].as_array().unwrap();
@@ -239,7 +239,7 @@ async fn g3_a_pending_message_survives_a_crash() {
     assert_eq!(waits.json()["error"]["type"], "permission_error");
     super::approve_all(&daemon.socket);
     let response = create_with(&daemon, &header, &json!({})).json();
-    assert_eq!(response["content"][0]["text"], "It is 42.", "{response}");
+    assert_json!(response["content"][0]["text"], "It is 42.");
     assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
 }
 
@@ -289,9 +289,8 @@ async fn errors_of_the_messages_api_have_anthropics_format() {
         assert_eq!(reply.status, status, "{more}: {reply:?}");
         let error = reply.json();
         assert_eq!(error["type"], "error");
-        assert_eq!(error["error"]["type"], kind, "{error}");
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(words), "{message}");
+        assert_json!(error["error"]["type"], kind);
+        assert_contains!(error["error"]["message"].as_str().unwrap(), words);
     }
     let count = http::post(&daemon.socket, "/v1/messages/count_tokens", "{}");
     assert_eq!(count.status, 404);

@@ -59,7 +59,7 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     let daemon = daemon(&llm, "openai-responses", &server, "always");
     let socket = &daemon.socket;
     let response = chat(socket, "", &json!({"message": "Roll."}));
-    assert_eq!(response["status"], "awaiting_approval", "{response}");
+    assert_json!(response["status"], "awaiting_approval");
     let approval = &response["approvals"][0];
     assert_eq!(approval["tool"], "dice_roll");
     assert_eq!(approval["arguments"], json!({"notation": "2d6"}));
@@ -76,8 +76,8 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     let id = approval["id"].as_str().unwrap();
     assert_eq!(decide(socket, id, "approve").status, 200);
     let response = chat(socket, response["id"].as_str().unwrap(), &json!({}));
-    assert_eq!(response["content"], "You rolled 15.", "{response}");
-    assert_eq!(response["tool_calls"][0]["name"], "dice_roll", "{response}");
+    assert_json!(response["content"], "You rolled 15.");
+    assert_json!(response["tool_calls"][0]["name"], "dice_roll");
     assert_eq!(response["tool_calls"][0]["content"], "15");
     let input = llm.bodies()[1]["input"].as_array().unwrap().clone();
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
@@ -86,13 +86,9 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     // The server received only a request for its list of tools.
     assert!(server.requests.calls("tools/call").is_empty());
     let log = http::get(socket, "/api/v1/tool-calls/").json();
-    assert_eq!(log["calls"][0]["toolName"], "dice_roll", "{log}");
-    assert_eq!(log["calls"][0]["status"], "success", "{log}");
-    assert!(
-        shown(socket).contains("yes, called by the provider"),
-        "{}",
-        shown(socket)
-    );
+    assert_json!(log["calls"][0]["toolName"], "dice_roll");
+    assert_json!(log["calls"][0]["status"], "success");
+    assert_contains!(shown(socket), "yes, called by the provider");
     assert!(!daemon.log().contains(TOKEN));
 }
 

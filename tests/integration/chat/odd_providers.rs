@@ -70,7 +70,7 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         let daemon = Daemon::with_config(&config(&llm, ""), &[]);
         let response = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
         for (key, value) in expected.as_object().unwrap() {
-            assert_eq!(response[key], *value, "{response}");
+            assert_json!(response[key], *value);
         }
         let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
         assert_eq!(log["calls"], json!([]), "no cut call runs");
@@ -87,15 +87,12 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let socket = &daemon.socket;
     let waiting = chat(socket, "", &json!({"message": "What is 6 * 7?"}));
-    assert_eq!(waiting["approvals"][0]["arguments"], arguments, "{waiting}");
+    assert_json!(waiting["approvals"][0]["arguments"], arguments);
     let approvals = http::get(socket, "/api/v1/approvals/").json();
-    assert_eq!(
-        approvals["approvals"][0]["arguments"], arguments,
-        "{approvals}"
-    );
+    assert_json!(approvals["approvals"][0]["arguments"], arguments);
     approve_all(socket);
     let response = chat(socket, waiting["id"].as_str().unwrap(), &json!({}));
-    assert_eq!(response["content"], "It is 42.", "{response}");
+    assert_json!(response["content"], "It is 42.");
     let log = http::get(socket, "/api/v1/tool-calls/").json();
     let logged = &log["calls"][0];
     assert_eq!(logged["status"], "success", "{log}");

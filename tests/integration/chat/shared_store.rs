@@ -31,9 +31,9 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
     eventually("the model receives a request", || llm.bodies().len() == 2);
 
     let listed = http::get(&other.socket, "/api/v1/chat").json();
-    assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
+    assert_json!(listed["chats"][0]["status"], "running");
     let shown = http::get(&one.socket, &target).json();
-    assert_eq!(shown["chat"]["status"], "running", "{shown}");
+    assert_json!(shown["chat"]["status"], "running");
     let second = http::post(&other.socket, &target, r#"{"message": "Two"}"#);
     assert_eq!(second.status, 409, "{second:?}");
     let named = format!("x-pillion-chat: {id}\r\n");
@@ -52,10 +52,10 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
 
     assert_eq!(first.join().unwrap().json()["content"], "Late.");
     let listed = http::get(&other.socket, "/api/v1/chat").json();
-    assert_eq!(listed["chats"][0]["status"], "answered", "{listed}");
+    assert_json!(listed["chats"][0]["status"], "answered");
     assert_eq!(listed["chats"][0]["content"], "Late.");
     let response = chat(&other.socket, id, &json!({"message": "Two"}));
-    assert_eq!(response["content"], "Last.", "{response}");
+    assert_json!(response["content"], "Last.");
     let message_count = llm.bodies()[2]["messages"].as_array().unwrap().len();
     assert_eq!(message_count, 5, "the whole conversation");
 }
@@ -84,14 +84,14 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
     let daemon = daemon.again();
     // The claim of the killed sidecar has not expired yet.
     let listed = http::get(&daemon.socket, "/api/v1/chat").json();
-    assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
+    assert_json!(listed["chats"][0]["status"], "running");
     let mut response = json!(null);
     eventually("the chat is free", || {
         let reply = http::post(&daemon.socket, &target, "{}");
         response = reply.json();
         reply.status == 200
     });
-    assert_eq!(response["content"], "Again.", "{response}");
+    assert_json!(response["content"], "Again.");
     assert_eq!(llm.bodies()[2]["messages"][2]["content"], "Still there?");
 }
 

@@ -65,10 +65,7 @@ impl Client {
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
         let response = self.request("initialize", &hello);
-        assert_eq!(
-            response["result"]["protocolVersion"], "2025-11-25",
-            "{response}"
-        );
+        assert_json!(response["result"]["protocolVersion"], "2025-11-25");
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
@@ -262,7 +259,7 @@ fn it_ends_at_a_signal() {
     writeln!(input, "{hello}").unwrap();
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
-    assert!(line.contains("2025-11-25"), "{line}");
+    assert_contains!(line, "2025-11-25");
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
     eventually("it has ended", || child.try_wait().unwrap().is_some());
     assert!(child.wait().unwrap().success());

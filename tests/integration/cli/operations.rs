@@ -24,11 +24,8 @@ fn status_prints_a_table_or_json() {
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["status", "--socket", socket], &[]);
     let text = stdout(&output);
-    assert!(text.starts_with("pillion "), "{text}");
-    assert!(
-        text.contains("calls: 2 finished, 1 failed, 0 in flight"),
-        "{text}"
-    );
+    assert_starts_with!(text, "pillion ");
+    assert_contains!(text, "calls: 2 finished, 1 failed, 0 in flight");
     let row = text
         .lines()
         .find(|line| line.starts_with("calculator"))
@@ -63,11 +60,7 @@ fn calls_are_listed_since_some_time_ago() {
 fn status_without_a_sidecar_reports_that_none_runs() {
     let output = run(&["status", "--socket", "/nowhere/s"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("/nowhere/s"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "/nowhere/s");
 }
 
 #[test]
@@ -78,15 +71,10 @@ fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
     for command in ["status", "mcp-stdio"] {
         let output = run(&[command, "--socket", path], &[]);
         assert_eq!(output.status.code(), Some(1), "{command}");
-        let error = stderr(&output);
-        assert!(error.contains(&expected), "{error}");
+        assert_contains!(stderr(&output), &expected);
     }
     let output = run(&["serve", "--socket", path], &[]);
-    assert!(
-        stderr(&output).contains("is not a socket"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "is not a socket");
     assert!(!Path::new(&format!("{path}.lock")).exists());
 }
 
@@ -111,20 +99,14 @@ fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
 fn events_without_a_sidecar_or_of_unknown_types_give_a_clear_error() {
     let output = run(&["events", "--socket", "/nowhere/s"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("not running"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "not running");
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["events", "--types", "nope", "--socket", socket], &[]);
     assert_eq!(output.status.code(), Some(1));
     let error = stderr(&output);
-    assert!(
-        error.contains("(invalid_input)") && !error.contains('{'),
-        "{error}"
-    );
+    assert_contains!(error, "(invalid_input)");
+    assert_lacks!(error, '{');
 }
 
 #[test]

@@ -13,20 +13,14 @@ use crate::program::{self, Daemon, run, stderr, stdout};
 fn b3_startup_logs_the_number_of_tools() {
     let daemon = Daemon::start();
     let listed = http::get(&daemon.socket, "/api/v1/tools/").json();
-    assert_eq!(listed["total"], 6, "{listed}");
-    assert!(
-        daemon.log().contains("\"message\":\"Initialized 6 tools\""),
-        "{}",
-        daemon.log()
-    );
+    assert_json!(listed["total"], 6);
+    assert_contains!(daemon.log(), "\"message\":\"Initialized 6 tools\"");
 }
 
 #[test]
 fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected() {
     let daemon = Daemon::with_config("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
-    let log = daemon.log();
-    assert!(log.contains("did you mean 'calculator'?"), "{log}");
-    assert!(log.contains("Listening on "), "{log}");
+    assert_contains!(daemon.log(), "did you mean 'calculator'?", "Listening on ");
 
     let rejected = run(&["check"], &[("LOG_LEVEL", "loud")]);
     assert_eq!(rejected.status.code(), Some(2));
@@ -43,10 +37,9 @@ fn e9_a_sidecar_is_ready_before_it_contacts_any_server() {
         &["status", "--socket", daemon.socket.to_str().unwrap()],
         &[],
     );
-    let first = stdout(&status);
-    assert!(
-        first.contains(": ready; discovery of MCP tools not finished, up "),
-        "{first}"
+    assert_contains!(
+        stdout(&status),
+        ": ready; discovery of MCP tools not finished, up "
     );
 }
 
@@ -125,7 +118,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     assert!(messages.contains(&"Tool `far_echo` succeeded"), "{log}");
     assert!(messages.len() > 1, "{log}");
     for line in &calls {
-        assert_eq!(line["spans"][1]["tool.name"], "far_echo", "{line}");
+        assert_json!(line["spans"][1]["tool.name"], "far_echo");
         assert_eq!(line["spans"][1]["server.label"], "far");
         assert_eq!(line["spans"][1]["user"], "alice");
         assert_eq!(line["spans"][0]["request_id"], "request-8");
@@ -148,7 +141,7 @@ fn a_second_sidecar_is_rejected() {
         "pillion: another process already serves {}",
         daemon.socket.display()
     );
-    assert!(stderr(&output).contains(&message), "{}", stderr(&output));
+    assert_contains!(stderr(&output), &message);
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
 }
 
@@ -223,7 +216,7 @@ fn n1_the_calculators_timeout_can_be_set() {
     program::eventually("the place is taken", || server.count("tools/call") > before);
     let response = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
     let result = &response["result"];
-    assert_eq!(result["error_code"], "unavailable", "{result}");
+    assert_json!(result["error_code"], "unavailable");
     let error = result["error"].as_str().unwrap();
     let seconds = error.strip_prefix("Tool 'calculator' did not start within ");
     let (seconds, _) = seconds.unwrap().split_once("s:").unwrap();
@@ -234,11 +227,7 @@ fn n1_the_calculators_timeout_can_be_set() {
 
     let output = run(&["serve"], &[("MCP_CALCULATOR_TIMEOUT", "never")]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("MCP_CALCULATOR_TIMEOUT"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "MCP_CALCULATOR_TIMEOUT");
 }
 
 #[test]

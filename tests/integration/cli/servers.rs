@@ -85,10 +85,9 @@ fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
     well(&daemon, &update("none"));
     assert_eq!(shown(), "-");
     for wrong in ["", "7", "per_day=0", "per_week=1", "per_day=1, per_hour=1"] {
-        let printed = badly(&daemon, &update(wrong), 2);
-        assert!(
-            printed.contains("expected one or more of per_minute=N"),
-            "{printed}"
+        assert_contains!(
+            badly(&daemon, &update(wrong), 2),
+            "expected one or more of per_minute=N"
         );
     }
 }
@@ -98,10 +97,7 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
     let far = echo();
     let daemon = Daemon::start();
     let tried = well(&daemon, &["servers", "test", "--url", &far.url]);
-    assert!(
-        tried.contains("fake 1 listed 1 tools") && tried.contains("\n  echo"),
-        "{tried}"
-    );
+    assert_contains!(tried, "fake 1 listed 1 tools", "\n  echo");
     let added = well(
         &daemon,
         &[
@@ -114,12 +110,11 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
             "d",
         ],
     );
-    assert!(
-        added.starts_with(&format!("far: enabled, {}, id ", far.url)),
-        "{added}"
+    assert_starts_with!(added, &format!("far: enabled, {}, id ", far.url));
+    assert_contains!(
+        well(&daemon, &["servers", "tools", "far"]),
+        "far_echo  echo         Says it"
     );
-    let tools = well(&daemon, &["servers", "tools", "far"]);
-    assert!(tools.contains("far_echo  echo         Says it"), "{tools}");
     let listed = well(&daemon, &["servers", "list"]);
     assert!(
         listed
@@ -129,8 +124,10 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
             .starts_with("far   connected  1"),
         "{listed}"
     );
-    let shown = well(&daemon, &["servers", "show", "far"]);
-    assert!(shown.contains("timeout         30000 ms"), "{shown}");
+    assert_contains!(
+        well(&daemon, &["servers", "show", "far"]),
+        "timeout         30000 ms"
+    );
     well(
         &daemon,
         &[
@@ -169,8 +166,10 @@ fn a_server_is_disconnected_and_connected_again() {
     assert_eq!(well(&daemon, &connect).trim(), "far: connected");
     let ended = well(&daemon, &["servers", "disconnect", "far"]);
     assert_eq!(ended.trim(), "far: disconnected");
-    let rejected = badly(&daemon, &["tools", "call", "far_echo"], 1);
-    assert!(rejected.contains("Not connected"), "{rejected}");
+    assert_contains!(
+        badly(&daemon, &["tools", "call", "far_echo"], 1),
+        "Not connected"
+    );
     let again = well(&daemon, &["servers", "reconnect", "far", "--json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["server"]["name"], "far");
@@ -178,8 +177,10 @@ fn a_server_is_disconnected_and_connected_again() {
 
     let away = "http://127.0.0.1:9/mcp";
     well(&daemon, &["servers", "add", "away", "--url", away]);
-    let failed = badly(&daemon, &["servers", "connect", "away"], 1);
-    assert!(failed.contains("refused"), "{failed}");
+    assert_contains!(
+        badly(&daemon, &["servers", "connect", "away"], 1),
+        "refused"
+    );
 }
 
 #[test]
@@ -240,7 +241,7 @@ fn f1_invalid_settings_are_rejected_in_one_line() {
         let error = badly(&daemon, arguments, code);
         assert!(error.contains(expected), "{arguments:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
-        assert!(!error.contains("hunter2"), "{error}");
+        assert_lacks!(error, "hunter2");
     }
 }
 
@@ -259,8 +260,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
         "--",
     ];
     line.extend(arguments.iter().map(String::as_str));
-    let added = well(&daemon, &line);
-    assert!(added.contains("near: enabled, program "), "{added}");
+    assert_contains!(well(&daemon, &line), "near: enabled, program ");
     assert!(well(&daemon, &["servers", "tools", "near"]).contains("near_roll"));
     well(&daemon, &["servers", "test", "near"]);
     well(
@@ -277,11 +277,9 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
         b"",
     );
     assert_eq!(rejected.status, 403);
-    let error = badly(&daemon, &["servers", "test", "near"], 1);
-    assert!(error.contains("operator"), "{error}");
+    assert_contains!(badly(&daemon, &["servers", "test", "near"], 1), "operator");
     well(&daemon, &["servers", "enable", "near"]);
-    let called = well(&daemon, &["tools", "call", "near_roll"]);
-    assert!(called.contains("15"), "{called}");
+    assert_contains!(well(&daemon, &["tools", "call", "near_roll"]), "15");
     let store = std::fs::read(config(&daemon).with_file_name("pillion.db")).unwrap();
     assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
     // The session ends with the program's entry, and so does the program.
@@ -296,11 +294,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     // Also without a running sidecar.
     daemon.kill();
     let output = run(&daemon, &["servers", "disable", "near"]);
-    assert!(
-        stderr(&output).contains("the sidecar is not running"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "the sidecar is not running");
     assert!(output.status.success());
     let daemon = daemon.again();
     assert!(well(&daemon, &["servers", "list"]).contains("near  disabled"));
@@ -316,19 +310,11 @@ fn the_store_of_another_user_or_in_memory_is_not_changed() {
         .env("PILLION_SOCKET", &daemon.socket)
         .output()
         .unwrap();
-    assert!(
-        stderr(&output).contains("in the sidecar's memory"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "in the sidecar's memory");
     if root_or_skip() {
         let store = config(&daemon).with_file_name("pillion.db");
         std::os::unix::fs::chown(&store, Some(12_345), None).unwrap();
-        let error = badly(&daemon, &add, 1);
-        assert!(
-            error.contains("belongs to another user") && error.contains("12345"),
-            "{error}"
-        );
+        assert_contains!(badly(&daemon, &add, 1), "belongs to another user", "12345");
     }
 }
 
@@ -370,23 +356,15 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
             &daemon,
             &["tools", "call", "far_echo", "--user", user, "--json"],
         );
-        assert!(
-            printed.contains(&format!("\"account\":\"{account}\"")),
-            "{printed}"
-        );
+        assert_contains!(printed, &format!("\"account\":\"{account}\""));
     }
     let tools = well(&daemon, &["servers", "tools", "far", "--user", "alice"]);
-    assert!(
-        tools.contains("far_files_of_alice") && !tools.contains("of_bob"),
-        "{tools}"
-    );
+    assert_contains!(tools, "far_files_of_alice");
+    assert_lacks!(tools, "of_bob");
     let list = ["servers", "credentials", "list", "far"];
     let listed = well(&daemon, &list);
     assert!(listed.contains("alice") && listed.contains("bob b/c") && listed.contains("bearer"));
-    assert!(
-        !listed.contains("alice-alice") && !listed.contains("bob-bob"),
-        "{listed}"
-    );
+    assert_lacks!(listed, "alice-alice", "bob-bob");
     well(
         &daemon,
         &[
@@ -404,7 +382,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         &["tools", "call", "far_echo", "--user", "bob b/c"],
         1,
     );
-    assert!(rejected.contains("(denied)"), "{rejected}");
+    assert_contains!(rejected, "(denied)");
     let gone = [
         "servers",
         "credentials",
@@ -428,7 +406,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
 fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let before = std::fs::read(key).unwrap();
     let printed = well(daemon, &["vault", "rotate"]);
-    assert!(printed.contains("has the new key"), "{printed}");
+    assert_contains!(printed, "has the new key");
     assert_ne!(std::fs::read(key).unwrap(), before);
     // An older key does not replace it.
     let old_key = printed.trim().rsplit(' ').next().unwrap();
@@ -505,7 +483,6 @@ fn f2_a_program_is_only_added_to_the_store_of_the_running_sidecar() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let printed = stderr(&output);
-    assert!(printed.contains("uses another store"), "{printed}");
+    assert_contains!(stderr(&output), "uses another store");
     assert!(!other.exists());
 }

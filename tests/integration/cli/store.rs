@@ -24,11 +24,7 @@ fn a_store_is_created_checked_and_copied() {
     );
     let output = store(&["check"], &file);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("does not exist"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "does not exist");
     assert!(!file.exists(), "looking makes nothing");
 
     // Whatever the umask is, the files are accessible only to their user.
@@ -72,10 +68,7 @@ fn the_store_of_another_user_is_not_changed() {
     let rejected = |output: &std::process::Output| {
         let error = stderr(output);
         assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(
-            error.contains("belongs to another user") && error.contains(owner),
-            "{error}"
-        );
+        assert_contains!(error, "belongs to another user", owner);
     };
     rejected(&store(&["migrate"], &target));
     assert!(!target.exists(), "nothing is made");

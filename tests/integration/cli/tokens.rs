@@ -156,11 +156,7 @@ fn l3_a_token_may_have_a_list_of_tools() {
             &["create", "bad", "--scope", "execute", "--tools", bad],
         );
         assert_eq!(output.status.code(), Some(2), "{bad}");
-        let error = stderr(&output);
-        assert!(
-            error.contains("separated by commas without spaces"),
-            "{error}"
-        );
+        assert_contains!(stderr(&output), "separated by commas without spaces");
     }
 }
 
@@ -201,10 +197,9 @@ fn l3_a_stored_token_cannot_have_the_name_of_a_configured_token() {
     std::fs::write(&config, toml).unwrap();
     let output = run(&daemon, &["create", "ci", "--scope", "read"]);
     assert_eq!(output.status.code(), Some(2));
-    let error = stderr(&output);
-    assert!(
-        error.contains("the configuration already has a token named 'ci'"),
-        "{error}"
+    assert_contains!(
+        stderr(&output),
+        "the configuration already has a token named 'ci'"
     );
 }
 
@@ -213,11 +208,7 @@ fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
     let daemon = Daemon::start();
     let output = run(&daemon, &["create", "ci", "--scope", "read"]);
     assert!(output.status.success());
-    assert!(
-        stderr(&output).contains("tcp.tokens_store"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "tcp.tokens_store");
     for (arguments, code, expected) in [
         (
             &["create", "ci", "--scope", "read"][..],
@@ -238,7 +229,7 @@ fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
     ] {
         let output = run(&daemon, arguments);
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert_contains!(stderr(&output), expected);
     }
 }
 
@@ -259,8 +250,7 @@ fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
         let output = create(&other);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(stdout(&output), "");
-        let error = stderr(&output);
-        assert!(error.contains("uses another store"), "{error}");
+        assert_contains!(stderr(&output), "uses another store");
         if !other.exists() {
             let made = pillion(&["store", "migrate"])
                 .env("PILLION__STORE__LOCATION", &other)

@@ -77,21 +77,17 @@ fn list_prints_one_line_for_each_tool() {
 fn i4_show_prints_one_tool_or_reports_that_it_is_unknown() {
     let daemon = Daemon::start();
     let text = stdout(&tools(&daemon, &["show", "calculator"]));
-    assert!(text.contains("name        calculator\n"), "{text}");
-    assert!(
-        text.contains("parameter   expression STRING, required: "),
-        "{text}"
+    assert_contains!(
+        text,
+        "name        calculator\n",
+        "parameter   expression STRING, required: "
     );
     let json = stdout(&tools(&daemon, &["show", "calculator", "--json"]));
     let response: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(response["tool"]["category"], "math");
     let output = tools(&daemon, &["show", "nope"]);
     assert_ne!(output.status.code(), Some(0));
-    assert!(
-        stderr(&output).contains("Tool 'nope' not found"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "Tool 'nope' not found");
 }
 
 #[test]
@@ -147,29 +143,27 @@ fn g3_a_call_that_needs_approval_prints_how_to_continue() {
     let output = tools(&daemon, &["call", "get_time"]);
     assert_eq!(output.status.code(), Some(1));
     let error = stderr(&output);
-    assert!(
-        error.contains("\npillion: approve the call with `pillion approvals approve "),
-        "{error}"
+    assert_contains!(
+        error,
+        "\npillion: approve the call with `pillion approvals approve "
     );
-    assert!(error.contains("--wait SECONDS"), "{error}");
+    assert_contains!(error, "--wait SECONDS");
 }
 
 #[test]
 fn a_negative_number_is_a_value_of_its_option() {
     let output = run(&["tools", "call", "get_time", "--wait", "-1"], &[]);
     assert_eq!(output.status.code(), Some(2));
-    let error = stderr(&output);
-    assert!(error.contains("-1 is not in 0..=86400"), "{error}");
+    assert_contains!(stderr(&output), "-1 is not in 0..=86400");
 }
 
 #[test]
 fn the_socket_is_not_required_where_a_variable_names_it() {
     let output = run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]);
     assert_eq!(output.status.code(), Some(2));
-    let error = stderr(&output);
-    assert!(
-        error.contains("pillion tools call <NAME> [KEY=VALUE | JSON]...\n"),
-        "{error}"
+    assert_contains!(
+        stderr(&output),
+        "pillion tools call <NAME> [KEY=VALUE | JSON]...\n"
     );
     let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
     assert!(stderr(&output).contains("listens on /nowhere/s"));
@@ -242,7 +236,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         let output = tools(&daemon, arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert_eq!(stdout(&output), "");
-        assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
+        assert_starts_with!(stderr(&output), expected);
     }
     let misspelled = [
         (
@@ -257,8 +251,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         ),
     ];
     for (arguments, expected) in misspelled {
-        let error = stderr(&tools(&daemon, &arguments));
-        assert!(error.starts_with(expected), "{error}");
+        assert_starts_with!(stderr(&tools(&daemon, &arguments)), expected);
     }
     for (wrong, expected) in [
         ("{", "the arguments are not a JSON object: EOF"),
@@ -273,7 +266,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         let error = stderr(&output);
         let expected = format!("pillion: {expected}");
-        assert!(error.starts_with(&expected), "{error}");
+        assert_starts_with!(error, &expected);
     }
     let output = tools(&daemon, &["call", "nope", "--json"]);
     assert_eq!(output.status.code(), Some(1));

@@ -31,7 +31,7 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
         text.starts_with(start) && text.len() > start.len(),
         "{text}"
     );
-    assert!(!text.contains("127.0.0.1"), "{text}");
+    assert_lacks!(text, "127.0.0.1");
     roll(&client).await.unwrap();
     assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
 }

@@ -318,7 +318,7 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     let cause = format!(
         "is down: Connection refused (os error 111) (http://{address}); Pillion tries again"
     );
-    assert!(reported.contains(&cause), "{reported}");
+    assert_contains!(reported, &cause);
     assert_eq!(error.class(), pillion_mcp_client::ErrorClass::Unavailable);
     let wait = error.retry_after().unwrap();
     assert!(wait <= Duration::from_millis(500));

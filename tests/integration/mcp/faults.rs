@@ -26,7 +26,7 @@ fn alone(name: &str, variable: (&str, &str)) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "{text}");
+    assert_contains!(text, "1 passed");
 }
 
 fn send(text: &str) -> Fault {

@@ -336,7 +336,7 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         assert_eq!(called.result.get(), result.to_string());
         match (called.output_mismatch, mismatch) {
             (None, None) => {}
-            (Some(text), Some(part)) => assert!(text.contains(part), "{text}"),
+            (Some(text), Some(part)) => assert_contains!(text, part),
             (text, _) => panic!("{result}: {text:?}"),
         }
     }

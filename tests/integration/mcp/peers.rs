@@ -44,7 +44,7 @@ async fn twenty_in_parallel(client: &McpClient, tool: &str, arguments: fn(usize)
     let results = executor.execute_parallel(calls.collect(), &context).await;
     for (n, result) in results.iter().enumerate() {
         let result = serde_json::to_value(result).unwrap();
-        assert_eq!(result["success"], true, "{result}");
+        assert_json!(result["success"], true);
         let marker = format!("n{n}.");
         assert!(result.to_string().contains(&marker), "{result}");
     }
@@ -64,7 +64,7 @@ async fn check_python(client: &McpClient) {
     assert_eq!(text(&echo), odd);
     assert_eq!(text(&call(client, "unicode", json!({})).await), odd);
     let failed = call(client, "fail", json!([])).await;
-    assert_eq!(failed["isError"], true, "{failed}");
+    assert_json!(failed["isError"], true);
     call(client, "nothing", json!([])).await;
     twenty_in_parallel(client, "echo", |n| json!({"text": format!("n{n}.")})).await;
     unknown_method(client).await;

@@ -51,7 +51,7 @@ async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
     let call = pillion_core::tool::ToolCall::new("1", "fake_roll", json!({"dice": "1d0"}));
     let failed = executor.execute_one(call, &Default::default()).await;
     let failed = serde_json::to_value(&failed).unwrap();
-    assert_eq!(failed["success"], false, "{failed}");
+    assert_json!(failed["success"], false);
     let text = failed.to_string();
     assert!(text.contains("no such dice") && text.contains("isError"));
 }

@@ -57,7 +57,7 @@ async fn a_result_that_violates_its_schema_has_a_warning() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     assert_eq!(mismatch(&schema, &json!({"n": 1})).await, None);
     let word = mismatch(&schema, &json!({"n": "1"})).await.unwrap();
-    assert!(word.starts_with("at '/n'"), "{word}");
+    assert_starts_with!(word, "at '/n'");
     let large = json!({"n": 1, "text": "x".repeat(200_000)});
     assert_eq!(mismatch(&schema, &large).await, None);
     let large = json!({"n": "1", "text": "x".repeat(200_000)});
@@ -75,8 +75,10 @@ async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
     let params = json!({"name": "roll", "arguments": {}, "_meta": {"own": 1}});
     let options = RequestOptions::default();
     let output = tool.forward(&client, &params, &options).await.unwrap();
-    let mismatch = output.metadata["output_mismatch"].as_str().unwrap();
-    assert!(mismatch.starts_with("at '/n'"), "{mismatch}");
+    assert_starts_with!(
+        output.metadata["output_mismatch"].as_str().unwrap(),
+        "at '/n'"
+    );
     let Some(ServerResponse::Result(written)) = output.response else {
         panic!("no response: {output:?}");
     };

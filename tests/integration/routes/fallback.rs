@@ -28,10 +28,10 @@ fn a_wrong_base_url_of_a_language_model_client_is_explained() {
         let reply = http::post(&sidecar.socket, target, "{}");
         assert_eq!(reply.status, 404, "{target}");
         let error = &reply.json()["error"];
-        assert_eq!(error["type"], kind, "{error}");
+        assert_json!(error["type"], kind);
         let message = error["message"].as_str().unwrap();
         assert!(message.starts_with(&format!("There is no route {target}; ")));
-        assert!(message.contains(expected), "{message}");
+        assert_contains!(message, expected);
     }
 }
 
@@ -52,11 +52,7 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
             reply.json()["error"],
             format!("The method {method} is not allowed for this route")
         );
-        assert!(
-            reply.head.contains(&format!("allow: {allowed}")),
-            "{}",
-            reply.head
-        );
+        assert_contains!(reply.head, &format!("allow: {allowed}"));
     }
 }
 

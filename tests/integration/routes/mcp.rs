@@ -154,7 +154,7 @@ impl Stream {
         let mut lines = BufReader::new(stream);
         let mut status = String::new();
         lines.read_line(&mut status).unwrap();
-        assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+        assert_starts_with!(status, "HTTP/1.1 200");
         Self { lines }
     }
 

@@ -9,13 +9,7 @@ use crate::sidecar::Sidecar;
 fn lines(sidecar: &Sidecar) -> String {
     let reply = http::get(&sidecar.socket, "/metrics");
     assert_eq!(reply.status, 200);
-    assert!(
-        reply
-            .head
-            .contains("content-type: application/openmetrics-text"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "content-type: application/openmetrics-text");
     String::from_utf8(reply.body).unwrap()
 }
 
@@ -48,7 +42,7 @@ fn m1_calls_are_counted_by_tool_and_outcome_and_their_time_in_a_histogram() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    assert!(!text.contains("nothing of that name"), "{text}");
+    assert_lacks!(text, "nothing of that name");
     let resident = text
         .lines()
         .find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
@@ -89,11 +83,7 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
     eventually("it is ready", || ready(&sidecar).status == 200);
     let response = ready(&sidecar).json();
     assert_eq!(response["unavailable_servers"][0]["label"], "far");
-    let text = lines(&sidecar);
-    assert!(
-        text.contains("pillion_upstream_up{server=\"far\"} 0"),
-        "{text}"
-    );
+    assert_contains!(lines(&sidecar), "pillion_upstream_up{server=\"far\"} 0");
 }
 
 #[test]

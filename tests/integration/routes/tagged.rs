@@ -30,11 +30,7 @@ fn i4_an_unchanged_list_gives_status_304() {
     for list in LISTS {
         let first = http::get(&daemon.socket, list);
         assert_eq!(first.status, 200, "{list}");
-        assert!(
-            first.head.contains("content-type: application/json"),
-            "{}",
-            first.head
-        );
+        assert_contains!(first.head, "content-type: application/json");
         let tag = tag_of(&first);
         let second = again(&daemon, list, &tag);
         assert_eq!((second.status, second.body.len()), (304, 0), "{list}");

@@ -27,7 +27,7 @@ fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
         ("status", json!("disconnected")),
         ("toolCount", json!(0)),
     ] {
-        assert_eq!(server[key], expected, "{server}");
+        assert_json!(server[key], expected);
     }
     for key in ["createdAt", "updatedAt"] {
         let timestamp = server[key].as_str().unwrap();
@@ -206,7 +206,7 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
             &json!({"timeout": 5_000}),
         );
         assert_eq!((status, code.as_str()), (409, "denied"), "{error}");
-        assert!(error.contains("configuration file"), "{error}");
+        assert_contains!(error, "configuration file");
         let (status, ..) = rejection(&daemon, "DELETE", &format!("/{key}"), &Value::Null);
         assert_eq!(status, 409);
     }
@@ -293,7 +293,7 @@ fn the_api_cannot_add_start_or_change_programs() {
             (403, "denied"),
             "{method} {path}: {error}"
         );
-        assert!(error.contains("operator"), "{error}");
+        assert_contains!(error, "operator");
     }
     assert!(!touched.exists());
     assert_eq!(names(&daemon), ["near", "far"]);
@@ -370,7 +370,7 @@ async fn e6_protocol_version_and_handshake_can_be_set() {
         }
         let added = add(&daemon, &entry);
         for (key, value) in more.as_object().unwrap() {
-            assert_eq!(added[key], *value, "{added}");
+            assert_json!(added[key], *value);
         }
         assert_eq!(
             ask(&daemon, "POST", &format!("/{name}/connect"), &json!({})).status,

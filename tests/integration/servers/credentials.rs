@@ -112,14 +112,14 @@ fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
     let daemon = Daemon::start();
     let (status, code, error) = rejection(&daemon, "POST", "", &bearer(&far, TOKEN));
     assert_eq!((status, code.as_str()), (403, "denied"));
-    assert!(error.contains("vault.key_file"), "{error}");
+    assert_contains!(error, "vault.key_file");
     add(&daemon, &json!({"name": "far", "url": far.url}));
     let change = json!({"headers": {"x-key": TOKEN}});
     let (status, ..) = rejection(&daemon, "PATCH", "/far", &change);
     assert_eq!(status, 403);
     // A test stores nothing.
     let trial = ask(&daemon, "POST", "/test", &bearer(&far, TOKEN)).json();
-    assert_eq!(trial["reachable"], true, "{trial}");
+    assert_json!(trial["reachable"], true);
 }
 
 #[test]
@@ -145,10 +145,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
         .unwrap();
     let error = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(
-        error.contains("the store is encrypted with another key"),
-        "{error}"
-    );
+    assert_contains!(error, "the store is encrypted with another key");
     // Without a key, other servers work, and the list contains the reason why this one does not.
     std::fs::write(&config, "# No settings.\n").unwrap();
     let daemon = daemon.again();
@@ -172,7 +169,7 @@ fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
     let moved = json!({"url": thief.url});
     let (status, _, error) = rejection(&daemon, "PATCH", "/far", &moved);
     assert_eq!(status, 400);
-    assert!(error.contains("send 'authentication' again"), "{error}");
+    assert_contains!(error, "send 'authentication' again");
     let moved =
         json!({"url": thief.url, "authentication": {"type": "none"}, "headers": {"y": "z"}});
     let shown = change(&daemon, "PATCH", "/far", &moved);

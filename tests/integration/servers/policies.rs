@@ -23,7 +23,7 @@ fn g2_an_added_server_has_its_own_approval_policy() {
     let server =
         json!({"name": "far", "url": far.url, "requireApproval": "always", "pin": "block"});
     let shown = add(&daemon, &server);
-    assert_eq!(shown["requireApproval"], "always-ask", "{shown}");
+    assert_json!(shown["requireApproval"], "always-ask");
     assert_eq!(shown["pin"], "block");
     approval_id(&execute(&daemon)["result"]);
     daemon.kill();
@@ -59,10 +59,8 @@ fn g2_an_added_server_has_its_own_approval_policy() {
     for (key, value) in [("pin", "perhaps"), ("requireApproval", "perhaps")] {
         let (status, code, error) = rejection(&daemon, "PATCH", "/far", &json!({key: value}));
         assert_eq!((status, code.as_str()), (400, "invalid_input"));
-        assert!(
-            error.starts_with(key) && error.contains("expected one of"),
-            "{error}"
-        );
+        assert_starts_with!(error, key);
+        assert_contains!(error, "expected one of");
     }
 }
 
@@ -103,7 +101,7 @@ fn c7_an_added_server_has_its_own_limit() {
         let (status, code, error) =
             rejection(&daemon, "PATCH", "/far", &json!({"rateLimit": wrong}));
         assert_eq!((status, code.as_str()), (400, "invalid_input"));
-        assert!(error.starts_with(key), "{error}");
+        assert_starts_with!(error, key);
     }
 }
 
@@ -120,7 +118,7 @@ fn c1_an_added_server_has_its_own_concurrency_limit() {
         let change = json!({"maxConcurrent": wrong});
         let (status, code, error) = rejection(&daemon, "PATCH", "/far", &change);
         assert_eq!((status, code.as_str()), (400, "invalid_input"));
-        assert!(error.starts_with("maxConcurrent"), "{error}");
+        assert_starts_with!(error, "maxConcurrent");
     }
 }
 

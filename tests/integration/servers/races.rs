@@ -33,7 +33,7 @@ impl Held {
         self.0.write_all(b"}").unwrap();
         let mut response = String::new();
         self.0.read_to_string(&mut response).unwrap();
-        assert!(response.contains("not_found"), "{response}");
+        assert_contains!(response, "not_found");
     }
 }
 

@@ -82,7 +82,7 @@ fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
 /// Returns the account for which the server ran the call.
 fn account(daemon: &Daemon, user: Option<&str>) -> Value {
     let response = call(daemon, user, "far_echo");
-    assert_eq!(response["result"]["success"], true, "{response}");
+    assert_json!(response["result"]["success"], true);
     response["result"]["data"]["structuredContent"]["account"].clone()
 }
 
@@ -155,14 +155,11 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     for path in ["/metrics", "/api/v1/status"] {
         let reply = http::get(&daemon.socket, path);
         let body = String::from_utf8(reply.body).unwrap();
-        assert!(body.contains("(users' of far)"), "{body}");
-        assert!(
-            !body.contains("files_of") && !body.contains("far_echo"),
-            "{body}"
-        );
+        assert_contains!(body, "(users' of far)");
+        assert_lacks!(body, "files_of", "far_echo");
     }
     let others = call(&daemon, Some("bob"), "far_files_of_alice");
-    assert_eq!(others["error_code"], "not_found", "{others}");
+    assert_json!(others["error_code"], "not_found");
     let available = others["details"]["available_tools"].to_string();
     assert!(available.contains("far_files_of_bob"), "{others}");
     assert!(!available.contains("of_alice"), "{others}");
@@ -177,10 +174,11 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     assert_eq!(shown(None), 404);
     assert!(tools_of(&daemon, None).is_empty());
     assert!(tools_of(&daemon, Some("carol")).is_empty());
-    let error = denied(&daemon, &far, None);
-    assert!(error.contains("the call names no user"), "{error}");
-    let error = denied(&daemon, &far, Some("carol"));
-    assert!(error.contains("'carol' has no credential"), "{error}");
+    assert_contains!(denied(&daemon, &far, None), "the call names no user");
+    assert_contains!(
+        denied(&daemon, &far, Some("carol")),
+        "'carol' has no credential"
+    );
     let list = http::send(
         &daemon.socket,
         "GET",
@@ -189,7 +187,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         b"",
     )
     .json();
-    assert_eq!(list["unavailable_servers"][0]["label"], "far", "{list}");
+    assert_json!(list["unavailable_servers"][0]["label"], "far");
     // The same holds in batches and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
@@ -224,7 +222,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         b"",
     )
     .json();
-    assert_eq!(of_one["total"], 3, "{of_one}");
+    assert_json!(of_one["total"], 3);
 }
 
 #[test]
@@ -245,13 +243,11 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
             &user_header(Some(user)),
         );
         let list = session.ask("tools/list", json!({})).to_string();
-        assert!(list.contains(own) && !list.contains(others), "{list}");
+        assert_contains!(list, own);
+        assert_lacks!(list, others);
         for name in ["echo", "far_echo", own] {
             let result = session.ask("tools/call", json!({"name": name}));
-            assert_eq!(
-                result["result"]["structuredContent"]["account"], user,
-                "{result}"
-            );
+            assert_json!(result["result"]["structuredContent"]["account"], user);
         }
         let result = session.ask("tools/call", json!({"name": others}));
         assert!(result["error"]["message"].is_string(), "{result}");
@@ -259,7 +255,7 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
     }
     let session = Session::open_with(&daemon.socket, "2025-06-18", json!({}), "");
     let result = session.ask("tools/call", json!({"name": "far_echo"}));
-    assert_eq!(result["result"]["isError"], true, "{result}");
+    assert_json!(result["result"]["isError"], true);
     assert_eq!(far.strays(), 0);
     assert!(
         far.credentials()
@@ -303,10 +299,7 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
             );
         }
         let unknown = call("/mcp?model=one", "far_echo");
-        assert_eq!(
-            unknown["error"]["message"], "Unknown tool: far_echo",
-            "{unknown}"
-        );
+        assert_json!(unknown["error"]["message"], "Unknown tool: far_echo");
         let nothing = call("/mcp?model=one", "nothing");
         assert_eq!(unknown["error"]["code"], nothing["error"]["code"]);
     }
@@ -328,7 +321,7 @@ fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
     assert!(tools_of(&daemon, Some("alice")).is_empty());
     let unavailable = || {
         let response = call(&daemon, Some("alice"), "far_echo");
-        assert_eq!(response["error_code"], "unavailable", "{response}");
+        assert_json!(response["error_code"], "unavailable");
     };
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -447,7 +440,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
     }
     give(&daemon, "odd", "line\nbreak-break-break");
     let odd = call(&daemon, Some("odd"), "far_echo");
-    assert_eq!(odd["error_code"], "denied", "{odd}");
+    assert_json!(odd["error_code"], "denied");
     shown.extend(http::get(&daemon.socket, "/api/v1/tool-calls").body);
     shown.extend(http::get(&daemon.socket, "/api/v1/status").body);
     shown.extend(odd.to_string().bytes());
@@ -490,7 +483,7 @@ fn l1_a_server_may_have_its_own_credential_too() {
     assert_eq!(account(&daemon, Some("alice")), "all");
     let (status, code, error) = rejection(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
     assert_eq!((status, code.as_str()), (409, "invalid_input"));
-    assert!(error.contains("per_user"), "{error}");
+    assert_contains!(error, "per_user");
     assert_eq!(far.strays(), 0);
 }
 
@@ -540,14 +533,14 @@ fn g3_an_approval_is_valid_for_one_credential() {
             change();
             approve(open.as_str().unwrap());
             let response = waiting.join().unwrap()["result"].clone();
-            assert_eq!(response["error_code"], "denied", "{response}");
+            assert_json!(response["error_code"], "denied");
             response["error"].as_str().unwrap().to_owned()
         })
     };
     let error = rejection_after(&|| give(&daemon, "alice", ALICE));
-    assert!(error.contains("has a credential now"), "{error}");
+    assert_contains!(error, "has a credential now");
     let error = rejection_after(&|| take(&daemon, "alice"));
-    assert!(error.contains("no longer has a credential"), "{error}");
+    assert_contains!(error, "no longer has a credential");
     assert_eq!(far.count("tools/call"), calls);
     assert_eq!(far.strays(), 0);
 }
@@ -661,24 +654,22 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
         format!("{}{}", stdout(&output), stderr(&output))
     };
     let reported = run(&["servers", "tools", "far", "--user", "alice"]);
-    assert!(
-        reported.contains("`pillion pins diff far echo --user alice`"),
-        "{reported}"
+    assert_contains!(reported, "`pillion pins diff far echo --user alice`");
+    assert_lacks!(
+        run(&["servers", "tools", "far", "--user", "bob"]),
+        "blocked"
     );
-    let reported = run(&["servers", "tools", "far", "--user", "bob"]);
-    assert!(!reported.contains("blocked"), "{reported}");
-    let difference = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
-    assert!(difference.contains("- One\n+ Two"), "{difference}");
-    let anonymous = run(&["pins", "accept", "far", "echo"]);
-    assert!(!anonymous.contains("accepted"), "{anonymous}");
+    assert_contains!(
+        run(&["pins", "diff", "far", "echo", "--user", "alice"]),
+        "- One\n+ Two"
+    );
+    assert_lacks!(run(&["pins", "accept", "far", "echo"]), "accepted");
     let accepted = run(&["pins", "accept", "far", "echo", "--user", "alice"]);
-    assert!(accepted.contains("accepted: far echo"), "{accepted}");
+    assert_contains!(accepted, "accepted: far echo");
     assert!(has_echo("alice") && has_echo("bob"));
     let listed = run(&["pins", "list", "--user", "alice"]);
-    assert!(
-        listed.contains("files_of_alice") && !listed.contains("of_bob"),
-        "{listed}"
-    );
+    assert_contains!(listed, "files_of_alice");
+    assert_lacks!(listed, "of_bob");
     // The pins are removed with the credential.
     take(&daemon, "bob");
     assert_eq!(pins(OPS), all[..2]);
@@ -777,9 +768,9 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         call(&daemon, user, "roll_dice");
     }
     receive_until(&mut stream, &mut received, "event: call.ended");
-    assert!(received.contains("alice"), "{received}");
+    assert_contains!(received, "alice");
     for other in ["bob", "\"user\":null"] {
-        assert!(!received.contains(other), "{received}");
+        assert_lacks!(received, other);
     }
 }
 
@@ -797,15 +788,12 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     const CALL: &str = "POST /api/v1/tools/execute/far_echo";
     let runs = |token: &str, user: Option<&str>, account: &str| {
         let (_, response) = send(token, CALL, user, "{}");
-        assert!(
-            response.contains(&format!("\"account\":\"{account}\"")),
-            "{response}"
-        );
+        assert_contains!(response, &format!("\"account\":\"{account}\""));
     };
     let is_denied = |token: &str, user: Option<&str>| {
         let before = far.credentials().len();
         let (status, response) = send(token, CALL, user, "{}");
-        assert!(response.contains("\"error_code\":\"denied\""), "{response}");
+        assert_contains!(response, "\"error_code\":\"denied\"");
         assert_eq!(far.credentials().len(), before);
         status
     };
@@ -821,15 +809,11 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     // The token does not see hidden tools in any interface.
     let list = "GET /api/v1/tools/";
     let (_, listed) = send(PLAIN, list, Some("alice"), "");
-    assert!(
-        !listed.contains("files_of_alice") && listed.contains("may not act for"),
-        "{listed}"
-    );
+    assert_lacks!(listed, "files_of_alice");
+    assert_contains!(listed, "may not act for");
     let (_, listed) = send(HERS, list, None, "");
-    assert!(
-        listed.contains("files_of_alice") && !listed.contains("of_bob"),
-        "{listed}"
-    );
+    assert_contains!(listed, "files_of_alice");
+    assert_lacks!(listed, "of_bob");
     // Only the operator can see which users have a credential.
     for request in [
         "GET /api/v1/servers/far/credentials",
@@ -839,7 +823,7 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     ] {
         let (status, response) = send(PLAIN, request, None, "{}");
         assert!(status == 403 || status == 404, "{request}: {response}");
-        assert!(!response.contains("alice"), "{response}");
+        assert_lacks!(response, "alice");
     }
     let (status, _) = send(OPS, "GET /api/v1/servers/far/credentials", None, "");
     assert_eq!(status, 200);
@@ -873,7 +857,7 @@ fn l1_a_real_server_behind_bearer_tokens() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let response = sum("alice");
-                assert_eq!(response["result"]["text"], "42", "{response}");
+                assert_json!(response["result"]["text"], "42");
                 assert_eq!(sum("mallory")["success"], false);
             });
         }
@@ -919,5 +903,5 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     denied(&daemon, &far, Some("alice"));
     let (status, code, error) = rejection(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
     assert_eq!((status, code.as_str()), (403, "denied"));
-    assert!(error.contains("vault.key_file"), "{error}");
+    assert_contains!(error, "vault.key_file");
 }

@@ -34,10 +34,9 @@ fn a_socket_whose_file_was_removed_is_bound_again() {
         let lines = "was removed or replaced: listening on";
         daemon.log().contains(lines)
     });
-    let rejected = program::stderr(&serve(&socket, &[]));
-    assert!(
-        rejected.contains("another process already serves"),
-        "{rejected}"
+    assert_contains!(
+        program::stderr(&serve(&socket, &[])),
+        "another process already serves"
     );
     // The successor serves the socket that clients find.
     let mut next = daemon.successor();
@@ -73,10 +72,9 @@ fn a_successor_takes_over_although_files_were_removed() {
     assert_eq!(http::get(&socket, "/healthz").status, 200);
     let directory = fs::metadata(socket.parent().unwrap()).unwrap();
     assert_eq!(directory.mode() & 0o7777, 0o700);
-    let rejected = program::stderr(&serve(&socket, &[]));
-    assert!(
-        rejected.contains("another process already serves"),
-        "{rejected}"
+    assert_contains!(
+        program::stderr(&serve(&socket, &[])),
+        "another process already serves"
     );
 }
 
@@ -155,10 +153,9 @@ fn l3_a_control_socket_of_another_user_is_not_used() {
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
     let output = serve(&socket, &["--take-over"]);
     assert_eq!(output.status.code(), Some(1));
-    let rejected = program::stderr(&output);
-    assert!(
-        rejected.contains("belongs to a process of user 65534"),
-        "{rejected}"
+    assert_contains!(
+        program::stderr(&output),
+        "belongs to a process of user 65534"
     );
     // The other process received no bytes.
     assert_eq!(lines.next().unwrap().unwrap(), "b''");

@@ -109,8 +109,7 @@ async fn l3_an_unlisted_tool_is_an_unknown_tool() {
         server.mcp(FEW, "tools/call", params)
     };
     let missing = about(run("missing"), "missing");
-    assert!(missing.contains("Tool 'TOOL' not found"), "{missing}");
-    assert!(missing.contains("unavailable_servers"), "{missing}");
+    assert_contains!(missing, "Tool 'TOOL' not found", "unavailable_servers");
     let hidden = ["roll_dice", "far_secret"];
     for name in hidden {
         assert_eq!(about(run(name), name), missing);
@@ -131,12 +130,9 @@ async fn l3_an_unlisted_tool_is_an_unknown_tool() {
     // Listed tools run in every interface, also by their aliases.
     for name in ["get_time", "time_tool", "far_roll"] {
         let response = run(name);
-        assert_eq!(response["result"]["success"], true, "{response}");
+        assert_json!(response["result"]["success"], true);
         let response = batch(name);
-        assert_eq!(
-            response["results"][0]["result"]["success"], true,
-            "{response}"
-        );
+        assert_json!(response["results"][0]["result"]["success"], true);
     }
     for name in ["get_time", "roll", "far_roll"] {
         let response = call(name);
@@ -195,7 +191,7 @@ fn l3_an_unlisted_tool_is_unknown_with_an_idempotency_key_too() {
     };
     for key in ["a", "a", "b"] {
         let response = run(key);
-        assert_eq!(response["error_code"], "not_found", "{response}");
+        assert_json!(response["error_code"], "not_found");
     }
 }
 
@@ -337,7 +333,7 @@ async fn l3_a_server_without_a_listed_tool_is_hidden_from_the_token() {
         }
         let path = format!("GET /api/v1/servers/{label}/resources");
         let listed = server.json(FEW, &path, &Value::Null);
-        assert_eq!(listed["total"], u8::from(is_there), "{listed}");
+        assert_json!(listed["total"], u8::from(is_there));
         let read = format!("{path}/read?uri={label}://it");
         let status = server.authorized(FEW, &read, "").0;
         assert_eq!(status, if is_there { 200 } else { 404 });

@@ -24,7 +24,7 @@ fn g3_claiming_a_user_gives_no_access_to_the_users_approval() {
         assert_ne!(approval_id(&call(other)), id);
     }
     let result = call(RUNNER);
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
 }
 
 #[test]
@@ -128,8 +128,11 @@ fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
     for command in ["approvals", "calls"] {
         let table = crate::program::run(&[command, "--socket", socket, "list"], &[]);
         let table = crate::program::stdout(&table);
-        assert!(table.contains("alice (claimed)  token:ci"), "{table}");
-        assert!(table.contains("alice            token:hers"), "{table}");
+        assert_contains!(
+            table,
+            "alice (claimed)  token:ci",
+            "alice            token:hers"
+        );
     }
     // Alice cannot approve the call of a token that merely claims to be hers.
     for verdict in ["approve", "deny"] {
@@ -141,7 +144,7 @@ fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
     let path = format!("POST {approvals}{claimed}/approve");
     assert_eq!(server.authorized(APPROVER, &path, "").0, 200);
     let result = server.calculate(RUNNER, "alice", "6 * 7");
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
 }
 
 #[test]

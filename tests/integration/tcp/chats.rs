@@ -38,7 +38,7 @@ async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
         }
         let (status, list) = ask(token, "GET /api/v1/chat/", &nothing);
         assert_eq!(status, 200, "{list}");
-        assert_eq!(list["chats"], json!([]), "{list}");
+        assert_json!(list["chats"], json!([]));
     }
     // A claimed user's chats are the token's alone as well.
     let (_, claimed) = ask(RUNNER, "POST /api/v1/chat/", &message);

@@ -73,10 +73,7 @@ fn c2_a_response_before_the_body_has_arrived_announces_the_close() {
         let mut stream = server.connect();
         stream.write_all(request.as_bytes()).unwrap();
         let response = head(&mut stream);
-        assert!(
-            response.starts_with(&format!("http/1.1 {status}")),
-            "{response}"
-        );
+        assert_starts_with!(response, &format!("http/1.1 {status}"));
         assert!(
             response.contains("connection: close"),
             "{target} {header:.30}: {response}"
@@ -86,8 +83,7 @@ fn c2_a_response_before_the_body_has_arrived_announces_the_close() {
     let mut connection = server.connect();
     for _ in 0..2 {
         ask(&mut connection, RUNNER, TOOLS);
-        let response = head(&mut connection);
-        assert!(!response.contains("connection: close"), "{response}");
+        assert_lacks!(head(&mut connection), "connection: close");
     }
 }
 
@@ -98,8 +94,7 @@ fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
     );
     let mut connection = server.connect();
     ask(&mut connection, READER, TOOLS);
-    let response = head(&mut connection);
-    assert!(response.starts_with("http/1.1 200"), "{response}");
+    assert_starts_with!(head(&mut connection), "http/1.1 200");
     let mut idle: Vec<_> = (0..12).map(|_| server.connect()).collect();
     // A connection that sends its head slowly counts as idle.
     for stream in &mut idle[6..] {
@@ -122,8 +117,8 @@ fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
     connection.set_nonblocking(false).unwrap();
     ask(&mut connection, READER, "GET /healthz");
     let response = head(&mut connection);
-    assert!(response.starts_with("http/1.1 200"), "{response}");
-    assert!(!response.contains("connection: close"), "{response}");
+    assert_starts_with!(response, "http/1.1 200");
+    assert_lacks!(response, "connection: close");
 }
 
 #[test]
@@ -137,22 +132,18 @@ fn l3_a_refusal_ends_its_connection() {
         let mut stream = server.connect();
         ask(&mut stream, token, request);
         let response = head(&mut stream);
-        assert!(
-            response.starts_with(&format!("http/1.1 {status}")),
-            "{response}"
-        );
-        assert!(response.contains("connection: close"), "{response}");
+        assert_starts_with!(response, &format!("http/1.1 {status}"));
+        assert_contains!(response, "connection: close");
         eventually("it is closed", || is_closed(&mut stream));
     }
     // A connection with a valid token stays open, even if the scope does not allow the request.
     let mut stream = server.connect();
     ask(&mut stream, READER, "GET /healthz");
-    let response = head(&mut stream);
-    assert!(!response.contains("connection: close"), "{response}");
+    assert_lacks!(head(&mut stream), "connection: close");
     ask(&mut stream, READER, "POST /api/v1/tools/execute/calculator");
     let response = head(&mut stream);
-    assert!(response.starts_with("http/1.1 403"), "{response}");
-    assert!(!response.contains("connection: close"), "{response}");
+    assert_starts_with!(response, "http/1.1 403");
+    assert_lacks!(response, "connection: close");
 }
 
 #[test]
@@ -163,7 +154,7 @@ fn l3_connections_with_tokens_beyond_the_limit_get_an_error() {
     assert!(head(&mut first).starts_with("http/1.1 200"));
     let (status, _, body) = server.authorized(RUNNER, TOOLS, "");
     assert_eq!(status, 503, "{body}");
-    assert!(body.contains("tcp.max_connections"), "{body}");
+    assert_contains!(body, "tcp.max_connections");
     drop(first);
     eventually("there is a place again", || {
         server.authorized(RUNNER, TOOLS, "").0 == 200
@@ -267,9 +258,8 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
     while !line.contains("\n: \n") {
         assert!(lasting.read_line(&mut line).unwrap() > 0, "{line}");
     }
-    let log = daemon.log();
-    assert!(
-        log.contains("its access token was revoked, changed or has expired"),
-        "{log}"
+    assert_contains!(
+        daemon.log(),
+        "its access token was revoked, changed or has expired"
     );
 }

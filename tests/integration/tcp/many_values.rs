@@ -100,7 +100,7 @@ fn the_values_of_requests_that_wait_are_limited_for_each_principal() {
         (status, &problem["error_code"]),
         (429, &"rate_limited".into())
     );
-    assert!(head.contains("retry-after: 1"), "{head}");
+    assert_contains!(head, "retry-after: 1");
     // Small requests of this principal, and those of others, are served.
     assert_eq!(call(RUNNER, 100).0, 200);
     assert_eq!(call(HERS, 400_000).0, 200);

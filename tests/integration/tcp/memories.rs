@@ -74,7 +74,7 @@ fn d5_a_token_has_only_the_memories_of_its_user() {
     // The name of another user is rejected, or is only a claim.
     assert_eq!(search(HERS, "bob", "table")["error_code"], "denied");
     let claimed = search(RUNNER, "alice", "table");
-    assert_eq!(claimed["result"]["error_code"], "denied", "{claimed}");
+    assert_json!(claimed["result"]["error_code"], "denied");
 
     let forget = |token, user, id: &str| {
         let about = about(user, "table");
@@ -100,7 +100,7 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
     for (content, importance) in [("Alice likes dice", 3), ("alice owns a cat", 5)] {
         let arguments = json!({"content": content, "importance": importance});
         let response = call(&daemon, "remember", &arguments);
-        assert_eq!(response["result"]["success"], true, "{response}");
+        assert_json!(response["result"]["success"], true);
     }
     daemon.kill();
     let daemon = daemon.again();

@@ -35,12 +35,10 @@ fn l3_a_token_of_one_user_reads_only_data_of_that_user() {
     for uri in ["events://orchestrator", "logs://app"] {
         assert_eq!(read(READER, uri).0, 403);
         let (_, hers) = read(HERS, uri);
-        assert!(
-            hers.contains("of alice") && !hers.contains("of bob"),
-            "{hers}"
-        );
+        assert_contains!(hers, "of alice");
+        assert_lacks!(hers, "of bob");
         let (_, all) = read(RUNNER, uri);
-        assert!(all.contains("of alice") && all.contains("of bob"), "{all}");
+        assert_contains!(all, "of alice", "of bob");
     }
 }
 
@@ -87,12 +85,9 @@ fn l1_events_of_a_claimed_user_do_not_belong_to_the_user() {
     };
     for uri in ["events://orchestrator", "logs://app"] {
         let hers = read(HERS, uri);
-        assert!(
-            hers.contains("again") && !hers.contains("claimed"),
-            "{hers}"
-        );
-        let all = read(RUNNER, uri);
-        assert!(all.contains("again") && all.contains("claimed"), "{all}");
+        assert_contains!(hers, "again");
+        assert_lacks!(hers, "claimed");
+        assert_contains!(read(RUNNER, uri), "again", "claimed");
     }
 }
 
@@ -129,7 +124,7 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
     }
     let notifications = json!({"notifications": {"resourceSubscriptions": ["logs://app"]}});
     let rejected = ask(FEW, "subscriptions/listen", notifications);
-    assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
+    assert_json!(rejected["error"]["code"], -32602);
     let (status, _, body) = server.authorized(FEW, STREAM, "");
     assert_eq!(status, 404, "{body}");
 }
@@ -159,7 +154,7 @@ fn l3_stored_data_of_a_pack_needs_admin_and_one_of_its_tools() {
     }
     let (status, _, body) = server.authorized(ADMIN, list, "");
     assert_eq!(status, 200);
-    assert!(body.contains("cave"), "{body}");
+    assert_contains!(body, "cave");
     assert_eq!(server.authorized(ADMIN, remove, "").0, 200);
     assert_eq!(server.authorized(ADMIN, remove, "").0, 404);
 }

@@ -46,7 +46,7 @@ fn read_all(stream: &mut impl Read) -> String {
 }
 
 fn assert_ok(response: &str) {
-    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    assert_starts_with!(response, "HTTP/1.1 200");
 }
 
 #[test]

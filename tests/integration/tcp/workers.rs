@@ -43,8 +43,8 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
     let response: Value = serde_json::from_str(&response).unwrap();
     let text = response["result"]["content"][0]["text"].as_str().unwrap();
     let about: Value = serde_json::from_str(text).unwrap();
-    assert_eq!(about["user"], json!(null), "{about}");
-    assert_eq!(about["claimedUser"], "alice", "{about}");
+    assert_json!(about["user"], json!(null));
+    assert_json!(about["claimedUser"], "alice");
     // Every process that may open the socket is trusted to name the user.
     let socket = &server.daemon.socket;
     let path = "/api/v1/tools/execute/greet";

@@ -31,8 +31,7 @@ async fn l1_credentials_are_read_from_variables_and_files_and_never_shown() {
             value,
             "{options:?}"
         );
-        let shown = stdout(&output) + &stderr(&output);
-        assert!(!shown.contains(SECRET), "{shown}");
+        assert_lacks!(stdout(&output) + &stderr(&output), SECRET);
     }
 }
 
@@ -66,11 +65,7 @@ async fn a_configured_server_is_selected_by_name() {
         &["call", "--server", "dice", &server.url, "roll"],
         &variables,
     );
-    assert!(
-        stderr(&output).contains("two servers"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "two servers");
     assert!(stderr(&mcp(&["probe", "--server", "dice"])).contains("PILLION_CONFIG"));
 }
 
@@ -100,11 +95,8 @@ fn l1_a_missing_credential_is_reported_without_its_value() {
         let output = mcp(&[&["probe", url], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         let reported = stderr(&output);
-        assert!(
-            reported.starts_with(&format!("pillion: {expected}")),
-            "{reported}"
-        );
-        assert!(!reported.contains("hunter2"), "{reported}");
+        assert_starts_with!(reported, &format!("pillion: {expected}"));
+        assert_lacks!(reported, "hunter2");
     }
 }
 
@@ -127,15 +119,7 @@ async fn only_the_variables_of_the_selected_server_matter() {
     // The variable is required for this server.
     let output = mcp_with(&["call", "--server", "cards", "roll"], &variables);
     assert_eq!(output.status.code(), Some(2));
-    let reported = stderr(&output);
-    assert!(
-        reported.contains("the environment variable UNSET is not set"),
-        "{reported}"
-    );
+    assert_contains!(stderr(&output), "the environment variable UNSET is not set");
     let output = mcp_with(&["probe", "--server", "chess"], &variables);
-    let reported = stderr(&output);
-    assert!(
-        reported.contains("its servers: cards, dice, files"),
-        "{reported}"
-    );
+    assert_contains!(stderr(&output), "its servers: cards, dice, files");
 }

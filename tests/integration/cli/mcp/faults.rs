@@ -36,10 +36,7 @@ async fn a_server_without_mcp_is_reported_in_one_line() {
         let output = mcp(&["call", &server.url, "roll", "--timeout", "5"]);
         assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
         let reported = stderr(&output);
-        assert!(
-            reported.starts_with(&format!("pillion: {}: ", server.url)),
-            "{reported}"
-        );
+        assert_starts_with!(reported, &format!("pillion: {}: ", server.url));
         assert_eq!(
             (reported.lines().count(), reported.contains("hunter2")),
             (1, false),
@@ -62,7 +59,7 @@ async fn a_flooding_server_is_disconnected() {
         (Some(1), "")
     );
     let reported = stderr(&output);
-    assert!(reported.contains("larger than"), "{reported}");
+    assert_contains!(reported, "larger than");
     assert_eq!(reported.lines().count(), 1, "{reported}");
 }
 

@@ -33,11 +33,7 @@ async fn everything_over_streamable_http_and_over_sse() {
         let filled = mcp(&["prompt", &peer.url, "args-prompt", "city=Paris"]);
         assert_eq!(stdout(&filled), "user: What's weather in Paris?\n");
         let read = mcp(&["read", &peer.url, "demo://resource/dynamic/text/1"]);
-        assert!(
-            stdout(&read).starts_with("Resource 1: "),
-            "{}",
-            stdout(&read)
-        );
+        assert_starts_with!(stdout(&read), "Resource 1: ");
     }
 }
 
@@ -69,11 +65,7 @@ async fn each_progress_notification_is_one_line_if_requested() {
 async fn python_of_2026_07_28_and_behind_a_token() {
     if let Some(peer) = Peer::start("mcp2-http") {
         let output = mcp(&["probe", &peer.url]);
-        assert!(
-            stdout(&output).contains("revision      2026-07-28\n"),
-            "{}",
-            stdout(&output)
-        );
+        assert_contains!(stdout(&output), "revision      2026-07-28\n");
         assert_eq!(
             stdout(&mcp(&["call", &peer.url, "add", "a=1", "b=2"])),
             "3\n"

@@ -60,22 +60,16 @@ fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
     let output = with_fake(&["probe"], &["exit-at-once"]);
     assert_eq!(output.status.code(), Some(1));
     let reported = stderr(&output);
-    assert!(
-        reported.contains("cannot find the configuration"),
-        "{reported}"
-    );
+    assert_contains!(reported, "cannot find the configuration");
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
     let output = mcp_with(&["probe", "--", "/nowhere/server"], &[]);
     assert_eq!(output.status.code(), Some(1));
     let reported = stderr(&output);
-    assert!(
-        reported.starts_with("pillion: stdio:server: "),
-        "{reported}"
-    );
-    assert!(
-        reported.contains("'/nowhere/server' cannot be started: No such file"),
-        "{reported}"
+    assert_starts_with!(reported, "pillion: stdio:server: ");
+    assert_contains!(
+        reported,
+        "'/nowhere/server' cannot be started: No such file"
     );
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
@@ -93,6 +87,6 @@ fn an_echoing_program_is_not_taken_for_a_server() {
     let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
     assert_eq!(output.status.code(), Some(1));
     let reported = stderr(&output);
-    assert!(reported.contains("it is not an MCP server"), "{reported}");
+    assert_contains!(reported, "it is not an MCP server");
     assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
 }

@@ -63,9 +63,7 @@ async fn the_user_fills_in_a_form() {
         json!({"action": "accept", "content": {"name": "Bob", "size": "m"}}),
         "{shown}"
     );
-    assert!(shown.contains("Who\\u{1b}[2J rolls?"), "{shown}");
-    assert!(shown.contains("2) m"), "{shown}");
-    assert!(shown.contains("optional [m]: "), "{shown}");
+    assert_contains!(shown, "Who\\u{1b}[2J rolls?", "2) m", "optional [m]: ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,6 +95,6 @@ async fn without_a_terminal_no_question_is_asked() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let reported = String::from_utf8(output.stderr).unwrap();
-    assert!(reported.contains("elicitation/create"), "{reported}");
+    assert_contains!(reported, "elicitation/create");
     assert!(reported.ends_with(" (denied)\n"), "{reported}");
 }

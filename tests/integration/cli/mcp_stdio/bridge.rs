@@ -60,12 +60,12 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let mut modern = self::client(&daemon);
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
     let called = modern.request("tools/call", &stateless(&params));
-    assert_eq!(called["result"]["resultType"], "complete", "{called}");
+    assert_json!(called["result"]["resultType"], "complete");
     let recorded = calls(&daemon, "");
     assert_eq!(recorded.len(), 3, "{recorded:?}");
     for call in &recorded {
-        assert_eq!(call["status"], "success", "{call}");
-        assert_eq!(call["caller"], "mcp", "{call}");
+        assert_json!(call["status"], "success");
+        assert_json!(call["caller"], "mcp");
     }
     assert!(client.end().is_empty());
 }
@@ -88,7 +88,7 @@ fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
             let line = printed.lines().find_map(|line| line.strip_prefix(client));
             assert!(line.unwrap().contains("echo"), "{printed}");
         }
-        assert!(printed.contains("fastmcp stdio: 7 tools"), "{printed}");
+        assert_contains!(printed, "fastmcp stdio: 7 tools");
     }
     for era in ["legacy", "auto", "modern"] {
         let call = ["--method", "tools/call", "--tool-name", "echo"];
@@ -110,7 +110,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
         &json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
     );
     let question = client.receive();
-    assert_eq!(question["method"], "elicitation/create", "{question}");
+    assert_json!(question["method"], "elicitation/create");
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"],
         "result": {"action": "accept", "content": {"decision": "approve"}}}));
     assert_eq!(text(&client.response_to(id)), "42");
@@ -123,7 +123,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
         "params": {"progressToken": call["id"], "progress": 1, "total": 2}}),
     );
     let progress = client.receive();
-    assert_eq!(progress["params"]["progressToken"], "p", "{progress}");
+    assert_json!(progress["params"]["progressToken"], "p");
     client.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
         "params": {"requestId": id}}),
@@ -145,12 +145,9 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     worker.read().unwrap();
     daemon.kill();
     let failed = client.response_to(id);
-    assert_eq!(failed["error"]["code"], -32000, "{failed}");
+    assert_json!(failed["error"]["code"], -32000);
     let reported = failed["error"]["message"].as_str().unwrap();
-    assert!(
-        reported.starts_with("The sidecar stopped before it answered"),
-        "{reported}"
-    );
+    assert_starts_with!(reported, "The sidecar stopped before it answered");
     // Sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
     let daemon = daemon.again();
@@ -174,9 +171,11 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     client.initialize(&json!({}));
     daemon.kill();
     let rejected = client.request("tools/list", &json!({}));
-    assert_eq!(rejected["error"]["code"], -32000, "{rejected}");
-    let reported = rejected["error"]["message"].as_str().unwrap();
-    assert!(reported.starts_with("no sidecar listens on "), "{reported}");
+    assert_json!(rejected["error"]["code"], -32000);
+    assert_starts_with!(
+        rejected["error"]["message"].as_str().unwrap(),
+        "no sidecar listens on "
+    );
     let daemon = daemon.again();
     eventually("there is a sidecar again", || {
         client.request("ping", &json!({})).get("result").is_some()
@@ -294,15 +293,14 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     };
     let output = try_to(&["mcp-stdio"]);
     assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
-    assert!(
-        reported.contains("permission denied for the sidecar's socket"),
-        "{reported}"
+    assert_contains!(
+        stderr(&output),
+        "permission denied for the sidecar's socket"
     );
     assert!(output.stdout.is_empty());
     let status = || {
         let reported = stderr(&try_to(&["status"]));
-        assert!(reported.contains("Permission denied"), "{reported}");
+        assert_contains!(reported, "Permission denied");
         reported
     };
     assert!(status().contains("a directory of the path lets only its owner"));
@@ -332,15 +330,11 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let reported = stderr(&output);
-    assert!(
-        reported
-            .contains("rejected the connection: Permission denied: no rule of socket.allow_uids"),
-        "{reported}"
+    assert_contains!(
+        reported,
+        "rejected the connection: Permission denied: no rule of socket.allow_uids"
     );
-    assert!(
-        reported.contains("allows user 65534 of group"),
-        "{reported}"
-    );
+    assert_contains!(reported, "allows user 65534 of group");
 }
 
 fn open_to_everybody(path: &Path) {
@@ -407,8 +401,8 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
         tools.len()
     ));
     let idle = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
-    assert!(worker.2.starts_with("HTTP/1.1 101"), "{}", worker.2);
-    assert!(idle.2.starts_with("HTTP/1.1 200"), "{}", idle.2);
+    assert_starts_with!(worker.2, "HTTP/1.1 101");
+    assert_starts_with!(idle.2, "HTTP/1.1 200");
     // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);

@@ -119,7 +119,7 @@ async fn ten_thousand_tools_in_pages_and_in_one() {
         let tools = client.list_tools().await.unwrap();
         assert_eq!(tools.len(), 10_000);
         for (n, tool) in tools.iter().enumerate() {
-            assert!(tool.get().contains(&format!("\"t{n}\"")), "{}", tool.get());
+            assert_contains!(tool.get(), &format!("\"t{n}\""));
         }
         let lists = server.requests.calls("tools/list").len();
         assert_eq!(lists, 10_000 / per_page);

@@ -77,16 +77,10 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
     let elsewhere = StdioCommand::new("/no/such/directory/server");
     let elsewhere = McpClient::new(ServerConfig::of_command("x", elsewhere));
     let error = elsewhere.list_tools().await.unwrap_err().to_string();
-    assert!(
-        error.contains("'/no/such/directory/server' cannot be started"),
-        "{error}"
-    );
+    assert_contains!(error, "'/no/such/directory/server' cannot be started");
     let directory = with_command(|command| command.cwd = Some("/no/such/directory".into()));
     let error = directory.list_tools().await.unwrap_err().to_string();
-    assert!(
-        error.contains("the working directory is not a directory"),
-        "{error}"
-    );
+    assert_contains!(error, "the working directory is not a directory");
     let null = with_command(|command| command.args.push("a\0b".into()));
     let error = null.list_tools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::InvalidInput);

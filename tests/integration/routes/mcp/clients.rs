@@ -84,7 +84,7 @@ fn python_clients_of_both_protocol_eras_list_call_and_read() {
             return;
         };
         for client in ["mcp auto: ", "mcp legacy: ", "fastmcp http: "] {
-            assert!(printed.contains(client), "{printed}");
+            assert_contains!(printed, client);
         }
     }
 }
@@ -123,6 +123,6 @@ fn a_client_over_standard_streams_calls_too() {
         config,
     ];
     if let Some(printed) = run("client-python", &arguments) {
-        assert!(printed.contains("fastmcp stdio: "), "{printed}");
+        assert_contains!(printed, "fastmcp stdio: ");
     }
 }

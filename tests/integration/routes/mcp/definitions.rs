@@ -85,9 +85,9 @@ async fn f6_bad_definitions_hide_no_other_entry_from_real_clients() {
         let expected = ["good", "bare", "described", "flagged", "listing", "mute"];
         assert_eq!(of_server, expected, "{lists}");
         assert!(tools.contains(&json!("calculator")), "{lists}");
-        assert_eq!(lists["resources"], json!(["a", "memo://b", "c"]), "{lists}");
-        assert_eq!(lists["templates"], json!(["x", "y"]), "{lists}");
-        assert_eq!(lists["prompts"], json!(["p", "r"]), "{lists}");
+        assert_json!(lists["resources"], json!(["a", "memo://b", "c"]));
+        assert_json!(lists["templates"], json!(["x", "y"]));
+        assert_json!(lists["prompts"], json!(["p", "r"]));
     }
 }
 
@@ -169,7 +169,7 @@ async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
     assert_eq!(names, ["a", "memo://b", "c"]);
     let path = "/api/v1/servers/far/tools";
     let listed = crate::http::send(&daemon.socket, "GET", path, "", b"").json();
-    assert_eq!(listed["total"], 6, "{listed}");
+    assert_json!(listed["total"], 6);
 }
 
 /// The tools of [`answering`] with their results, and the text and the structured content that

@@ -23,7 +23,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
         }
         let arguments = json!({"name": "get_time", "arguments": nothing, "_meta": nothing});
         let called = session.ask("tools/call", arguments);
-        assert_eq!(called["result"]["isError"], false, "{called}");
+        assert_json!(called["result"]["isError"], false);
         let mut notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         notification["params"] = nothing.clone();
         assert_eq!(session.send(&notification).status, 202);
@@ -46,7 +46,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
         (json!({"name": "get_time", "arguments": ""}), "arguments"),
     ] {
         let rejected = session.ask("tools/call", params);
-        assert_eq!(rejected["error"]["code"], -32602, "{rejected}");
+        assert_json!(rejected["error"]["code"], -32602);
         assert!(rejected.to_string().contains(name), "{rejected}");
     }
 }

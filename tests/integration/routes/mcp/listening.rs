@@ -145,7 +145,7 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
         server.requests.calls("resources/unsubscribe").len() == 1
     });
     let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));
-    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert_json!(unknown["error"]["code"], -32602);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,11 +76,7 @@ fn an_unknown_model_is_refused_in_json() {
         let target = "/mcp?model=nope";
         let reply = send(&sidecar.socket, verb, target, &headers, body.as_bytes());
         assert_eq!(reply.status, 400);
-        assert!(
-            reply.head.contains("content-type: application/json"),
-            "{}",
-            reply.head
-        );
+        assert_contains!(reply.head, "content-type: application/json");
         assert_eq!(reply.json()["error"]["message"], "Unknown model: nope");
     }
 }

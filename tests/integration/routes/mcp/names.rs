@@ -55,7 +55,7 @@ fn entry(label: &str, server: &FakeMcp, more: &str) -> String {
 
 fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
     let result = ask(&sidecar.socket, method, json!({}))["result"].clone();
-    assert_eq!(result["ttlMs"], 0, "{result}");
+    assert_json!(result["ttlMs"], 0);
     let entries = result[key].as_array().unwrap().iter();
     entries
         .map(|entry| entry[id].as_str().unwrap().to_owned())
@@ -174,14 +174,11 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
         let modern = ask(&sidecar.socket, "tools/call", params.clone());
         let earlier = session.ask("tools/call", params);
         for response in [modern, earlier] {
-            assert_eq!(
-                response["result"]["structuredContent"]["total"], 15,
-                "{response}"
-            );
+            assert_json!(response["result"]["structuredContent"]["total"], 15);
         }
         let path = format!("/api/v1/tools/execute/{name}");
         let rest = post(&sidecar.socket, &path, r#"{"dice": "1d20"}"#).json();
-        assert_eq!(rest["result"]["data"]["total"], 15, "{rest}");
+        assert_json!(rest["result"]["data"]["total"], 15);
         let calls = server.requests.calls("tools/call");
         assert_eq!(calls.len(), before + 3);
         for call in calls {

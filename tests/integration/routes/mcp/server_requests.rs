@@ -177,7 +177,7 @@ fn l1_a_request_that_cannot_be_attributed_is_forwarded_to_no_client() {
     // With one stream, the server cannot say which call its request belongs to.
     let mut asking = bob.stream(&call("ask", json!({})));
     let response = asking.next().unwrap();
-    assert_eq!(response["result"]["isError"], true, "{response}");
+    assert_json!(response["result"]["isError"], true);
     loop {
         let message = slow.next().unwrap();
         assert_ne!(message["method"], "elicitation/create");
@@ -205,13 +205,13 @@ fn l1_requests_of_a_rest_call_go_to_no_mcp_client() {
     for tool in ["ask", "sample"] {
         let path = format!("/api/v1/tools/execute/{tool}");
         let bobs = post(&sidecar.socket, &path, "{}").json();
-        assert_eq!(bobs["result"]["success"], false, "{bobs}");
+        assert_json!(bobs["result"]["success"], false);
     }
     loop {
         let message = slow.next().unwrap();
         if message["id"] == 1 {
             break;
         }
-        assert_eq!(message["method"], "notifications/progress", "{message}");
+        assert_json!(message["method"], "notifications/progress");
     }
 }

@@ -101,7 +101,7 @@ fn two_running_requests_of_one_id_get_their_own_responses() {
         assert_eq!(last(&quick)["result"]["content"][0]["text"], "42");
         let slow = slow.join().unwrap();
         assert_eq!(slow["id"], 77);
-        assert_eq!(slow["result"]["isError"], false, "{slow}");
+        assert_json!(slow["result"]["isError"], false);
     });
     // A client that cancels the id means one of them: all end, and have no response.
     let sleep = call("sleep", json!({"ms": 15_000}));

@@ -11,7 +11,7 @@ fn post(sidecar: &Sidecar, headers: &str, body: &Value) -> Reply {
 
 fn status_and_code(reply: &Reply) -> (u16, i64) {
     let error = reply.json();
-    assert_eq!(error["id"], 7, "{error}");
+    assert_json!(error["id"], 7);
     (reply.status, error["error"]["code"].as_i64().unwrap())
 }
 
@@ -103,7 +103,7 @@ fn methods_of_other_revisions_are_not_found() {
     for verb in ["GET", "DELETE"] {
         let reply = send(&sidecar.socket, verb, "/mcp", &headers, b"");
         assert_eq!(reply.status, 405);
-        assert!(reply.head.contains("allow: post"), "{}", reply.head);
+        assert_contains!(reply.head, "allow: post");
     }
 }
 

@@ -54,13 +54,13 @@ fn b5_an_unknown_tool_is_a_protocol_error() {
         session.ask("tools/call", params.clone()),
         ask(&sidecar.socket, "tools/call", params),
     ] {
-        assert_eq!(response["error"]["code"], -32602, "{response}");
+        assert_json!(response["error"]["code"], -32602);
         assert_eq!(response["error"]["message"], "Unknown tool: nope");
     }
     let wrong = session.ask("tools/call", call("calculator", json!([1])));
-    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert_json!(wrong["error"]["code"], -32602);
     let wrong = session.ask("tools/call", json!({"arguments": {}}));
-    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert_json!(wrong["error"]["code"], -32602);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_list_is_in_a_stable_order_and_has_no_second_page() {
     );
     assert!(tools.iter().any(|tool| tool["name"] == "calculator"));
     let next = ask(&sidecar.socket, "tools/list", json!({"cursor": "x"}));
-    assert_eq!(next["error"]["code"], -32602, "{next}");
+    assert_json!(next["error"]["code"], -32602);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +97,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let list = String::from_utf8(session.send(&list).body).unwrap();
     let entry = &listed[r#"{"tools":["#.len()..listed.len() - 2];
-    assert!(list.contains(entry), "{list}");
+    assert_contains!(list, entry);
 
     let params = call("odd", json!({}));
     let message = json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params});
@@ -211,6 +211,6 @@ async fn progress_and_log_messages_come_before_the_result() {
     let other = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let reply = other.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
         "params": call("slow", json!({}))}));
-    assert!(reply.head.contains("application/json"), "{}", reply.head);
+    assert_contains!(reply.head, "application/json");
     assert_eq!(last(&reply)["id"], 3);
 }

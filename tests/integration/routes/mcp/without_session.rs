@@ -57,7 +57,7 @@ fn requests_that_need_nothing_of_a_session_are_served() {
     ]);
     let responses = post(&sidecar, "", &batch).json();
     assert!(responses[0]["result"]["tools"].is_array(), "{responses}");
-    assert_eq!(responses[1]["error"]["code"], -32000, "{responses}");
+    assert_json!(responses[1]["error"]["code"], -32000);
     assert_eq!(post(&sidecar, "2025-06-18", &batch).status, 400);
 }
 
@@ -76,10 +76,9 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             let reply = post(&sidecar, version, &message);
             assert_eq!(reply.status, 400, "{message}: {reply:?}");
             let error = &reply.json()["error"];
-            assert_eq!(error["code"], -32000, "{error}");
+            assert_json!(error["code"], -32000);
             let reason = error["message"].as_str().unwrap();
-            assert!(reason.contains("needs a session"), "{reason}");
-            assert!(reason.contains("Mcp-Session-Id"), "{reason}");
+            assert_contains!(reason, "needs a session", "Mcp-Session-Id");
         }
         let headers = format!("{ACCEPT}mcp-protocol-version: {version}\r\n");
         for method in ["GET", "DELETE"] {

@@ -36,11 +36,7 @@ fn i4_an_unlisted_tool_is_a_problem() {
     let sidecar = Sidecar::start();
     let reply = http::get(&sidecar.socket, "/api/v1/tools/nope");
     assert_eq!(reply.status, 404);
-    assert!(
-        reply.head.contains("application/problem+json"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "application/problem+json");
     let problem = reply.json();
     assert_eq!(problem["error_code"], "not_found");
     assert_eq!(problem["detail"], "Tool 'nope' not found");

@@ -39,7 +39,7 @@ async fn e8_a_registered_client_sends_its_secret_only_to_the_token_endpoint() {
     open(page).await;
     let output = running.output();
     assert_eq!(stdout(&output), "15\n", "{}", stderr(&output));
-    assert!(!stderr(&output).contains(SECRET), "{}", stderr(&output));
+    assert_lacks!(stderr(&output), SECRET);
     assert!(server.requests_to("/register").is_empty());
     let token = &server.requests_to("/token")[0];
     // me:hush-mine
@@ -119,5 +119,5 @@ async fn at_a_terminal_the_configuration_is_enough() {
     let output = script.output();
     let shown = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}");
-    assert!(shown.contains("15\r\n"), "{shown}");
+    assert_contains!(shown, "15\r\n");
 }

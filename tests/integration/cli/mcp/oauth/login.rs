@@ -75,7 +75,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     let daemon = daemon.again();
     assert!(rolls(&daemon, "alice"));
     let listed = crate::http::get(&daemon.socket, "/api/v1/servers/far/credentials").json();
-    assert_eq!(listed["credentials"][0]["user"], "alice", "{listed}");
+    assert_json!(listed["credentials"][0]["user"], "alice");
     assert_eq!(listed["credentials"][0]["authentication"], "oauth");
     assert_eq!(secrets(&daemon), 2);
 
@@ -86,7 +86,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     assert_eq!(secrets(&daemon), 0);
     let mut login = auth(&daemon, &["login", "shared", "--user", "alice"]);
     let output = login.output().unwrap();
-    assert!(stderr(&output).contains("per_user"), "{}", stderr(&output));
+    assert_contains!(stderr(&output), "per_user");
 }
 
 /// Returns the number of secrets in the vault.
@@ -324,6 +324,6 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
         ("missing", "Server not found: 'missing'"),
     ] {
         let output = auth(&daemon, &["login", name]).output().unwrap();
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert_contains!(stderr(&output), expected);
     }
 }

@@ -18,7 +18,7 @@ async fn e8_real_servers_work_after_an_authorization() {
         let arguments = [&["call", peer.url.as_str()], &call[..]].concat();
         let output = mcp(&arguments);
         assert_eq!(output.status.code(), Some(1), "{name}");
-        assert!(stderr(&output).contains("--oauth"), "{}", stderr(&output));
+        assert_contains!(stderr(&output), "--oauth");
         let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &[]);
         assert_eq!(open(running.page()).await.status(), 200, "{name}");
         let output = running.output();

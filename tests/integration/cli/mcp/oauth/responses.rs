@@ -27,10 +27,7 @@ async fn e8_every_command_continues_after_the_authorization() {
         );
         assert_eq!(server.token_requests().len(), 1, "{words:?}");
         let redirect_uri = &server.token_requests()[0]["redirect_uri"];
-        assert!(
-            redirect_uri.starts_with("http://127.0.0.1:"),
-            "{redirect_uri}"
-        );
+        assert_starts_with!(redirect_uri, "http://127.0.0.1:");
         let registration = server.requests_to("/register")[0].json();
         assert_eq!(registration["redirect_uris"][0], redirect_uri.as_str());
         let requests = server.requests_to("/sse");
@@ -50,8 +47,8 @@ async fn l1_no_output_contains_a_credential() {
         let output = with_browser(&server, &["call", "roll", option]).await;
         let shown = stdout(&output) + &stderr(&output);
         assert!(output.status.success(), "{shown}");
-        assert!(shown.contains("Open this page in a browser"), "{shown}");
-        assert!(!shown.contains(SECRET), "{shown}");
+        assert_contains!(shown, "Open this page in a browser");
+        assert_lacks!(shown, SECRET);
     }
 }
 
@@ -94,8 +91,8 @@ async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
         assert_eq!(page.headers()["cache-control"], "no-store");
         let state = parameter(page.url(), "state");
         let text = page.text().await.unwrap();
-        assert!(text.contains(expected), "{text}");
-        assert!(!text.contains(&state) && !text.contains(SECRET), "{text}");
+        assert_contains!(text, expected);
+        assert_lacks!(text, &state, SECRET);
         let output = running.output();
         assert_eq!(output.status.success(), !refuses);
         if refuses {

@@ -36,11 +36,7 @@ async fn unrelated_requests_do_not_end_the_wait() {
         (b"\x16\x03\x01\x02\x00\r\n\r\n", "400"),
         (b"\r\n\r\n", "400"),
     ] {
-        let response = send(port, stray).await;
-        assert!(
-            response.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{response}"
-        );
+        assert_starts_with!(send(port, stray).await, &format!("HTTP/1.1 {status} "));
     }
     let huge = vec![b'a'; 8 << 20];
     send(port, &huge).await;
